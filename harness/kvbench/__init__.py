@@ -1,0 +1,28 @@
+"""Measures files and embedded key-value stores at equal terms."""
+
+import os
+
+
+class BadInput(Exception):  # noqa: N818 - it names what was given, not what went wrong here
+    """What the user gave can't be used. One line: the value, and what is allowed."""
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file so that it is there whole or not at all, whenever the machine stops."""
+    path = os.fspath(path)
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, path)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

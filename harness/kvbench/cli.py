@@ -1,0 +1,153 @@
+"""The command line."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from tabulate import tabulate
+
+from kvbench import BadInput, stores
+from kvbench.grid import Grid
+
+DIRECTORY = click.Path(path_type=Path)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="kvbench")
+def cli() -> None:
+    """Measure files and embedded key-value stores at equal terms."""
+
+
+@cli.command("stores")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+def stores_command(as_json: bool) -> None:
+    """List the stores: available or why not, engine version, capabilities."""
+    rows = [
+        {
+            "store": store.name,
+            "available": store.available,
+            "reason": store.reason,
+            "version": store.version,
+            "capabilities": list(store.capabilities),
+            "max_key": store.max_key,
+            "max_value": store.max_value,
+        }
+        for store in stores.known().values()
+    ]
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    table = [
+        (
+            row["store"],
+            row["version"] if row["available"] else f"unavailable: {row['reason']}",
+            ", ".join(row["capabilities"]),
+        )
+        for row in rows
+    ]
+    click.echo(tabulate(table, headers=("store", "engine version", "capabilities")))
+
+
+def _print_counts(counts: Counter[str]) -> None:
+    words = ("ok", "failed", "skipped", "unavailable", "to do")
+    click.echo(", ".join(f"{counts[word]} {word}" for word in words if counts[word]))
+
+
+@cli.command()
+@click.argument("grid", type=DIRECTORY)
+@click.option("--out", type=DIRECTORY, required=True, help="The results folder.")
+@click.option("--dry-run", is_flag=True, help="Show cells, bytes and time; measure nothing.")
+@click.option("--retry", is_flag=True, help="Measure failed cells again.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    default=3600.0,
+    show_default=True,
+    help="Seconds that a cell may take.",
+)
+def sweep(grid: Path, out: Path, dry_run: bool, retry: bool, time_limit: float) -> None:
+    """Measure the cells of GRID (a TOML file) that OUT holds no result of."""
+    from kvbench.sweep import Sweep  # noqa: PLC0415 - slow to import
+
+    levels = Grid.read(grid, list(stores.known()))
+    sweep = Sweep(levels, out, retry)
+    if dry_run:
+        _dry_run(sweep)
+        return
+    counts = sweep.run(time_limit)
+    _print_counts(counts)
+    if counts["failed"]:
+        sys.exit(1)
+
+
+def _dry_run(sweep: "Sweep") -> None:  # noqa: F821
+    from kvbench.estimate import seconds  # noqa: PLC0415
+
+    rows, total = [], 0.0
+    measured = skipped = loaded = 0
+    for cell, why in sweep.plan():
+        why = why or sweep.stores[cell.store].reason
+        estimate = 0.0 if why else seconds(cell, 0.5)
+        measured, skipped = measured + (not why), skipped + bool(why)
+        total += estimate
+        loaded += 0 if why else cell.live_bytes
+        factors = (cell.trial, cell.store, cell.record_size, cell.records, cell.compressibility)
+        rows.append((*factors, why or f"{cell.live_bytes:,} B, {estimate:.1f} s"))
+    headers = ("trial", "store", "record size", "records", "compressibility", "load, estimate")
+    click.echo(tabulate(rows, headers=headers))
+    click.echo(
+        f"{measured} cells to measure, {skipped} not, {loaded:,} bytes to load, "
+        f"about {total / 60:.1f} minutes"
+    )
+
+
+@cli.command()
+@click.argument("folder", type=DIRECTORY)
+def status(folder: Path) -> None:
+    """Tell what of the grids swept into FOLDER is done."""
+    from kvbench.results import Folder  # noqa: PLC0415
+
+    results = Folder(folder)
+    done = Counter(str(result["status"]) for _, result in results.results())
+    planned = {cell for grid in results.grids(list(stores.known())) for cell in grid.cells()}
+    done["to do"] = max(0, len(planned) - done.total())
+    _print_counts(done)
+    for name, result in results.results():
+        if result["status"] == "failed":
+            click.echo(f"failed: {name}: {result['reason']}")
+
+
+@cli.command()
+@click.argument("folder", type=DIRECTORY)
+@click.option("--csv", is_flag=True, help="Write CSV files as well.")
+@click.option("--xlsx", is_flag=True, help="Write an Excel file as well.")
+def collect(folder: Path, csv: bool, xlsx: bool) -> None:
+    """Collect the finished cells of FOLDER into Parquet tables beside them."""
+    from kvbench.results import Folder, export  # noqa: PLC0415
+
+    tables = Folder(folder).collect()
+    export(tables, folder, csv, xlsx)
+    click.echo(", ".join(f"{table.num_rows} {name}" for name, table in tables.items()))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Bad input is one line on the standard error and exit status 2."""
+    try:
+        code = cli.main(arguments, prog_name="kvbench", standalone_mode=False)
+    except click.ClickException as error:
+        click.echo(f"kvbench: {error.format_message()}", err=True)
+        code = error.exit_code
+    except BadInput as error:
+        click.echo(f"kvbench: {error}", err=True)
+        code = 2
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("kvbench: stopped; the same command goes on from here", err=True)
+        code = 130
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

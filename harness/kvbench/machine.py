@@ -1,0 +1,114 @@
+"""What the machine is that measures, and how it settles between cells."""
+
+import ctypes
+import hashlib
+import json
+import os
+import platform
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import cpuinfo
+import numpy as np
+import psutil
+
+from kvbench.stores import Store, build_facts
+
+PACKAGES = ("kvbench", "numpy", "pandas", "pyarrow", "papermill")
+GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+SETTLE_LIMIT = 30.0  # seconds
+
+
+def sync_file_system(folder: Path) -> None:
+    """Write out all that the file system of `folder` holds back."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
+            raise OSError(ctypes.get_errno(), "syncfs failed", str(folder))
+    finally:
+        os.close(descriptor)
+
+
+def fsync_milliseconds(folder: Path, times: int = 50) -> float:
+    """Median time to append 4 KiB to a file and fsync it."""
+    path = folder / ".fsync"
+    seconds = []
+    with open(path, "wb", buffering=0) as file:
+        for _ in range(times):
+            start = time.perf_counter()
+            file.write(b"\0" * 4096)
+            os.fsync(file.fileno())
+            seconds.append(time.perf_counter() - start)
+    path.unlink()
+    return round(float(np.median(seconds)) * 1000, 3)
+
+
+def _file_system(disk: Any) -> str:
+    """Its type; ext4 promises less, and is faster, without a journal."""
+    if disk.fstype != "ext4":
+        return str(disk.fstype)
+    device = Path(disk.device).resolve().name
+    journal = any(Path("/proc/fs/jbd2").glob(f"{device}-*"))
+    return "ext4" if journal else "ext4 without journal"
+
+
+def _packages() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def describe(folder: Path, stores: dict[str, Store]) -> dict[str, Any]:
+    """The machine and the file system of `folder`.
+
+    `machine` identifies it by what does not change from sweep to sweep. The host's own identity
+    enters only through a hash: two equal machines stay apart, and no name is given away.
+    """
+    inside = [
+        disk
+        for disk in psutil.disk_partitions(all=True)
+        if folder.resolve().is_relative_to(disk.mountpoint)
+    ]
+    disk = max(inside, key=lambda disk: len(disk.mountpoint))
+    host = Path("/etc/machine-id")
+    fixed = {
+        "cpu": cpuinfo.get_cpu_info().get("brand_raw", platform.machine()),
+        "cores": psutil.cpu_count(logical=True),
+        "memory_bytes": psutil.virtual_memory().total,
+        "kernel": f"{platform.system()} {platform.release()}",
+        "file_system": _file_system(disk),
+        "mount_options": disk.opts,
+    }
+    text = json.dumps([fixed, host.read_text() if host.exists() else ""], sort_keys=True)
+    return {
+        "machine": hashlib.sha256(text.encode()).hexdigest()[:12],
+        **fixed,
+        "governor": GOVERNOR.read_text().strip() if GOVERNOR.exists() else "not readable",
+        "fsync_ms": fsync_milliseconds(folder),
+        "python": platform.python_version(),
+        "packages": _packages(),
+        "engines": {store.name: store.version for store in stores.values() if store.available},
+        "compiler": build_facts()["compiler"],
+        "revision": build_facts()["revision"],
+    }
+
+
+def _writeback_bytes() -> int:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    line = next(line for line in lines if line.startswith("Writeback:"))
+    return int(line.split()[1]) * 1024
+
+
+def settle(folder: Path) -> float:
+    """Wait until what earlier cells wrote is on the device. Returns the seconds that took."""
+    start = time.monotonic()
+    sync_file_system(folder)
+    while _writeback_bytes() > 0 and time.monotonic() - start < SETTLE_LIMIT:
+        time.sleep(0.01)
+    return time.monotonic() - start

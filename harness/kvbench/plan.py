@@ -1,0 +1,134 @@
+"""Plans: the operations of a cell as arrays, which the C loop runs.
+
+A population of records has `records` live ones at rest. Its key numbers run from 0 to
+`records + churn` - 1, so `churn` of them are dead; a round inserts these, so that for a while
+`churn` more live, and later removes as many others. The churn is a tenth of the records at most
+(but one), and at most 100.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from kvbench.grid import KEY_SIZE, Cell
+
+CODES = {"insert": 0, "get": 1, "update": 2, "remove": 3, "absent": 4}  # as in bench.h
+SAMPLES = 1000  # of each operation, at least
+CHUNK = 4096  # operations that are planned at once
+POOL_SIZE = 8 << 20  # bytes; values are slices that begin anywhere in it
+
+UInt64Array = npt.NDArray[np.uint64]
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """One operation on each of `number`; see bench_plan in bench.h."""
+
+    operation: npt.NDArray[np.uint8]
+    number: UInt64Array
+    offset: npt.NDArray[np.uint32]
+    size: npt.NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+
+def _mix(x: UInt64Array) -> UInt64Array:
+    """SplitMix64 of each element."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+class Population:
+    """Which records live, and which version of its value each has."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.size = cell.record_size
+        self.churn = max(1, min(cell.records // 10, 100))
+        self.universe = cell.records + self.churn
+        self.stride = (2**64 - 1) // self.universe
+        self.seed = np.uint64(cell.plan_seed)
+        self.random = np.random.default_rng(cell.plan_seed)
+        self.dead = np.array([], np.uint64)
+        self.dead = self._choose()
+        self.version: dict[int, int] = {}  # of the records that were ever rewritten
+
+    def _choose(self) -> UInt64Array:
+        """As many distinct live numbers as the churn, uniformly, in random order."""
+        dead = np.sort(self.dead)
+        ranks = self.random.choice(self.universe - len(dead), self.churn, replace=False)
+        # The dead below the number of rank r are those with dead[i] - i <= r.
+        below = np.searchsorted(dead - np.arange(len(dead), dtype=np.uint64), ranks, "right")
+        return (ranks + below).astype(np.uint64)
+
+    def _plan(self, operation: str, numbers: UInt64Array, versions: UInt64Array) -> Plan:
+        """The value of a record follows from its number and version alone."""
+        bits = _mix(_mix(numbers ^ self.seed) + versions)
+        span = np.uint64(self.size.high - self.size.low + 1)
+        return Plan(
+            operation=np.full(len(numbers), CODES[operation], np.uint8),
+            number=np.ascontiguousarray(numbers),
+            offset=((bits >> np.uint64(32)) % np.uint64(POOL_SIZE)).astype(np.uint32),
+            size=(np.uint64(self.size.low) + (bits & np.uint64(0xFFFFFFFF)) % span).astype(
+                np.uint32
+            ),
+        )
+
+    def _versions(self, numbers: UInt64Array) -> UInt64Array:
+        return np.array([self.version.get(number, 0) for number in numbers.tolist()], np.uint64)
+
+    def _rewrite(self, operation: str, numbers: UInt64Array) -> Plan:
+        versions = self._versions(numbers) + np.uint64(1)
+        self.version.update(zip(numbers.tolist(), versions.tolist(), strict=True))
+        return self._plan(operation, numbers, versions)
+
+    def live(self, operation: str) -> Iterator[Plan]:
+        """An operation on every live record, in key order: `insert` to load, `get` to check."""
+        dead = np.sort(self.dead)
+        rewritten = np.array(sorted(self.version), np.uint64)
+        for start in range(0, self.universe, CHUNK):
+            numbers = np.arange(start, min(start + CHUNK, self.universe), dtype=np.uint64)
+            versions = np.zeros(len(numbers), np.uint64)
+            low, high = np.searchsorted(rewritten, [start, start + CHUNK])
+            touched = rewritten[low:high]
+            versions[(touched - np.uint64(start)).astype(np.intp)] = self._versions(touched)
+            low, high = np.searchsorted(dead, [start, start + CHUNK])
+            alive = np.ones(len(numbers), bool)
+            alive[(dead[low:high] - np.uint64(start)).astype(np.intp)] = False
+            yield self._plan(operation, numbers[alive], versions[alive])
+
+    def absent(self) -> Plan:
+        """A look at every dead record, which must not be found."""
+        return self._plan("absent", self.dead, self._versions(self.dead))
+
+    def rounds(self, operations: tuple[str, ...]) -> Iterator[list[tuple[str, Plan]]]:
+        """Rounds of operations on random keys, until each was done SAMPLES times.
+
+        Inserts and removes go together, whichever of the two is timed.
+        """
+        churns = "insert" in operations or "remove" in operations
+        for _ in range(-(-SAMPLES // self.churn)):
+            steps: list[tuple[str, Plan]] = []
+            if churns:
+                inserted = self.random.permutation(self.dead)
+                self.dead = np.array([], np.uint64)
+                steps.append(("insert", self._rewrite("insert", inserted)))
+            if "get" in operations:
+                numbers = self._choose()
+                steps.append(("get", self._plan("get", numbers, self._versions(numbers))))
+            if "update" in operations:
+                steps.append(("update", self._rewrite("update", self._choose())))
+            if churns:
+                removed = self._choose()
+                self.dead = removed
+                steps.append(("remove", self._plan("remove", removed, self._versions(removed))))
+            yield steps
+
+
+def bytes_of(plan: Plan) -> int:
+    """Bytes of the keys and values of a plan."""
+    return int(plan.size.sum(dtype=np.uint64)) + KEY_SIZE * len(plan)

@@ -1,0 +1,200 @@
+"""A sweep measures the cells of a grid, one process a cell, and goes on where it stopped."""
+
+import datetime
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from kvbench import BadInput, machine, stores
+from kvbench.estimate import seconds
+from kvbench.grid import Cell, Grid
+from kvbench.results import Folder, cell_name
+
+TIME_LIMIT = 3600.0  # seconds a cell may take
+
+
+BAR = "{desc} |{bar}| {percentage:3.0f}% [{elapsed}, left {remaining}]{postfix}"
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """One sweep a folder. The lock goes with the process, however that ends."""
+    with open(folder / "lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadInput(
+                f"{folder}: another sweep is writing here; wait, or take another"
+            ) from None
+        yield
+
+
+class _Shelf:
+    """The folders of the stores that were measured, kept until the sweep ends.
+
+    Removing them at once would spoil what follows: ext4 without a journal shuns the inode of a
+    removed file for a minute to six, and so makes the next store create its files more and more
+    slowly (seen: 50 us a file rising to 600 us over four minutes). They go early only when they
+    take more than half of the space, or of the inodes, that was free.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.clear()
+        self.folder.mkdir()
+        self._limit = self._free()
+
+    def _free(self) -> tuple[int, int]:
+        free = os.statvfs(self.folder)
+        return free.f_bavail * free.f_frsize, free.f_favail
+
+    def place(self, name: str, cell: Cell) -> tuple[Path, int]:
+        """A new empty folder, and how many files had to be removed for it."""
+        bytes_, inodes = self._free()
+        removed = 0
+        # Every engine may need several times the live bytes for a while; inode 0: no limit known.
+        short = bytes_ - 4 * cell.live_bytes < self._limit[0] / 2
+        if short or (self._limit[1] and inodes - 2 * cell.records < self._limit[1] / 2):
+            removed = self.clear()
+            self.folder.mkdir()
+        (self.folder / name).mkdir()
+        return self.folder / name, removed
+
+    def clear(self) -> int:
+        """Remove all, following no link. Returns the number of files."""
+        count = sum(len(files) for _, _, files in os.walk(self.folder))
+        if self.folder.exists():
+            shutil.rmtree(self.folder)
+        return count
+
+
+def _reason(process: subprocess.Popen[str], errors: str) -> str:
+    """Why a worker gave no answer."""
+    code = process.returncode
+    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+    last = (errors.strip().splitlines() or [""])[-1]
+    return f"worker ended without an answer: {how}" + (f": {last[:200]}" if last else "")
+
+
+def run_cell(cell: Cell, folder: Path, time_limit: float) -> dict[str, Any]:
+    """Measure one cell in a process of its own."""
+    task = {"cell": cell.factors(), "folder": str(folder), "parent": os.getpid()}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kvbench.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        answer, errors = process.communicate(json.dumps(task), timeout=time_limit)
+    except subprocess.TimeoutExpired:
+        return {"status": "failed", "reason": f"took longer than {time_limit:g} s"}
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    try:
+        result: dict[str, Any] = json.loads(answer)
+    except ValueError:
+        return {"status": "failed", "reason": _reason(process, errors)}
+    return result
+
+
+class Sweep:
+    """The cells of a grid in a results folder, done and to do."""
+
+    def __init__(self, grid: Grid, out: Path, retry: bool = False) -> None:
+        self.grid, self.out = grid, out
+        self.stores = stores.known()
+        self.retry = retry
+
+    def plan(self) -> Iterator[tuple[Cell, str]]:
+        """Each cell with the reason to skip it, if there is one."""
+        for cell in self.grid.cells():
+            yield cell, self.grid.skip_reason(cell)
+
+    def todo(self, folder: Folder, machine_id: str) -> list[tuple[str, Cell, str]]:
+        """Name, cell and skip reason of what has no result yet."""
+        final = {"ok"} if self.retry else {"ok", "failed"}
+        names = ((cell_name(c, self.stores[c.store], machine_id), c, why) for c, why in self.plan())
+        return [
+            (name, cell, why)
+            for name, cell, why in names
+            if (status := folder.status(name)) not in final
+            and not (status == "skipped" and why)
+            and not (status == "unavailable" and not self.stores[cell.store].available)
+        ]
+
+    def run(self, time_limit: float = TIME_LIMIT) -> Counter[str]:
+        """Measure what has no result yet. Returns how many cells of the grid have which status."""
+        folder = Folder.make(self.out)
+        with _lock(self.out):
+            shelf = _Shelf(self.out / "stores")
+            try:
+                description = machine.describe(self.out, self.stores)
+                todo = self.todo(folder, description["machine"])
+                folder.add_grid(self.grid)
+                if todo:
+                    folder.add_machine(description)
+                costs = [0 if why else seconds(c, description["fsync_ms"]) for _, c, why in todo]
+                with tqdm(total=sum(costs), bar_format=BAR, disable=not todo) as bar:
+                    for done, ((name, cell, why), cost) in enumerate(zip(todo, costs, strict=True)):
+                        bar.set_description_str(f"{done}/{len(todo)}")
+                        bar.set_postfix_str(str(cell))
+                        result = self._finish(name, cell, why, description, shelf, time_limit)
+                        folder.write(name, result)
+                        bar.update(min(cost, bar.total - bar.n))
+            finally:
+                shelf.clear()
+            return self.counts(folder, description["machine"])
+
+    def _finish(
+        self,
+        name: str,
+        cell: Cell,
+        why: str,
+        description: dict[str, Any],
+        shelf: _Shelf,
+        time_limit: float,
+    ) -> dict[str, Any]:
+        """The result of a cell: measured, or why not."""
+        store = self.stores[cell.store]
+        result = {
+            "cell": cell.factors(),
+            "machine": description["machine"],
+            "engine_version": store.version,
+            "checksum": stores.checksum(store) if store.available else "",
+            "revision": description["revision"],
+        }
+        if why:
+            return result | {"status": "skipped", "reason": why}
+        if not store.available:
+            return result | {"status": "unavailable", "reason": store.reason}
+        place, removed = shelf.place(name, cell)
+        settled = machine.settle(self.out)
+        started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        start = time.monotonic()
+        answer = run_cell(cell, place, time_limit)
+        result |= {"removed_files": removed, "settle_s": settled, "started": started, **answer}
+        return result | {"wall_s": time.monotonic() - start}
+
+    def counts(self, folder: Folder, machine_id: str) -> Counter[str]:
+        return Counter(
+            folder.status(cell_name(cell, self.stores[cell.store], machine_id)) or "to do"
+            for cell in self.grid.cells()
+        )

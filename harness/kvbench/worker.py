@@ -1,0 +1,152 @@
+"""Measures one cell, in a process of its own: a task as JSON in, an answer as JSON out.
+
+load -> rounds of insert, get, update, remove -> check of every record -> close -> space
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+import zlib
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from kvbench.grid import Cell
+from kvbench.histogram import Histogram
+from kvbench.loop import Loop, Nanoseconds, make_pool
+from kvbench.meter import Memory, usage
+from kvbench.plan import Population, bytes_of
+from kvbench.stores import Store, StoreError
+
+RATIO_BLOCK = 4096  # bytes: about what an engine compresses at once
+
+
+class Phase:
+    """What one operation cost over all its calls."""
+
+    def __init__(self) -> None:
+        self.latency = Histogram()
+        self.usage: dict[str, float] = defaultdict(float)
+
+    def add(self, nanoseconds: Nanoseconds, before: dict[str, float]) -> None:
+        self.latency.add(nanoseconds)
+        for name, value in usage().items():
+            self.usage[name] += value - before[name]
+
+    def row(self, operation: str) -> dict[str, Any]:
+        bins, counts = self.latency.sparse()
+        quantiles = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99, "p999_ns": 0.999}
+        return {
+            "operation": operation,
+            "n": self.latency.n,
+            "sum_ns": self.latency.sum,
+            "min_ns": self.latency.min,
+            "max_ns": self.latency.max,
+            **{name: self.latency.quantile(share) for name, share in quantiles.items()},
+            "histogram_bin": bins,
+            "histogram_count": counts,
+            **self.usage,
+        }
+
+
+def compressed_share(pool: Any) -> float:
+    """Bytes after zlib (level 6) per byte before, over blocks spread through the pool."""
+    blocks = [pool[start : start + RATIO_BLOCK].tobytes() for start in range(0, len(pool), 1 << 18)]
+    return sum(len(zlib.compress(block, 6)) for block in blocks) / sum(map(len, blocks))
+
+
+def allocated(folder: Path) -> int:
+    """Bytes of the blocks that a folder and all below it occupy."""
+    total = folder.lstat().st_blocks
+    for parent, folders, files in os.walk(folder):
+        total += sum(os.lstat(os.path.join(parent, name)).st_blocks for name in folders + files)
+    return total * 512
+
+
+class Stopwatch:
+    """Seconds since the last look."""
+
+    def __init__(self) -> None:
+        self.last = time.monotonic()
+
+    def lap(self) -> float:
+        now = time.monotonic()
+        lap, self.last = now - self.last, now
+        return lap
+
+
+def measure(cell: Cell, store: Store, folder: Path) -> dict[str, Any]:
+    population = Population(cell)
+    pool = make_pool(cell.compressibility, cell.record_size.high, cell.plan_seed)
+    loop = Loop(store, population, pool)
+    share = compressed_share(pool)
+    for _ in Population(cell).live("insert"):
+        break  # so that planning's own memory is part of the baseline
+    phases: dict[str, Phase] = defaultdict(Phase)
+    memory = Memory()
+    watch = Stopwatch()
+    answer: dict[str, Any] = {"compressed_share": share}
+
+    loop.open(folder)
+    answer["open_s"] = watch.lap()
+    for plan in population.live("insert"):
+        before = usage()
+        phases["load"].add(loop.load(plan), before)
+    answer["load_s"] = watch.lap()
+    for steps in population.rounds(cell.operations):
+        for operation, plan in steps:
+            before = usage()
+            phases[operation].add(loop.run(plan), before)
+    answer["rounds_s"] = watch.lap()
+    memory.stop()
+    answer["memory_anonymous_bytes"] = memory.anonymous
+    answer["memory_file_bytes"] = memory.file
+
+    answer["live_records"] = answer["live_bytes"] = 0
+    for plan in population.live("get"):
+        loop.run(plan)
+        answer["live_records"] += len(plan)
+        answer["live_bytes"] += bytes_of(plan)
+    loop.run(population.absent())
+    answer["check_s"] = watch.lap()
+    answer["effective_options"] = loop.effective_options()
+    loop.close()
+    answer["close_s"] = watch.lap()
+    answer["disk_bytes"] = allocated(folder)
+    timed = ("load", *cell.operations)
+    answer["operations"] = [phases[operation].row(operation) for operation in timed]
+    return answer
+
+
+def die_with_parent(parent: int) -> None:
+    """A killed sweep leaves no worker behind."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        sys.exit(1)
+
+
+def main() -> None:
+    task = json.load(sys.stdin)
+    die_with_parent(task["parent"])
+    # The answer has its own way out: an engine may print what it likes.
+    with os.fdopen(os.dup(1), "w") as out:
+        os.dup2(2, 1)
+        cell, store = Cell.from_factors(task["cell"]), Store(task["cell"]["store"])
+        answer: dict[str, Any] = {"status": "ok", "reason": ""}
+        try:
+            answer |= measure(cell, store, Path(task["folder"]))
+        except (StoreError, OSError) as error:
+            answer = {"status": "failed", "reason": str(error)}
+        json.dump(answer, out)
+    # Engines may leave threads and exit handlers behind; nothing here is left to tidy.
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+/* The timed loops: they open a store, run plans on it and note how long each operation took.
+ * Every function returns a kv_status; what went wrong is in bench->error. */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include "kv.h"
+#include "records.h"
+
+enum bench_operation {
+    BENCH_INSERT,
+    BENCH_GET,
+    BENCH_UPDATE,
+    BENCH_REMOVE,
+    BENCH_ABSENT, /* a get that must find nothing */
+};
+
+/* `count` operations, as arrays of that length. A value is `size` bytes from `offset` of the pool:
+ * what insert and update write, and what get must find. */
+struct bench_plan {
+    size_t count;
+    const uint8_t *operation;
+    const uint64_t *number;
+    const uint32_t *offset;
+    const uint32_t *size;
+};
+
+struct bench {
+    const struct kv_driver *driver;
+    struct kv *kv;
+    const unsigned char *pool;
+    uint64_t stride;     /* of the keys, see records.h */
+    unsigned char *buffer; /* receives the values read */
+    size_t capacity;     /* of the buffer, in bytes */
+    char error[768];
+};
+
+/* Opens the shared object of a store and checks its ABI. The driver stays valid until exit. */
+const struct kv_driver *bench_driver(const char *path, char *error, size_t capacity);
+
+/* Opens the store in the folder `path`. The caller has set driver, pool, stride and capacity; the
+ * buffer is made here and touched, so that it is no part of the store's memory. */
+int bench_open(struct bench *bench, const char *path, const struct kv_option *options,
+                         size_t count);
+int bench_close(struct bench *bench);
+
+/* Writes the plan's records in batches of at most `batch_records` records and `batch_bytes` bytes
+ * of values (but at least one record). nanoseconds[i] is the time of batch i; *batches their
+ * number, at most the plan's count. */
+int bench_load(struct bench *bench, const struct bench_plan *plan, size_t batch_records,
+                         size_t batch_bytes, uint64_t *nanoseconds, size_t *batches);
+
+/* Runs the plan, one operation after the other; nanoseconds[i] is the time of operation i. Each
+ * value read is compared with the expected one outside the timed part, unless the store keeps
+ * none (KV_FORGETS). Stops at the first operation that fails or answers wrongly. */
+int bench_run(struct bench *bench, const struct bench_plan *plan, uint64_t *nanoseconds);
+
+#endif

@@ -1,0 +1,63 @@
+#include "records.h"
+
+#include <string.h>
+
+/* SplitMix64: S. Vigna's constants; one step from a counter gives 64 well-mixed bits. */
+static uint64_t mix(uint64_t x)
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+static void put_big_endian(unsigned char *bytes, uint64_t x)
+{
+    for (int i = 7; i >= 0; i--, x >>= 8)
+        bytes[i] = (unsigned char)x;
+}
+
+void records_key(uint64_t number, uint64_t stride, unsigned char key[RECORDS_KEY_SIZE])
+{
+    put_big_endian(key, number * stride);
+    put_big_endian(key + 8, mix(number));
+}
+
+void records_fill_incompressible(unsigned char *pool, size_t size, uint64_t seed)
+{
+    for (size_t i = 0; i < size; i += 8) {
+        uint64_t bits = mix(seed + i);
+        memcpy(pool + i, &bits, size - i < 8 ? size - i : 8);
+    }
+}
+
+enum { WORDS_LOG2 = 11, WORD_MAX = 10 };
+
+/* A word of 2 to WORD_MAX letters; common letters come up more often than rare ones. */
+static size_t make_word(char *word, uint64_t bits)
+{
+    static const char letters[] = "eeeetttaaaooiinnsshhrrdlucmfwyp";
+    size_t length = 2 + bits % (WORD_MAX - 1);
+    bits = mix(bits);
+    for (size_t i = 0; i < length; i++, bits >>= 6)
+        word[i] = letters[(bits & 63) % (sizeof letters - 1)];
+    return length;
+}
+
+void records_fill_compressible(unsigned char *pool, size_t size, uint64_t seed)
+{
+    uint64_t state = mix(seed);
+    for (size_t used = 0; used < size;) {
+        uint64_t bits = mix(state++);
+        /* A rank whose logarithm is uniform has a frequency that falls as 1/rank. */
+        unsigned octave = bits % WORDS_LOG2;
+        uint64_t rank = (UINT64_C(1) << octave) + ((bits >> 8) & ((UINT64_C(1) << octave) - 1));
+        char word[WORD_MAX + 1];
+        size_t length = make_word(word, mix(rank));
+        word[length++] = ' ';
+        if (length > size - used)
+            length = size - used;
+        memcpy(pool + used, word, length);
+        used += length;
+    }
+}

@@ -1,0 +1,22 @@
+/* Keys and values. A record is known by its number alone: its key is computed from it, and its
+ * value is a slice of a pool, so that making either costs next to nothing and both can be checked
+ * at any time. */
+#ifndef RECORDS_H
+#define RECORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { RECORDS_KEY_SIZE = 16 };
+
+/* Keys lie evenly in the key space, in the order of their numbers: the first 8 bytes are
+ * number * stride, big-endian, and 8 bytes mixed from the number follow. With a stride of
+ * floor((2^64 - 1) / universe) the numbers 0 to universe - 1 have distinct keys. */
+void records_key(uint64_t number, uint64_t stride, unsigned char key[RECORDS_KEY_SIZE]);
+
+/* Fills a pool of `size` bytes from a seed: with bytes that no compressor shrinks, or with words
+ * whose frequencies fall as those of a language do (Zipf's law). */
+void records_fill_incompressible(unsigned char *pool, size_t size, uint64_t seed);
+void records_fill_compressible(unsigned char *pool, size_t size, uint64_t seed);
+
+#endif

@@ -1,0 +1,227 @@
+/* One file a record: what the stores `flat` and `nested` share. The file's name is its key in
+ * hexadecimal, so that no key can leave the folder or differ from another only in case. Nested
+ * stores put it below two folders, named by the key's first two pairs of digits. */
+#ifndef FOLDER_H
+#define FOLDER_H
+
+#include "../kv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+enum {
+    FOLDER_MAX_KEY = 127,    /* a name has at most 255 bytes */
+    FOLDER_PATH = 6 + 255 + 1 /* "aa/bb/", the name, NUL */
+};
+#define FOLDER_MAX_VALUE (UINT64_C(1) << 32) /* far below any file system's limit */
+
+struct kv {
+    int folder; /* descriptor of the store's folder */
+    int nested;
+};
+
+extern const struct kv_driver kv_driver;
+
+/* The engine of a folder is the kernel's file system. */
+static const char *folder_version(void)
+{
+    static struct utsname system;
+    return uname(&system) == 0 ? system.release : "unknown";
+}
+
+static int folder_fail(const char *what)
+{
+    return kv_fail("%s: %s", what, strerror(errno));
+}
+
+static int folder_open(const char *path, int nested, const struct kv_option *options, size_t count,
+                       struct kv **kv)
+{
+    if (kv_no_options(options, count) != KV_OK)
+        return KV_ERROR;
+    struct kv *opened = calloc(1, sizeof *opened);
+    if (opened == NULL)
+        return kv_fail("out of memory");
+    opened->nested = nested;
+    opened->folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (opened->folder < 0) {
+        free(opened);
+        return folder_fail("open folder");
+    }
+    *kv = opened;
+    return KV_OK;
+}
+
+static int folder_close(struct kv *kv)
+{
+    int status = close(kv->folder);
+    free(kv);
+    return status == 0 ? KV_OK : folder_fail("close folder");
+}
+
+static void folder_path(const struct kv *kv, struct kv_slice key, char path[FOLDER_PATH])
+{
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *bytes = key.data;
+    char *name = path + (kv->nested ? 6 : 0);
+    for (size_t i = 0; i < key.size; i++) {
+        name[2 * i] = digits[bytes[i] >> 4];
+        name[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    name[2 * key.size] = '\0';
+    if (kv->nested) {
+        memcpy(path, name, 2);
+        path[2] = '/';
+        memcpy(path + 3, key.size > 1 ? name + 2 : "__", 2);
+        path[5] = '/';
+    }
+}
+
+/* Makes the two folders above a nested record. */
+static int folder_make_parents(const struct kv *kv, const char *path)
+{
+    char parent[6];
+    memcpy(parent, path, 5);
+    parent[5] = '\0';
+    parent[2] = '\0';
+    if (mkdirat(kv->folder, parent, 0777) != 0 && errno != EEXIST)
+        return folder_fail("make folder");
+    parent[2] = '/';
+    if (mkdirat(kv->folder, parent, 0777) != 0 && errno != EEXIST)
+        return folder_fail("make folder");
+    return KV_OK;
+}
+
+/* Opens for writing, with the folders above made where they are missing; -1 and errno otherwise. */
+static int folder_create(const struct kv *kv, const char *path, int flags)
+{
+    int file = openat(kv->folder, path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
+    if (file < 0 && errno == ENOENT && kv->nested && folder_make_parents(kv, path) == KV_OK)
+        file = openat(kv->folder, path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
+    return file;
+}
+
+/* Writes the value and closes the file. */
+static int folder_write(int file, struct kv_slice value)
+{
+    const char *data = value.data;
+    size_t left = value.size;
+    while (left > 0) {
+        ssize_t written = write(file, data, left);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0) {
+            folder_fail("write");
+            close(file);
+            return KV_ERROR;
+        }
+        data += written;
+        left -= (size_t)written;
+    }
+    return close(file) == 0 ? KV_OK : folder_fail("close");
+}
+
+static int folder_get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity,
+                      size_t *size)
+{
+    char path[FOLDER_PATH];
+    struct stat status;
+    if (kv_check(&kv_driver, key, 0) != KV_OK)
+        return KV_TOO_LARGE;
+    folder_path(kv, key, path);
+    int file = openat(kv->folder, path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return errno == ENOENT ? KV_NOT_FOUND : folder_fail("open");
+    int result = KV_OK;
+    if (fstat(file, &status) != 0)
+        result = folder_fail("fstat");
+    else if ((*size = (size_t)status.st_size) > capacity)
+        result = KV_TOO_LARGE;
+    for (size_t done = 0; result == KV_OK && done < *size;) {
+        ssize_t count = read(file, (char *)buffer + done, *size - done);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            result = count == 0 ? kv_fail("read: file ends early") : folder_fail("read");
+        else
+            done += (size_t)count;
+    }
+    if (close(file) != 0 && result == KV_OK)
+        result = folder_fail("close");
+    return result;
+}
+
+static int folder_insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
+{
+    char path[FOLDER_PATH];
+    if (kv_check(&kv_driver, key, value.size) != KV_OK)
+        return KV_TOO_LARGE;
+    folder_path(kv, key, path);
+    int file = folder_create(kv, path, O_EXCL);
+    if (file < 0)
+        return errno == EEXIST ? KV_EXISTS : folder_fail("create");
+    int result = folder_write(file, value);
+    if (result != KV_OK)
+        unlinkat(kv->folder, path, 0); /* no half record */
+    return result;
+}
+
+/* As a program does by default: truncate, then write. */
+static int folder_update(struct kv *kv, struct kv_slice key, struct kv_slice value)
+{
+    char path[FOLDER_PATH];
+    if (kv_check(&kv_driver, key, value.size) != KV_OK)
+        return KV_TOO_LARGE;
+    folder_path(kv, key, path);
+    int file = openat(kv->folder, path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    if (file < 0)
+        return errno == ENOENT ? KV_NOT_FOUND : folder_fail("open");
+    return folder_write(file, value);
+}
+
+/* Leaves the folders above a nested record in place. */
+static int folder_remove(struct kv *kv, struct kv_slice key)
+{
+    char path[FOLDER_PATH];
+    if (kv_check(&kv_driver, key, 0) != KV_OK)
+        return KV_TOO_LARGE;
+    folder_path(kv, key, path);
+    if (unlinkat(kv->folder, path, 0) != 0)
+        return errno == ENOENT ? KV_NOT_FOUND : folder_fail("unlink");
+    return KV_OK;
+}
+
+static int folder_write_batch(struct kv *kv, const struct kv_record *records, size_t count)
+{
+    char path[FOLDER_PATH];
+    if (kv_check_batch(&kv_driver, records, count) != KV_OK)
+        return KV_TOO_LARGE;
+    for (size_t i = 0; i < count; i++) {
+        folder_path(kv, records[i].key, path);
+        int file = folder_create(kv, path, O_TRUNC);
+        if (file < 0)
+            return folder_fail("create");
+        if (folder_write(file, records[i].value) != KV_OK)
+            return KV_ERROR;
+    }
+    return KV_OK;
+}
+
+static int folder_sync(struct kv *kv)
+{
+    return syncfs(kv->folder) == 0 ? KV_OK : folder_fail("syncfs");
+}
+
+static int folder_effective_options(struct kv *kv, char *text, size_t capacity)
+{
+    snprintf(text, capacity, "levels=%d\nupdate=truncate and write\nsync=none\n",
+             kv->nested ? 2 : 0);
+    return KV_OK;
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* The store that does nothing: the harness's own floor. */
+#include "../kv.h"
+
+#include <stdlib.h>
+
+struct kv {
+    int unused;
+};
+
+extern const struct kv_driver kv_driver;
+
+static const char *version(void)
+{
+    return "1";
+}
+
+static int open_store(const char *path, const struct kv_option *options, size_t count,
+                      struct kv **kv)
+{
+    (void)path;
+    if (kv_no_options(options, count) != KV_OK)
+        return KV_ERROR;
+    *kv = calloc(1, sizeof **kv);
+    return *kv == NULL ? kv_fail("out of memory") : KV_OK;
+}
+
+static int close_store(struct kv *kv)
+{
+    free(kv);
+    return KV_OK;
+}
+
+static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity, size_t *size)
+{
+    (void)kv, (void)key, (void)buffer, (void)capacity;
+    *size = 0;
+    return KV_OK;
+}
+
+static int write_one(struct kv *kv, struct kv_slice key, struct kv_slice value)
+{
+    (void)kv, (void)key, (void)value;
+    return KV_OK;
+}
+
+static int remove_record(struct kv *kv, struct kv_slice key)
+{
+    (void)kv, (void)key;
+    return KV_OK;
+}
+
+static int write_batch(struct kv *kv, const struct kv_record *records, size_t count)
+{
+    (void)kv, (void)records, (void)count;
+    return KV_OK;
+}
+
+static int sync_store(struct kv *kv)
+{
+    (void)kv;
+    return KV_OK;
+}
+
+static int effective_options(struct kv *kv, char *text, size_t capacity)
+{
+    (void)kv;
+    snprintf(text, capacity, "keeps=nothing\n");
+    return KV_OK;
+}
+
+KV_EXPORT const struct kv_driver kv_driver = {
+    .abi = KV_ABI,
+    .capabilities = KV_FORGETS,
+    .name = "null",
+    .max_key = UINT32_MAX,
+    .max_value = UINT32_MAX,
+    .version = version,
+    .error = kv_error,
+    .open = open_store,
+    .close = close_store,
+    .get = get,
+    .insert = write_one,
+    .update = write_one,
+    .remove = remove_record,
+    .write_batch = write_batch,
+    .sync = sync_store,
+    .effective_options = effective_options,
+};

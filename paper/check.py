@@ -1,0 +1,123 @@
+"""Check the rendered pages of the paper, by Quarto or by the preview.
+
+    python paper/check.py OUTPUT_FOLDER
+
+Quarto only warns about much that a reader would stumble over; here it is an error.
+"""
+
+import argparse
+import re
+import sys
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+UNRESOLVED = re.compile(r"\?(@|var:)([\w.-]*\w)")
+REMOTE = re.compile(r"\s*(https?:)?//", re.IGNORECASE)
+# Elements to know one's place by, and elements which fill a figure.
+TRACKED = {"figure", "figcaption", "span", "strong", "script", "style"}
+CONTENT = {"img", "svg", "table", "pre", "math", "video", "canvas", "iframe", "object"}
+
+Attributes = dict[str, str]
+
+
+@dataclass(eq=False)
+class Element:
+    tag: str
+    attributes: Attributes
+    line: int
+    caption: str = ""
+    filled: bool = False
+
+
+class Page(HTMLParser):
+    def __init__(self, path: Path, folder: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.folder = folder
+        self.open: list[Element] = []
+        self.findings: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+        self.close()
+
+    def report(self, text: str, line: int | None = None) -> None:
+        finding = f"{self.path}:{line or self.getpos()[0]}: {text}"
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+    def innermost(self, tag: str) -> Element | None:
+        return next((element for element in reversed(self.open) if element.tag == tag), None)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = {name: value or "" for name, value in attrs}
+        figure = self.innermost("figure")
+        if figure and tag in CONTENT | {"figure"}:
+            figure.filled = True
+        if tag in TRACKED:
+            self.open.append(Element(tag, attributes, self.getpos()[0]))
+        if tag in {"img", "script"} and REMOTE.match(attributes.get("src", "")):
+            self.report(f"remote {tag} {attributes['src']}")
+        elif tag == "img":
+            self.check_file(attributes.get("src", ""))
+        if tag == "img" and not attributes.get("alt", "").strip():
+            self.report(f"image without alternative text: {attributes.get('src', '')[:80]}")
+        is_style = tag == "link" and "stylesheet" in attributes.get("rel", "").split()
+        if is_style and REMOTE.match(attributes.get("href", "")):
+            self.report(f"remote stylesheet {attributes['href']}")
+
+    def check_file(self, source: str) -> None:
+        url = urlsplit(source)
+        base = self.folder if url.path.startswith("/") else self.path.parent
+        if not url.scheme and not (base / unquote(url.path).lstrip("/")).is_file():
+            self.report(f"image file does not exist: {source or 'no src'}")
+
+    def handle_data(self, data: str) -> None:
+        if self.innermost("script") or self.innermost("style"):
+            return
+        for kind, name in UNRESOLVED.findall(data):
+            self.report(f"unresolved {'reference' if kind == '@' else 'variable'} {name}")
+        self.check_span(data.strip())
+        figure, caption = self.innermost("figure"), self.innermost("figcaption")
+        if figure and caption and self.open.index(caption) > self.open.index(figure):
+            figure.caption += data
+        elif figure and data.strip():
+            figure.filled = True
+
+    def check_span(self, text: str) -> None:
+        span = self.innermost("span")
+        if not span:
+            return
+        if "quarto-unresolved-ref" in span.attributes.get("class", "").split():
+            self.report(f"unresolved reference {text.lstrip('?@')}")
+        cited = span.attributes.get("data-cites", "").split()
+        if text.endswith("?") and text[:-1] in cited and self.innermost("strong"):
+            self.report(f"unresolved citation {text[:-1]}")
+
+    def handle_endtag(self, tag: str) -> None:
+        element = self.innermost(tag)
+        if not element:
+            return
+        del self.open[self.open.index(element) :]
+        if tag == "figure" and not element.filled:
+            self.report("empty figure", element.line)
+        if tag == "figure" and not element.caption.strip():
+            self.report("figure without caption", element.line)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Check the rendered pages of the paper.")
+    parser.add_argument("folder", type=Path, help="folder that holds the rendered pages")
+    folder = parser.parse_args().folder
+    pages = [Page(path, folder) for path in sorted(folder.rglob("*.html"))]
+    findings = [finding for page in pages for finding in page.findings]
+    if not pages:
+        findings = [f"{folder}: there is no page to check (wanted: .html files)"]
+    for finding in findings:
+        print(f"check: {finding}", file=sys.stderr)
+    print(f"{len(pages)} pages checked, {len(findings)} findings")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""The check of rendered pages through its command line."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECK = Path(__file__).resolve().parents[1] / "check.py"
+
+GOOD = """<!DOCTYPE html>
+<link rel="stylesheet" href="style.css"><link rel="canonical" href="https://example.org/">
+<script>let remote = "?@fig-a ?var:b <figure>";</script>
+<p><strong>Why?</strong> <a href="https://example.org/">a link</a>
+<span class="citation" data-cites="doe">(<a href="#ref-doe">Doe 2020</a>)</span></p>
+<figure id="fig-a"><p><img src="a%20b.svg?v=1" alt="A dot"></p>
+<figcaption>Figure 1: A <em>dot</em>.</figcaption></figure>
+<figure><figcaption>Table 1</figcaption><div><table><tr><td>1</td></tr></table></div></figure>
+<figure><figure><svg></svg><figcaption>(a)</figcaption></figure><figcaption>Both</figcaption>
+</figure><img src="data:image/png;base64,AA==" alt="inline"><img src="/a b.svg" alt="root">
+"""
+
+BAD = {
+    "<strong>?@fig-none</strong>": "unresolved reference fig-none",
+    '<span class="quarto-unresolved-ref">sec-none</span>': "unresolved reference sec-none",
+    "<p>See ?var:runs.total.</p>": "unresolved variable runs.total",
+    '<span class="citation" data-cites="doe none">(Doe; <strong>none?</strong>)</span>': (
+        "unresolved citation none"
+    ),
+    '<img src="none.svg" alt="x">': "image file does not exist: none.svg",
+    '<img alt="x">': "image file does not exist: no src",
+    '<img src="a b.svg">': "image without alternative text: a b.svg",
+    '<img src="a b.svg" alt=" ">': "image without alternative text: a b.svg",
+    '<img src="https://example.org/a.svg" alt="x">': "remote img https://example.org/a.svg",
+    '<script src="//example.org/a.js"></script>': "remote script //example.org/a.js",
+    '<link rel="stylesheet" href="http://example.org/a.css">': (
+        "remote stylesheet http://example.org/a.css"
+    ),
+    '<figure><img src="a b.svg" alt="x"></figure>': "figure without caption",
+    '<figure><img src="a b.svg" alt="x"><figcaption> </figcaption></figure>': (
+        "figure without caption"
+    ),
+    "<figure> <figcaption>Nothing</figcaption></figure>": "empty figure",
+}
+
+
+def check(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, CHECK, folder]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "paper").mkdir()
+    for place in (tmp_path, tmp_path / "paper"):
+        (place / "a b.svg").write_text("<svg></svg>", encoding="utf-8")
+    (tmp_path / "paper/index.html").write_text(GOOD, encoding="utf-8")
+    return tmp_path
+
+
+def test_good_page(folder: Path) -> None:
+    run = check(folder)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "1 pages checked, 0 findings\n", "")
+
+
+@pytest.mark.parametrize("html", BAD)
+def test_finding(folder: Path, html: str) -> None:
+    page = folder / "paper/other.html"
+    page.write_text(f"<!DOCTYPE html>\n<p>\n{html}\n", encoding="utf-8")
+    run = check(folder)
+    assert run.stderr == f"check: {page}:3: {BAD[html]}\n"
+    assert run.stdout == "2 pages checked, 1 findings\n"
+    assert run.returncode == 1
+
+
+def test_no_page(tmp_path: Path) -> None:
+    run = check(tmp_path)
+    assert run.returncode == 1
+    assert run.stderr == f"check: {tmp_path}: there is no page to check (wanted: .html files)\n"
