@@ -2,15 +2,20 @@
 
 import json
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from tabulate import tabulate
 
 from kvbench import BadInput, stores
-from kvbench.grid import Grid
+from kvbench.grid import Cell, Grid
+
+if TYPE_CHECKING:
+    from kvbench.sweep import Sweep
 
 DIRECTORY = click.Path(path_type=Path)
 
@@ -25,28 +30,29 @@ def cli() -> None:
 @click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
 def stores_command(as_json: bool) -> None:
     """List the stores: available or why not, engine version, capabilities."""
-    rows = [
-        {
-            "store": store.name,
-            "available": store.available,
-            "reason": store.reason,
-            "version": store.version,
-            "capabilities": list(store.capabilities),
-            "max_key": store.max_key,
-            "max_value": store.max_value,
-        }
-        for store in stores.known().values()
-    ]
+    found = list(stores.known().values())
     if as_json:
+        rows = [
+            {
+                "store": store.name,
+                "available": store.available,
+                "reason": store.reason,
+                "version": store.version,
+                "capabilities": store.capabilities,
+                "max_key": store.max_key,
+                "max_value": store.max_value,
+            }
+            for store in found
+        ]
         click.echo(json.dumps(rows, indent=1))
         return
     table = [
         (
-            row["store"],
-            row["version"] if row["available"] else f"unavailable: {row['reason']}",
-            ", ".join(row["capabilities"]),
+            store.name,
+            store.version if store.available else f"unavailable: {store.reason}",
+            ", ".join(store.capabilities),
         )
-        for row in rows
+        for store in found
     ]
     click.echo(tabulate(table, headers=("store", "engine version", "capabilities")))
 
@@ -73,24 +79,29 @@ def sweep(grid: Path, out: Path, dry_run: bool, retry: bool, time_limit: float) 
     from kvbench.sweep import Sweep  # noqa: PLC0415 - slow to import
 
     levels = Grid.read(grid, list(stores.known()))
-    sweep = Sweep(levels, out, retry)
+    job = Sweep(levels, out, retry)
     if dry_run:
-        _dry_run(sweep)
+        _dry_run(job)
         return
-    counts = sweep.run(time_limit)
+    counts = job.run(time_limit)
     _print_counts(counts)
     if counts["failed"]:
         sys.exit(1)
 
 
-def _dry_run(sweep: "Sweep") -> None:  # noqa: F821
+def _dry_run(sweep: "Sweep") -> None:
     from kvbench.estimate import seconds  # noqa: PLC0415
+    from kvbench.machine import fsync_milliseconds  # noqa: PLC0415
 
+    # The device is asked beside the results folder, which is not made for that.
+    above = next(folder for folder in (sweep.out, *sweep.out.absolute().parents) if folder.is_dir())
+    with tempfile.TemporaryDirectory(dir=above) as probe:
+        fsync_ms = fsync_milliseconds(Path(probe))
     rows, total = [], 0.0
     measured = skipped = loaded = 0
-    for cell, why in sweep.plan():
-        why = why or sweep.stores[cell.store].reason
-        estimate = 0.0 if why else seconds(cell, 0.5)
+    for cell, skip_reason in sweep.plan():
+        why = skip_reason or sweep.stores[cell.store].reason
+        estimate = 0.0 if why else seconds(cell, fsync_ms)
         measured, skipped = measured + (not why), skipped + bool(why)
         total += estimate
         loaded += 0 if why else cell.live_bytes
@@ -111,13 +122,18 @@ def status(folder: Path) -> None:
     from kvbench.results import Folder  # noqa: PLC0415
 
     results = Folder(folder)
-    done = Counter(str(result["status"]) for _, result in results.results())
-    planned = {cell for grid in results.grids(list(stores.known())) for cell in grid.cells()}
-    done["to do"] = max(0, len(planned) - done.total())
-    _print_counts(done)
+    counts: Counter[str] = Counter()
+    to_do = results.planned()
+    failures = []
     for name, result in results.results():
+        counts[result["status"]] += 1
+        to_do.discard(Cell.from_factors(result["cell"]))
         if result["status"] == "failed":
-            click.echo(f"failed: {name}: {result['reason']}")
+            failures.append(f"failed: {name}: {result['reason']}")
+    counts["to do"] = len(to_do)
+    _print_counts(counts)
+    for line in failures:
+        click.echo(line)
 
 
 @cli.command()

@@ -47,8 +47,8 @@ class RecordSize:
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        parts = text.split("-") if isinstance(text, str) else [text]
-        if len(parts) == 2 and re.fullmatch(r"\s*\d+\s*", parts[0]):  # "1-10 KiB"
+        parts: list[Any] = text.split("-") if isinstance(text, str) else [text]
+        if len(parts) == 2 and parts[0].strip().isdecimal():  # "1-10 KiB"
             parts[0] += "".join(re.findall(r"[A-Za-z]+", parts[1]))
         try:
             sizes = [parse_bytes(part) for part in parts]

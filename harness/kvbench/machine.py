@@ -19,6 +19,7 @@ from kvbench.stores import Store, build_facts
 PACKAGES = ("kvbench", "numpy", "pandas", "pyarrow", "papermill")
 GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 SETTLE_LIMIT = 30.0  # seconds
+FSYNC_BYTES = 4096
 
 
 def sync_file_system(folder: Path) -> None:
@@ -32,13 +33,13 @@ def sync_file_system(folder: Path) -> None:
 
 
 def fsync_milliseconds(folder: Path, times: int = 50) -> float:
-    """Median time to append 4 KiB to a file and fsync it."""
+    """Median time to append FSYNC_BYTES to a file and fsync it."""
     path = folder / ".fsync"
     seconds = []
     with open(path, "wb", buffering=0) as file:
         for _ in range(times):
             start = time.perf_counter()
-            file.write(b"\0" * 4096)
+            file.write(bytes(FSYNC_BYTES))
             os.fsync(file.fileno())
             seconds.append(time.perf_counter() - start)
     path.unlink()

@@ -2,8 +2,7 @@
 
 A population of records has `records` live ones at rest. Its key numbers run from 0 to
 `records + churn` - 1, so `churn` of them are dead; a round inserts these, so that for a while
-`churn` more live, and later removes as many others. The churn is a tenth of the records at most
-(but one), and at most 100.
+`churn` more live, and later removes as many others.
 """
 
 import dataclasses
@@ -16,6 +15,7 @@ from kvbench.grid import KEY_SIZE, Cell
 
 CODES = {"insert": 0, "get": 1, "update": 2, "remove": 3, "absent": 4}  # as in bench.h
 SAMPLES = 1000  # of each operation, at least
+CHURN_SHARE, CHURN_LIMIT = 10, 100  # a round replaces a tenth of the records, but at most 100
 CHUNK = 4096  # operations that are planned at once
 POOL_SIZE = 8 << 20  # bytes; values are slices that begin anywhere in it
 
@@ -48,7 +48,7 @@ class Population:
 
     def __init__(self, cell: Cell) -> None:
         self.size = cell.record_size
-        self.churn = max(1, min(cell.records // 10, 100))
+        self.churn = max(1, min(cell.records // CHURN_SHARE, CHURN_LIMIT))
         self.universe = cell.records + self.churn
         self.stride = (2**64 - 1) // self.universe
         self.seed = np.uint64(cell.plan_seed)

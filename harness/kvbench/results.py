@@ -157,49 +157,50 @@ class Folder:
     def add_machine(self, machine: dict[str, Any]) -> None:
         write_whole(self.path / "machines" / f"{machine['machine']}.json", _json(machine))
 
-    def grids(self, known_stores: list[str]) -> list[Grid]:
-        paths = sorted((self.path / "grids").glob("*.json"))
-        return [Grid.from_values(json.loads(path.read_bytes()), known_stores) for path in paths]
+    def planned(self) -> set[Cell]:
+        """All cells of the grids that were swept into the folder, here or elsewhere."""
+        grids = [json.loads(path.read_bytes()) for path in (self.path / "grids").glob("*.json")]
+        return {cell for grid in grids for cell in Grid.from_values(grid, grid["stores"]).cells()}
 
-    def cell_path(self, name: str) -> Path:
+    def _cell_path(self, name: str) -> Path:
         return self.path / "cells" / f"{name}.json"
+
+    @staticmethod
+    def _read(path: Path) -> dict[str, Any]:
+        try:
+            result: dict[str, Any] = json.loads(path.read_bytes())
+            schema = result["schema"]
+        except (ValueError, KeyError, TypeError):
+            raise BadInput(f"{path}: not a result file of kvbench") from None
+        if schema != SCHEMA_VERSION:
+            raise BadInput(f"{path}: schema version {schema}; allowed: {SCHEMA_VERSION}")
+        return result
 
     def status(self, name: str) -> str:
         """Of a cell: ok, failed, skipped, unavailable; empty when it has no result yet."""
         try:
-            result = json.loads(self.cell_path(name).read_bytes())
+            return str(self._read(self._cell_path(name))["status"])
         except FileNotFoundError:
             return ""
-        return str(result["status"])
 
     def write(self, name: str, result: dict[str, Any]) -> None:
-        write_whole(self.cell_path(name), _json({"schema": SCHEMA_VERSION, **result}))
+        write_whole(self._cell_path(name), _json({"schema": SCHEMA_VERSION, **result}))
 
     def results(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each cell's name and result, in the order of the names."""
         for path in sorted((self.path / "cells").glob("*.json")):
-            try:
-                result = json.loads(path.read_bytes())
-                schema = result["schema"]
-            except (ValueError, KeyError, TypeError):
-                raise BadInput(f"{path}: not a result file of kvbench") from None
-            if schema != SCHEMA_VERSION:
-                raise BadInput(f"{path}: schema version {schema}; allowed: {SCHEMA_VERSION}")
-            yield path.stem, result
+            yield path.stem, self._read(path)
 
     def collect(self) -> dict[str, pa.Table]:
         """The tables of all finished cells; written beside them as Parquet."""
         cells, operations = [], []
         for name, result in self.results():
             factors = result["cell"]
-            cell = Cell.from_factors(factors)
-            size = {
-                "record_size_min": cell.record_size.low,
-                "record_size_max": cell.record_size.high,
-            }
+            size = Cell.from_factors(factors).record_size
+            limits = {"record_size_min": size.low, "record_size_max": size.high}
             options = result.get("effective_options", {})
             text = "; ".join(f"{key}={value}" for key, value in options.items())
-            cells.append({**result, **factors, **size, "cell": name, "effective_options": text})
+            cells.append({**result, **factors, **limits, "cell": name, "effective_options": text})
             operations += [{"cell": name, **row} for row in result.get("operations", [])]
         machines = [
             {

@@ -186,7 +186,7 @@ class Status(enum.IntEnum):
 
 def _slice(data: bytes) -> Slice:
     """A view of `data`, which the caller keeps alive."""
-    return Slice(ctypes.cast(data, ctypes.c_void_p), len(data))
+    return Slice(ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p), len(data))
 
 
 def _records(records: Sequence[tuple[bytes, bytes]]) -> Any:

@@ -23,8 +23,7 @@ from kvbench.grid import Cell, Grid
 from kvbench.results import Folder, cell_name
 
 TIME_LIMIT = 3600.0  # seconds a cell may take
-
-
+MANY_FILES = 100_000  # take long enough to remove that the user is told
 BAR = "{desc} |{bar}| {percentage:3.0f}% [{elapsed}, left {remaining}]{postfix}"
 
 
@@ -75,6 +74,8 @@ class _Shelf:
     def clear(self) -> int:
         """Remove all, following no link. Returns the number of files."""
         count = sum(len(files) for _, _, files in os.walk(self.folder))
+        if count > MANY_FILES:
+            print(f"removing {count:,} files of stores that were measured", file=sys.stderr)
         if self.folder.exists():
             shutil.rmtree(self.folder)
         return count

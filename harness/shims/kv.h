@@ -10,7 +10,7 @@
  * - `insert` of a key that exists is KV_EXISTS; `get`, `update` and `remove` of a key that does
  *   not exist are KV_NOT_FOUND. Neither changes the store.
  * - One writer at a time. With KV_THREADS, other threads may read beside it, each in its own
- *   session.
+ *   session, and find a value as it was before a write or after it.
  */
 #ifndef KV_H
 #define KV_H

@@ -9,7 +9,7 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
 
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
-    .capabilities = KV_THREADS,
+    .capabilities = 0, /* no KV_THREADS: a reader may find a file truncated, not yet written */
     .name = "flat",
     .max_key = FOLDER_MAX_KEY,
     .max_value = FOLDER_MAX_VALUE,

@@ -1,0 +1,101 @@
+# make paper    everything: set up, measure this machine once, draw, render
+# make test     everything: set up, lint, test
+# make render   the paper from committed data; measures nothing
+# make measure  measure this machine again
+# make figures  redraw figures/, _variables.yml and the notebooks from data/ (tracked files)
+# make pilot    measure the pilot of data/pilot again (30 minutes, quiet machine)
+# make lock     resolve requirements.lock anew
+
+PYTHON ?= python3
+BIN := .venv/bin
+GRID := harness/grids/quick.toml
+LOCAL := build/local
+ANALYSES := best-option latency space
+NOTEBOOKS := $(ANALYSES:%=notebooks/%.ipynb)
+SOURCES := $(shell find harness/shims harness/kvbench -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt)
+
+# The venv comes first, so that papermill, quarto and nbval find its python and its kernel.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export JUPYTER_PREFER_ENV_PATH := 1
+export PYTHONWARNINGS := ignore::DeprecationWarning
+
+.PHONY: paper test render measure figures pilot lock setup clean
+
+paper: build/this-machine/.done render
+	@echo "The paper:        $(CURDIR)/build/paper/paper/index.html"
+	@echo "This machine:     $(CURDIR)/build/paper/paper/this-machine.html"
+
+# Set-up
+
+setup: build/.installed
+
+build/.system: harness/system-packages.sh
+	sh harness/system-packages.sh
+	@mkdir -p build && touch $@
+
+build/.venv: requirements.lock | build/.system
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+build/.installed: build/.venv pyproject.toml $(SOURCES)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+	    --force-reinstall -C cmake.define.KV_WERROR=ON .
+	@touch $@
+
+# This machine
+
+$(LOCAL)/.done: | build/.installed
+	kvbench sweep $(GRID) --out $(LOCAL)
+	kvbench collect $(LOCAL)
+	@touch $@
+
+measure: setup
+	rm -rf $(LOCAL)
+	@$(MAKE) --no-print-directory $(LOCAL)/.done
+
+build/this-machine/.done: $(LOCAL)/.done $(NOTEBOOKS) build/.installed
+	@mkdir -p build/notebooks
+	@for name in $(ANALYSES); do \
+	    echo "papermill notebooks/$$name.ipynb -p results $(LOCAL)"; \
+	    KVBENCH_FIGURES=build/this-machine papermill --log-level WARNING --no-progress-bar -k python3 \
+	        notebooks/$$name.ipynb build/notebooks/$$name.ipynb -p results $(LOCAL) || exit 1; \
+	done
+	@touch $@
+
+# The paper
+
+render: setup
+	@if command -v quarto >/dev/null; then \
+	    quarto render; \
+	else \
+	    echo "quarto is not on the PATH: rendering a preview with Pandoc and Typst instead"; \
+	    python paper/preview/preview.py build/paper paper/index.qmd paper/this-machine.qmd; \
+	fi
+	python paper/check.py build/paper
+
+figures: setup
+	KVBENCH_FIGURES=figures python notebooks/execute.py $(NOTEBOOKS)
+	cd figures && { echo "# Written by make figures from data/; not by hand."; cat *.yml; } > ../_variables.yml
+
+pilot: setup
+	kvbench sweep harness/grids/pilot.toml --out build/pilot
+	kvbench sweep harness/grids/pilot-million.toml --out build/pilot
+	kvbench collect build/pilot
+	@echo "To publish it: cp build/pilot/*.parquet data/pilot && make figures"
+
+# Tests
+
+test: setup
+	ruff check .
+	ruff format --check .
+	mypy
+	pytest --quiet harness/tests paper/preview
+	pytest --quiet --nbval notebooks
+
+lock:
+	uv pip compile --quiet pyproject.toml --all-extras --universal --python-version 3.11 \
+	    --generate-hashes --no-header --no-annotate -o requirements.lock
+
+clean:
+	rm -rf build .venv

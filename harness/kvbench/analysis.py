@@ -1,0 +1,365 @@
+"""What the notebooks share: reading results, choosing the best, and the look of the figures."""
+
+import ast
+import json
+import os
+from collections.abc import Iterable, Sequence
+from itertools import product, takewhile
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+import yaml
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from kvbench import BadInput, write_whole
+from kvbench.grid import COMPRESSIBILITY, KEY_SIZE, RecordSize, format_bytes
+from kvbench.histogram import LOG_WIDTH
+from kvbench.loop import BATCH_BYTES, BATCH_RECORDS
+from kvbench.machine import FSYNC_BYTES
+from kvbench.meter import INTERVAL
+from kvbench.plan import CHURN_SHARE, SAMPLES
+from kvbench.results import read_tables
+from kvbench.worker import RATIO_BLOCK
+
+TIE = 0.05  # stores within 5 % of the best are as good as it
+
+# Okabe and Ito's colours, which colour-blind readers tell apart; and a letter for each store.
+STORES = {
+    "flat": ("F", "#0072B2", "o"),
+    "nested": ("N", "#56B4E9", "s"),
+    "leveldb": ("L", "#D55E00", "^"),
+    "rocksdb": ("R", "#E69F00", "v"),
+    "lmdb": ("M", "#009E73", "D"),
+    "bdb": ("B", "#CC79A7", "P"),
+    "sqlite": ("S", "#999999", "X"),
+    "null": ("0", "#000000", "."),
+}
+
+
+def root() -> Path:
+    """The repository's root: paths in the notebooks are relative to it."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "_quarto.yml").exists():
+            return folder
+    raise BadInput(f"{here}: not inside the repository (no _quarto.yml above)")
+
+
+def check_parameters(*known: str) -> None:
+    """Refuse a parameter that the notebook does not have; papermill only prints a notice.
+
+    Looks at the cells that ran before this one, the parameters' own and papermill's.
+    """
+    from IPython import get_ipython  # noqa: PLC0415
+
+    sources = takewhile(
+        lambda text: "check_parameters" not in text, get_ipython().user_ns["In"][1:]
+    )
+    given = {
+        target.id
+        for source in sources
+        for statement in ast.parse(source).body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    for name in sorted(given - set(known)):
+        raise BadInput(f"unknown parameter '{name}'; allowed: {', '.join(known)}")
+
+
+class Results:
+    """Collected results: `cells` has a row a measured trial, `operations` one a trial and
+    operation with the factors of its cell; `machines` one a machine."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+        path = root() / folder
+        tables = {name: table.to_pandas() for name, table in read_tables(path).items()}
+        self.machines: pd.DataFrame = tables["machines"]
+        self.all_cells: pd.DataFrame = tables["cells"]
+        self.cells = self.all_cells[self.all_cells.status == "ok"].copy()
+        if self.cells.empty:
+            raise BadInput(f"{folder}: no cell was measured")
+        if len(self.cells.machine.unique()) > 1:
+            raise BadInput(f"{folder}: results of several machines; collect each by itself")
+        memory = self.cells.memory_anonymous_bytes + self.cells.memory_file_bytes
+        self.cells["memory_bytes"] = memory
+        self.cells["space_efficiency"] = self.cells.live_bytes / self.cells.disk_bytes
+        operations = tables["operations"].assign(mean_ns=lambda rows: rows.sum_ns / rows.n)
+        factors = ["cell", "store", "record_size", "records", "compressibility", "trial"]
+        self.operations = self.cells[factors].merge(operations, on="cell", validate="1:m")
+
+    @property
+    def trials(self) -> int:
+        """The most trials that any cell has."""
+        return int(self.cells.trial.nunique())
+
+    def sizes(self) -> list[str]:
+        """The record sizes: those of one size first, then the ranges, each in order."""
+        sizes = [RecordSize.parse(size) for size in self.cells.record_size.unique()]
+        return [str(size) for size in sorted(sizes, key=lambda s: (s.low != s.high, s))]
+
+    def counts(self) -> list[int]:
+        return sorted(int(count) for count in self.cells.records.unique())
+
+    def stores(self) -> list[str]:
+        present = set(self.cells.store)
+        return [store for store in STORES if store in present] + sorted(present - set(STORES))
+
+    def source(self) -> str:
+        if self.folder.parts[:1] == ("data",):
+            return f"{self.folder.name.capitalize()} data"
+        return f"Results of {self.folder.as_posix()}"
+
+    def conditions(self) -> str:
+        """Where and how the figures were measured, for the foot of each."""
+        machine = self.machines.set_index("machine").loc[self.cells.machine.iloc[0]]
+        memory = machine.memory_bytes
+        data = self.cells.live_bytes.max()
+        return (
+            f"{self.source()}: {self.trials} trials a cell, at least {SAMPLES:,} operations of each"
+            " kind a trial; stores as shipped, durability as each ships, page cache warm.\n"
+            f"{machine.cpu}, {machine.cores} cores, {memory / 2**30:.1f} GiB of memory (largest"
+            f" data {data / 2**20:.0f} MiB, {data / memory:.2%} of it);"
+            f" {machine.file_system}, fsync {machine.fsync_ms:.2f} ms; {machine.kernel}."
+        )
+
+
+def over_trials(rows: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
+    """Median and range of a value over the trials of each group."""
+    grouped = rows.groupby(list(by), observed=True)[value]
+    return grouped.agg(["median", "min", "max", "count"]).reset_index()
+
+
+def best(rows: pd.DataFrame, value: str, by: Sequence[str], largest: bool = False) -> pd.DataFrame:
+    """The best store of each group by its median over trials, and the stores that tie with it.
+
+    A store ties when its median is within 5 % of the best one's, or when the ranges of the two
+    over their trials overlap. One trial gives no range, so there only the 5 % count.
+    """
+    summary = over_trials(rows, value, [*by, "store"])
+    found = []
+    for key, group in summary.groupby(list(by), observed=True):
+        order = group.sort_values(["median", "store"], ascending=[not largest, True])
+        first, others = order.iloc[0], order.iloc[1:]
+        close = (others["median"] - first["median"]).abs() <= TIE * abs(first["median"])
+        overlap = (others["min"] <= first["max"]) & (others["max"] >= first["min"])
+        overlap &= (others["count"] > 1) & (first["count"] > 1)
+        ties = tuple(others.store[close | overlap])
+        found.append((*key, first.store, first["median"], ties))
+    return pd.DataFrame(found, columns=[*by, "store", "value", "ties"])
+
+
+def _scaled(value: float, units: Sequence[tuple[str, float]]) -> str:
+    """In the largest unit that leaves at least 1, with two or three significant digits."""
+    unit, size = next((u for u in units if value >= u[1] * 0.9995), units[-1])
+    number = value / size
+    return f"{number:.1f} {unit}" if number < 9.95 else f"{number:.0f} {unit}"
+
+
+def format_ns(nanoseconds: float) -> str:
+    return _scaled(nanoseconds, (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1)))
+
+
+def format_size(count: float) -> str:
+    return _scaled(count, (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1)))
+
+
+def format_share(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.1 else f"{share:.1%}"
+
+
+def format_count(count: int) -> str:
+    for unit, size in (("M", 10**6), ("k", 10**3)):
+        if count >= size and count % size == 0:
+            return f"{count // size} {unit}"
+    return str(count)
+
+
+def use_style() -> None:
+    """Figures as SVG whose bytes depend on nothing but the data and the locked packages."""
+    from matplotlib_inline.backend_inline import set_matplotlib_formats  # noqa: PLC0415
+
+    sns.set_theme(context="paper", style="whitegrid", font="DejaVu Sans")
+    plt.rcParams.update(
+        {
+            "svg.hashsalt": "kvbench",
+            "svg.fonttype": "path",
+            "figure.dpi": 100,
+            "font.size": 7,
+            "axes.titlesize": 8,
+            "axes.labelsize": 7,
+            "xtick.labelsize": 6.5,
+            "ytick.labelsize": 6.5,
+            "legend.fontsize": 7,
+        }
+    )
+    set_matplotlib_formats("svg", metadata={"Date": None})  # type: ignore[no-untyped-call]
+
+
+def pairs(rows: Sequence[Any], columns: Sequence[Any]) -> Iterable[Any]:
+    """Every row with every column, each with its position."""
+    return product(enumerate(rows), enumerate(columns))
+
+
+def colour(store: str) -> str:
+    return STORES[store][1] if store in STORES else "#444444"
+
+
+def letter(store: str) -> str:
+    return STORES[store][0] if store in STORES else store
+
+
+def marker(store: str) -> str:
+    return STORES[store][2] if store in STORES else "x"
+
+
+def tint(store: str) -> tuple[float, float, float]:
+    """The store's colour, light enough for text upon it."""
+    red, green, blue = (0.55 + 0.45 * part for part in to_rgb(colour(store)))
+    return red, green, blue
+
+
+def foot(figure: Figure, results: Results, *lines: str) -> None:
+    """The conditions below a figure."""
+    text = "\n".join((*lines, results.conditions()))
+    figure.text(0.01, -0.01, text, ha="left", va="top", fontsize=5.5, color="#333333", wrap=False)
+
+
+def best_figure(panels: dict[str, tuple[pd.DataFrame, Any]], results: Results) -> Figure:
+    """A table a panel: rows are record sizes, columns compressibility x record count.
+
+    `panels` maps a title to what best() found, by record_size, compressibility and records, and
+    the function that formats its values.
+    """
+    sizes, counts = results.sizes(), results.counts()
+    present = set(results.cells.compressibility)
+    kinds = [kind for kind in COMPRESSIBILITY if kind in present]
+    columns = [(kind, count) for kind in kinds for count in counts]
+    width = max(4.6, 1.0 + 0.6 * len(columns))
+    height = len(panels) * (0.36 + 0.19 * len(sizes)) + 0.3
+    figure, axes = plt.subplots(
+        len(panels), 1, figsize=(width, height), squeeze=False, layout="constrained"
+    )
+    for axis, (title, (found, show)) in zip(axes[:, 0], panels.items(), strict=True):
+        axis.set(xlim=(0, len(columns)), ylim=(len(sizes), 0))
+        axis.set_title(title, loc="left", fontweight="bold", pad=14 if axis is axes[0, 0] else 4)
+        axis.set_xticks(np.arange(len(columns)) + 0.5, [format_count(c) for _, c in columns])
+        axis.set_yticks(np.arange(len(sizes)) + 0.5, sizes)
+        axis.tick_params(length=0, pad=1)
+        axis.grid(visible=False)
+        axis.set_ylabel("record size")
+        for position, kind in enumerate(kinds):
+            middle = (position + 0.5) * len(counts)
+            if axis is axes[0, 0]:
+                axis.text(middle, -0.15, kind, ha="center", va="bottom", fontsize=7)
+            axis.axvline(position * len(counts), color="black", linewidth=1)
+        for row in found.itertuples():
+            x, y = columns.index((row.compressibility, row.records)), sizes.index(row.record_size)
+            axis.add_patch(Rectangle((x, y), 1, 1, facecolor=tint(row.store), edgecolor="white"))
+            middle = 0.31 if row.ties else 0.5
+            axis.text(
+                x + 0.5,
+                y + middle,
+                f"{row.store} {show(row.value)}",
+                ha="center",
+                va="center",
+                fontsize=5,
+            )
+            if row.ties:
+                ties = "= " + " ".join(letter(store) for store in row.ties)
+                axis.text(
+                    x + 0.5, y + 0.77, ties, ha="center", va="center", fontsize=4.6, color="#222222"
+                )
+    axes[-1, 0].set_xlabel("number of records")
+    letters = ", ".join(f"{letter(store)} {store}" for store in results.stores())
+    foot(figure, results, f"Letters after = are ties: {letters}. Blank: not measured.")
+    return figure
+
+
+def best_table(found: dict[str, tuple[pd.DataFrame, Any]], results: Results) -> str:
+    """What best_figure() shows, as a Markdown table."""
+    lines = [
+        "| measure | record size | records | data | best | value | ties |",
+        "|---|---|--:|---|---|--:|---|",
+    ]
+    for title, (rows, show) in found.items():
+        order = rows.assign(size=rows.record_size.map(results.sizes().index))
+        for row in order.sort_values(["size", "records", "compressibility"]).itertuples():
+            cells = (title, row.record_size, f"{row.records:,}", row.compressibility, row.store)
+            lines.append("| " + " | ".join((*cells, show(row.value), ", ".join(row.ties))) + " |")
+    return "\n".join(lines)
+
+
+def method() -> dict[str, str]:
+    """The constants of the harness that the paper's method section states."""
+    return {
+        "key_size": format_bytes(KEY_SIZE),
+        "samples": f"{SAMPLES:,}",
+        "churn": f"{1 / CHURN_SHARE:.0%}",
+        "bin_width": f"{np.expm1(LOG_WIDTH):.0%}",
+        "tie": f"{TIE:.0%}",
+        "memory_interval": f"{INTERVAL * 1000:.0f} ms",
+        "ratio_block": format_bytes(RATIO_BLOCK),
+        "batch_records": f"{BATCH_RECORDS:,}",
+        "batch_bytes": format_bytes(BATCH_BYTES),
+        "fsync_bytes": format_bytes(FSYNC_BYTES),
+    }
+
+
+def _publish_folder() -> Path | None:
+    """Where figures and variables go: nowhere, unless KVBENCH_FIGURES names a folder."""
+    name = os.environ.get("KVBENCH_FIGURES")
+    if not name:
+        return None
+    folder = root() / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def publish_figure(figure: Figure, name: str, png: bool = False) -> None:
+    """Save a figure as SVG, and as PNG for where SVG can't be shown."""
+    folder = _publish_folder()
+    if folder is not None:
+        figure.savefig(folder / f"{name}.svg", bbox_inches="tight", metadata={"Date": None})
+        if png:
+            figure.savefig(folder / f"{name}.png", bbox_inches="tight", dpi=200)
+
+
+def publish_text(text: str, name: str) -> None:
+    folder = _publish_folder()
+    if folder is not None:
+        write_whole(folder / name, text.encode())
+
+
+def publish_variables(name: str, values: dict[str, Any]) -> None:
+    """Save values for the paper's text, below the key `name`."""
+    plain = json.loads(json.dumps({name.replace("-", "_"): values}))
+    publish_text(yaml.safe_dump(plain, allow_unicode=True, sort_keys=True), f"{name}.yml")
+
+
+def shares(found: pd.DataFrame, stores: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """For each store: in how many fields it is best or ties, and as a share of all fields."""
+    counts = {
+        store: int((found.store == store).sum() + sum(store in ties for ties in found.ties))
+        for store in stores
+    }
+    return {store: {"fields": n, "share": f"{n / len(found):.0%}"} for store, n in counts.items()}
+
+
+def leaders(
+    panels: dict[str, tuple[pd.DataFrame, Any]], stores: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """For each operation the store that is best or ties most often, and how often."""
+    found = {}
+    for title, (rows, _) in panels.items():
+        counts = shares(rows, stores)
+        store = max(counts, key=lambda name: counts[name]["fields"])
+        found[title.split(":")[0]] = {"store": store, "share": counts[store]["share"]}
+    return found

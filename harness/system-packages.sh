@@ -1,0 +1,33 @@
+#!/bin/sh
+# Installs the engines' libraries from Debian where they are missing: as root, or by sudo without
+# a password. Elsewhere says what to run. A store whose library is missing is left out.
+set -eu
+
+packages="libleveldb-dev librocksdb-dev liblmdb-dev libdb5.3-dev libsqlite3-dev"
+command -v cc >/dev/null || packages="$packages gcc"
+python3 -c 'import ensurepip, venv' 2>/dev/null || packages="$packages python3-venv"
+
+if ! command -v apt-get >/dev/null; then
+    echo "No apt-get here: install the engines by other means (conda: environment.yml)." >&2
+    exit 0
+fi
+missing=""
+for package in $packages; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' ||
+        missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+install="apt-get install --yes --no-install-recommends$missing"
+if [ "$(id -u)" -eq 0 ]; then
+    as_root=""
+elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    as_root="sudo"
+else
+    echo "System packages are missing. Run this, then make again:" >&2
+    echo "    sudo apt-get update && sudo $install" >&2
+    exit 1
+fi
+export DEBIAN_FRONTEND=noninteractive
+$as_root apt-get update -qq
+$as_root $install -qq >/dev/null

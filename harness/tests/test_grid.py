@@ -1,0 +1,108 @@
+"""Grids: what they accept, and one clear line for what they don't."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kvbench import BadInput
+from kvbench.grid import Cell, Grid, RecordSize, format_bytes, parse_bytes
+
+GRIDS = Path(__file__).parents[1] / "grids"
+STORES = ["null", "flat", "lmdb"]
+
+
+def grid(**values: Any) -> Grid:
+    return Grid.from_values(values, STORES)
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high", "shown"),
+    [
+        ("100 B", 100, 100, "100 B"),
+        ("1KiB", 1024, 1024, "1 KiB"),
+        ("1024 B", 1024, 1024, "1 KiB"),
+        ("1-10 KiB", 1024, 10240, "1-10 KiB"),
+        ("1 B-1 KiB", 1, 1024, "1 B-1 KiB"),
+        ("100 KiB-1 MiB", 102400, 1 << 20, "100 KiB-1 MiB"),
+        (4096, 4096, 4096, "4 KiB"),
+    ],
+)
+def test_record_sizes(text: object, low: int, high: int, shown: str) -> None:
+    size = RecordSize.parse(text)
+    assert (size.low, size.high, str(size)) == (low, high, shown)
+    assert RecordSize.parse(str(size)) == size
+
+
+@pytest.mark.parametrize("count", [0, 1, 1000, 1024, 1536, 1 << 20, 50 << 30])
+def test_bytes_survive_formatting(count: int) -> None:
+    if count:
+        assert parse_bytes(format_bytes(count)) == count
+    assert parse_bytes(count) == count
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"stores": ["mongodb"]}, ["mongodb", "flat, lmdb"]),
+        ({"stores": "flat"}, ["stores", "'flat'", "list"]),
+        ({"stores": []}, ["stores", "[]"]),
+        ({"operations": ["scan"]}, ["scan", "insert, get, update, remove"]),
+        ({"record_sizes": ["1 KB"]}, ["1 KB", "1 KiB"]),
+        ({"record_sizes": ["0 B"]}, ["0 B", "1 B to 64 MiB"]),
+        ({"record_sizes": ["10-1 KiB"]}, ["10-1 KiB"]),
+        ({"record_sizes": [None]}, ["None"]),
+        ({"record_sizes": 100}, ["record_sizes", "100", "list"]),
+        ({"records": [-5]}, ["records", "-5", "from 1"]),
+        ({"records": [1.5]}, ["records", "1.5"]),
+        ({"records": [True]}, ["records", "True"]),
+        ({"trials": 0}, ["trials", "0", "from 1"]),
+        ({"seed": -1}, ["seed", "-1"]),
+        ({"byte_limit": "lots"}, ["byte_limit", "lots"]),
+        ({"compressibility": ["half"]}, ["half", "compressible, incompressible"]),
+        ({"threads": 4}, ["threads", "stores, record_sizes, records"]),
+    ],
+)
+def test_bad_values_are_named_with_what_is_allowed(
+    values: dict[str, Any], named: list[str]
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        grid(**values)
+    assert "\n" not in str(caught.value)
+    for word in named:
+        assert word in str(caught.value)
+
+
+def test_a_trial_is_a_shuffled_block() -> None:
+    levels = grid(records=[10, 20, 30, 40], trials=3, stores=["flat", "lmdb"])
+    cells = list(levels.cells())
+    assert [cell.trial for cell in cells] == [1] * 8 + [2] * 8 + [3] * 8
+    blocks = [[(cell.store, cell.records) for cell in cells if cell.trial == t] for t in (1, 2, 3)]
+    assert sorted(blocks[0]) == sorted(blocks[1]) == sorted(blocks[2])
+    assert blocks[0] != blocks[1] != blocks[2]
+    assert cells == list(levels.cells())
+
+
+def test_byte_limit_gives_a_reason() -> None:
+    levels = grid(record_sizes=["1 KiB"], records=[10, 1000], byte_limit="100 KiB", trials=1)
+    reasons = {cell.records: levels.skip_reason(cell) for cell in levels.cells()}
+    assert reasons[10] == ""
+    assert "102,400" in reasons[1000]
+
+
+def test_factors_survive_a_result_file() -> None:
+    for cell in grid(record_sizes=["1-10 KiB"]).cells():
+        assert Cell.from_factors(cell.factors()) == cell
+
+
+@pytest.mark.parametrize("path", sorted(GRIDS.glob("*.toml")), ids=lambda path: path.stem)
+def test_shipped_grids_are_legal(path: Path) -> None:
+    levels = Grid.read(path, STORES)
+    assert Grid.from_values(levels.values(), STORES) == levels
+
+
+def test_the_main_grid_has_the_levels_of_its_source() -> None:
+    levels = Grid.read(GRIDS / "paper.toml", STORES)
+    assert levels.records == (100, 1000, 10_000, 100_000, 1_000_000)
+    sizes = "100 B,1 KiB,10 KiB,100 KiB,1 MiB,1 B-1 KiB,1-10 KiB,10-100 KiB,100 KiB-1 MiB"
+    assert [str(size) for size in levels.record_sizes] == sizes.split(",")
+    assert levels.byte_limit == 50 << 30

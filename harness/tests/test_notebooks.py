@@ -1,0 +1,78 @@
+"""The notebooks: executed as committed, and refusing what they do not know."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+def papermill(notebook: str, output: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "papermill", str(ROOT / "notebooks" / notebook), str(output)]
+    flags = ["-k", "python3", "--no-progress-bar", *arguments]
+    return subprocess.run([*command, *flags], capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_committed_notebooks_are_executed_from_top_to_bottom(path: Path) -> None:
+    """`pytest --nbval` would pass a notebook that was never run."""
+    cells = [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
+    counts = [cell.execution_count for cell in cells if cell.source.strip()]
+    assert counts == list(range(1, len(counts) + 1))
+    for cell in cells:
+        labelled = cell.source.startswith("#| label:")
+        assert not labelled or cell.outputs, f"no output: {cell.source.splitlines()[0]}"
+        assert not any(output.output_type == "error" for output in cell.outputs)
+
+
+@pytest.mark.parametrize("notebook", ["sweep.ipynb", "best-option.ipynb"])
+def test_an_unknown_parameter_fails_first_and_is_named(notebook: str, tmp_path: Path) -> None:
+    out = ROOT / "build" / "never"
+    done = papermill(
+        notebook, tmp_path / "out.ipynb", "-p", "recrods", "100", "-p", "out", str(out)
+    )
+    assert done.returncode != 0
+    assert "unknown parameter 'recrods'; allowed:" in done.stderr or (
+        "unknown parameter 'out'; allowed: results" in done.stderr
+    )
+    assert not out.exists()
+
+
+def test_a_bad_value_fails_before_anything_is_measured(tmp_path: Path) -> None:
+    out = tmp_path / "never"
+    done = papermill(
+        "sweep.ipynb", tmp_path / "out.ipynb", "-y", f"{{stores: [mongodb], out: {out}}}"
+    )
+    assert done.returncode != 0
+    assert "'mongodb' is unknown; allowed:" in done.stderr
+    assert not out.exists()
+
+
+def test_sweep_then_best_option_on_its_results(tmp_path: Path) -> None:
+    """The figure comes from the swept cells alone."""
+    swept = tmp_path / "swept"
+    values = {
+        "stores": ["flat", "leveldb", "lmdb"],
+        "record_sizes": ["1 KiB"],
+        "records": [100],
+        "trials": 2,
+        "out": str(swept),
+    }
+    done = papermill("sweep.ipynb", tmp_path / "sweep.ipynb", "-y", json.dumps(values))
+    assert done.returncode == 0, done.stderr
+    assert len(list((swept / "cells").glob("*.json"))) == 6
+    output = tmp_path / "best.ipynb"
+    done = papermill("best-option.ipynb", output, "-p", "results", str(swept))
+    assert done.returncode == 0, done.stderr
+    cells = nbformat.read(output, 4).cells
+    table = next(cell for cell in cells if cell.source.startswith("#| label: tbl-best-option"))
+    rows = table.outputs[0].data["text/markdown"].splitlines()[2:]
+    assert len(rows) == 6  # four operations, space, memory
+    assert all("| 1 KiB | 100 | incompressible |" in row for row in rows)
+    figure = next(cell for cell in cells if cell.source.startswith("#| label: fig-best-option"))
+    assert "<svg" in figure.outputs[0].data["image/svg+xml"]

@@ -1,0 +1,109 @@
+"""Plans: what they promise about keys, values and the number of live records."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from kvbench.grid import Cell, RecordSize
+from kvbench.histogram import Histogram
+from kvbench.plan import SAMPLES, Population, bytes_of
+
+CELL = Cell(
+    store="flat",
+    access="c",
+    record_size=RecordSize(100, 1000),
+    records=1000,
+    compressibility="incompressible",
+    operations=("insert", "get", "update", "remove"),
+    trial=1,
+    seed=1,
+)
+
+
+def sized(records: int) -> Cell:
+    return dataclasses.replace(CELL, records=records)
+
+
+@pytest.mark.parametrize("records", [1, 2, 10, 100, 1000, 12345])
+def test_rounds_against_a_dict(records: int) -> None:
+    """Every step is legal, and what the plan expects of a get is what was written last."""
+    population = Population(sized(records))
+    model: dict[int, tuple[int, int]] = {}
+    for plan in population.live("insert"):
+        for number, offset, size in zip(plan.number, plan.offset, plan.size, strict=True):
+            model[int(number)] = (int(offset), int(size))
+    assert len(model) == records
+    done = dict.fromkeys(CELL.operations, 0)
+    for steps in population.rounds(CELL.operations):
+        for operation, plan in steps:
+            done[operation] += len(plan)
+            for number, offset, size in zip(plan.number, plan.offset, plan.size, strict=True):
+                key, value = int(number), (int(offset), int(size))
+                assert (key in model) == (operation != "insert")
+                if operation == "remove":
+                    del model[key]
+                elif operation == "get":
+                    assert model[key] == value
+                else:
+                    assert model.get(key) != value
+                    model[key] = value
+            assert abs(len(model) - records) <= max(1, records / 10)
+    assert min(done.values()) >= SAMPLES
+    expected = {
+        int(number): (int(offset), int(size))
+        for plan in population.live("get")
+        for number, offset, size in zip(plan.number, plan.offset, plan.size, strict=True)
+    }
+    assert expected == model
+    assert not set(population.absent().number.tolist()) & set(model)
+
+
+def test_live_records_come_in_key_order_and_with_their_sizes() -> None:
+    plans = list(Population(sized(10_000)).live("insert"))
+    numbers = np.concatenate([plan.number for plan in plans])
+    sizes = np.concatenate([plan.size for plan in plans])
+    assert (np.diff(numbers.astype(np.int64)) > 0).all()
+    assert 100 <= sizes.min() < 110 and 990 < sizes.max() <= 1000
+    assert sum(bytes_of(plan) for plan in plans) == sizes.sum() + 16 * 10_000
+
+
+def test_only_what_is_timed_runs_but_inserts_and_removes_go_together() -> None:
+    def operations(*timed: str) -> set[str]:
+        rounds = Population(CELL).rounds(timed)
+        return {operation for steps in rounds for operation, _ in steps}
+
+    assert operations("get") == {"get"}
+    assert operations("insert") == {"insert", "remove"}
+    assert operations("remove", "update") == {"insert", "update", "remove"}
+
+
+def test_a_trial_has_its_own_plan_and_all_stores_share_it() -> None:
+    def first(cell: Cell) -> list[int]:
+        return next(iter(Population(cell).live("insert"))).offset.tolist()
+
+    assert first(CELL) == first(dataclasses.replace(CELL, store="lmdb"))
+    assert first(CELL) != first(dataclasses.replace(CELL, trial=2))
+    assert first(CELL) != first(dataclasses.replace(CELL, seed=2))
+
+
+def test_histogram_is_within_one_per_cent() -> None:
+    times = np.random.default_rng(1).lognormal(10, 2, 100_000).astype(np.uint64)
+    histogram = Histogram()
+    for part in np.array_split(times, 7):
+        histogram.add(part)
+    histogram.add(np.array([], np.uint64))
+    assert (histogram.n, histogram.sum) == (len(times), int(times.sum()))
+    assert (histogram.min, histogram.max) == (times.min(), times.max())
+    for share in (0.001, 0.1, 0.5, 0.9, 0.99, 0.999, 1):
+        exact = float(np.quantile(times, share, method="inverted_cdf"))
+        assert histogram.quantile(share) == pytest.approx(exact, rel=0.01)
+    bins, counts = histogram.sparse()
+    assert sum(counts) == histogram.n
+    assert len(bins) == len(counts)
+
+
+def test_histogram_of_the_least_times() -> None:
+    histogram = Histogram()
+    histogram.add(np.array([0, 1, 2], np.uint64))
+    assert (histogram.min, histogram.max, histogram.sum) == (0, 2, 3)
+    assert histogram.quantile(1) == pytest.approx(2, rel=0.01)

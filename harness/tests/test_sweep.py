@@ -1,0 +1,327 @@
+"""Sweeps through the command line: real stores, real kills, real folders."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from conftest import KEEPING, Run
+from kvbench import results, stores
+
+WriteGrid = Callable[..., Path]
+
+FACTORS = ["store", "record_size", "records", "compressibility", "trial"]
+
+
+def cells(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted((out / "cells").glob("*.json"))]
+
+
+def test_every_store_measures_a_cell(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    grid = write_grid(
+        stores=KEEPING,
+        records=[100],
+        record_sizes=["1-10 KiB"],
+        compressibility=["compressible", "incompressible"],
+    )
+    done = kvbench("sweep", grid, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"{2 * len(KEEPING)} ok"
+    for result in cells(out):
+        assert result["status"] == "ok", result
+        assert result["live_records"] == 100
+        assert 100 * (16 + 1024) <= result["live_bytes"] <= 100 * (16 + 10240)
+        assert result["disk_bytes"] > result["live_bytes"] / 4
+        assert 0 < result["compressed_share"] <= 1.01
+        assert result["effective_options"]
+        rows = {row["operation"]: row for row in result["operations"]}
+        assert list(rows) == ["load", "insert", "get", "update", "remove"]
+        for name, row in rows.items():
+            assert row["n"] >= (1 if name == "load" else 1000)
+            assert row["min_ns"] <= row["p50_ns"] <= row["p99_ns"] <= row["max_ns"] <= row["sum_ns"]
+            assert sum(row["histogram_count"]) == row["n"]
+        written = sum(row["wchar"] + row["write_bytes"] for row in rows.values())
+        assert written > 0
+    assert not (out / "stores").exists()
+
+
+def test_a_killed_sweep_goes_on_with_the_rest(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    """SIGKILL once a third is done; the collected cells are those of an unbroken run."""
+    out, unbroken = tmp_path / "out", tmp_path / "unbroken"
+    grid = write_grid(stores=["flat", "bdb", "lmdb"], records=[100, 200], trials=2)
+    command = [sys.executable, "-m", "kvbench.cli", "sweep", str(grid), "--out", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and len(list(out.glob("cells/*.json"))) < 4:
+        pass
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    first = {path.name: path.stat().st_mtime_ns for path in out.glob("cells/*.json")}
+    assert 4 <= len(first) < 12
+    assert "to do" in kvbench("status", out).stdout
+
+    assert kvbench("sweep", grid, "--out", out).returncode == 0
+    after = {path.name: path.stat().st_mtime_ns for path in out.glob("cells/*.json")}
+    assert first.items() <= after.items()
+    assert kvbench("status", out).stdout.strip() == "12 ok"
+    assert kvbench("sweep", grid, "--out", unbroken).returncode == 0
+    assert sorted(after) == sorted(path.name for path in unbroken.glob("cells/*.json"))
+    tables = []
+    for folder in (out, unbroken):
+        assert kvbench("collect", folder).returncode == 0
+        tables.append(pd.read_parquet(folder / "cells.parquet"))
+    assert tables[0][FACTORS].equals(tables[1][FACTORS])
+    assert not (out / "stores").exists()
+    assert not list(out.rglob("*.tmp"))
+
+
+def test_over_the_byte_limit_is_skipped_until_the_limit_is_raised(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    done = kvbench("sweep", write_grid(records=[100], byte_limit=1000), "--out", out)
+    assert done.stdout.strip() == "1 skipped"
+    assert "byte limit" in cells(out)[0]["reason"]
+    done = kvbench("sweep", write_grid(records=[100]), "--out", out)
+    assert done.stdout.strip() == "1 ok"
+
+
+def test_dry_run_measures_and_writes_nothing(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    grid = write_grid(stores=["flat", "lmdb"], records=[100, 100_000], byte_limit="1 MiB")
+    done = kvbench("sweep", grid, "--out", out, "--dry-run")
+    assert done.returncode == 0
+    assert "2 cells to measure, 2 not, 208,000 bytes to load, about" in done.stdout
+    assert not out.exists()
+
+
+MISSING = '#include "kv.h"\nextern int engine(void); int use(void) { return engine(); }\n'
+
+
+def test_a_missing_engine_costs_one_store(
+    kvbench: Run,
+    write_grid: WriteGrid,
+    tmp_path: Path,
+    own_shims: Path,
+    compile_shim: Callable[..., Path],
+) -> None:
+    """A shim whose library is gone: the loader's reason is printed, the others go on."""
+    library = tmp_path / "libengine.so"
+    source = tmp_path / "engine.c"
+    source.write_text("int engine(void) { return 1; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+    compile_shim("rocksdb", MISSING, str(library))
+    library.unlink()
+    env = {"KVBENCH_SHIMS": str(own_shims)}
+    listed = kvbench("stores", env=env)
+    assert listed.returncode == 0
+    assert "libengine.so: cannot open shared object file" in listed.stdout
+    rows = {row["store"]: row for row in json.loads(kvbench("stores", "--json", env=env).stdout)}
+    assert not rows["rocksdb"]["available"]
+    assert "libengine.so" in rows["rocksdb"]["reason"]
+    assert rows["flat"]["available"]
+    grid = write_grid(stores=["flat", "rocksdb"])
+    done = kvbench("sweep", grid, "--out", tmp_path / "out", env=env)
+    assert (done.returncode, done.stdout.strip()) == (0, "1 ok, 1 unavailable")
+
+
+def test_a_store_of_another_abi_is_refused(
+    kvbench: Run, own_shims: Path, compile_shim: Callable[..., Path]
+) -> None:
+    compile_shim("old", '#include "kv.h"\nconst struct kv_driver kv_driver = {.abi = 99};\n')
+    listed = kvbench("stores", env={"KVBENCH_SHIMS": str(own_shims)})
+    assert listed.returncode == 0
+    assert "built for ABI 99, the harness has 1" in listed.stdout
+
+
+# Stores that lie or break: flat, altered.
+ALTERED = """
+#include "folder.h"
+{code}
+static int open_store(const char *path, const struct kv_option *options, size_t count,
+                      struct kv **kv)
+{{
+    return folder_open(path, 0, options, count, kv);
+}}
+const struct kv_driver kv_driver = {{
+    .abi = KV_ABI, .name = "altered", .max_key = 127, .max_value = FOLDER_MAX_VALUE,
+    .version = folder_version, .error = kv_error, .open = open_store, .close = folder_close,
+    .get = {get}, .insert = folder_insert, .update = {update}, .remove = {remove},
+    .write_batch = folder_write_batch, .sync = folder_sync,
+    .effective_options = folder_effective_options,
+}};
+"""
+GETS = {
+    "truncated": "int s = folder_get(kv, k, b, c, n); if (*n > 0) --*n; return s;",
+    "altered": "int s = folder_get(kv, k, b, c, n); ((char *)b)[*n - 1] ^= 1; return s;",
+    "nothing copied": "static char x[4096]; (void)b; return folder_get(kv, k, x, c, n);",
+    "crash": "(void)kv; (void)k; (void)b; (void)c; (void)n; __builtin_trap();",
+    "undefined status": "(void)kv; (void)k; (void)b; (void)c; (void)n; return 77;",
+}
+SIGNATURE = "static int my_get(struct kv *kv, struct kv_slice k, void *b, size_t c, size_t *n)"
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("truncated", "wrong answer"),
+        ("altered", "wrong answer"),
+        ("nothing copied", "wrong answer"),
+        ("crash", "signal SIG"),
+        ("undefined status", "undefined status 77"),
+        ("stale", "wrong answer"),
+        ("not removed", "key exists"),
+    ],
+)
+def test_a_store_that_lies_or_breaks_fails_its_cell_only(
+    kvbench: Run,
+    write_grid: WriteGrid,
+    tmp_path: Path,
+    own_shims: Path,
+    compile_shim: Callable[..., Path],
+    how: str,
+    reason: str,
+) -> None:
+    names = {"get": "folder_get", "update": "folder_update", "remove": "folder_remove", "code": ""}
+    if how in GETS:
+        names |= {"get": "my_get", "code": f"{SIGNATURE} {{ {GETS[how]} }}"}
+    elif how == "stale":
+        code = "static int keep(struct kv *kv, struct kv_slice k, struct kv_slice v)"
+        names |= {
+            "update": "keep",
+            "code": f"{code} {{ (void)kv, (void)k, (void)v; return KV_OK; }}",
+        }
+    else:
+        code = "static int keep(struct kv *kv, struct kv_slice k)"
+        names |= {"remove": "keep", "code": f"{code} {{ (void)kv, (void)k; return KV_OK; }}"}
+    compile_shim("altered", ALTERED.format(**names))
+    grid = write_grid(stores=["flat", "altered"], record_sizes=["1 KiB"])
+    out = tmp_path / "out"
+    done = kvbench("sweep", grid, "--out", out, env={"KVBENCH_SHIMS": str(own_shims)})
+    assert (done.returncode, done.stdout.strip()) == (1, "1 ok, 1 failed")
+    failed = next(result for result in cells(out) if result["status"] == "failed")
+    assert failed["cell"]["store"] == "altered"
+    assert reason in failed["reason"]
+    assert "failed: altered_c_" in kvbench("status", out).stdout
+
+
+def test_a_cell_that_takes_too_long_is_put_down(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    grid = write_grid(stores=["sqlite"], records=[100_000])
+    done = kvbench("sweep", grid, "--out", out, "--time-limit", "0.5")
+    assert (done.returncode, done.stdout.strip()) == (1, "1 failed")
+    assert cells(out)[0]["reason"] == "took longer than 0.5 s"
+    assert kvbench("sweep", grid, "--out", out, "--time-limit", "0.5").returncode == 1
+    done = kvbench("sweep", write_grid(stores=["sqlite"]), "--out", out, "--retry")
+    assert (done.returncode, done.stdout.strip()) == (0, "1 ok")
+
+
+def test_one_sweep_a_folder(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "kvbench.cli", "sweep"]
+    grid = write_grid(stores=["sqlite"], trials=30)
+    process = subprocess.Popen([*command, str(grid), "--out", str(out)], stderr=subprocess.DEVNULL)
+    while process.poll() is None and not list(out.glob("cells/*.json")):
+        pass
+    second = kvbench("sweep", grid, "--out", out)
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 130
+    assert second.returncode == 2
+    assert "another sweep is writing here" in second.stderr
+    assert not (out / "stores").exists()
+
+
+def test_two_machines_results_merge_by_copying(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert kvbench("sweep", write_grid(), "--out", out).returncode == 0
+    folder = results.Folder(out)
+    name, result = next(folder.results())
+    other = json.loads(next((out / "machines").iterdir()).read_text()) | {"machine": "other"}
+    folder.add_machine(other)
+    folder.write(name[:-16] + "0" * 16, result | {"machine": "other"})
+    assert "2 cells, 10 operations, 2 machines" in kvbench("collect", out).stdout
+
+
+def test_a_change_of_shim_or_engine_is_measured_again(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path, own_shims: Path
+) -> None:
+    out = tmp_path / "out"
+    env = {"KVBENCH_SHIMS": str(own_shims)}
+    assert kvbench("sweep", write_grid(), "--out", out, env=env).returncode == 0
+    with open(own_shims / "flat.so", "ab") as file:
+        file.write(b"\0")
+    assert kvbench("sweep", write_grid(), "--out", out, env=env).returncode == 0
+    assert len(cells(out)) == 2
+
+
+def test_exports(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    grid = write_grid(stores=["flat", "bdb"], records=[100, 10**6], byte_limit="1 MiB")
+    assert kvbench("sweep", grid, "--out", out).returncode == 0
+    assert kvbench("collect", out, "--csv", "--xlsx").returncode == 0
+    for name in results.TABLES:
+        parquet = pd.read_parquet(out / f"{name}.parquet")
+        csv = pd.read_csv(out / f"{name}.csv")
+        sheet = pd.read_excel(out / "results.xlsx", sheet_name=name)
+        assert list(csv.columns) == list(sheet.columns) == list(parquet.columns)
+        assert len(csv) == len(sheet) == len(parquet) > 0
+    operations = pd.read_csv(out / "operations.csv")
+    for row in operations.itertuples():
+        assert sum(json.loads(row.histogram_count)) == row.n
+
+
+def test_the_same_cells_collect_to_the_same_bytes(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    kvbench("sweep", write_grid(), "--out", out)
+    content = []
+    for _ in range(2):
+        assert kvbench("collect", out).returncode == 0
+        content.append([(out / f"{name}.parquet").read_bytes() for name in results.TABLES])
+    assert content[0] == content[1]
+
+
+def test_the_null_store_costs_next_to_nothing(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert kvbench("sweep", write_grid(stores=["null"]), "--out", out).returncode == 0
+    result = cells(out)[0]
+    assert result["disk_bytes"] <= 4096
+    assert result["memory_anonymous_bytes"] < 1 << 20
+
+
+def test_an_engine_that_leaves_its_folder_is_found_out(tmp_path: Path) -> None:
+    """Removing a store's folder follows no link out of it."""
+    from kvbench.sweep import _Shelf  # noqa: PLC0415
+
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("kept")
+    shelf = _Shelf(tmp_path / "stores")
+    os.symlink(outside, shelf.folder / "link")
+    shelf.clear()
+    assert (outside / "precious").read_text() == "kept"
+
+
+def test_capabilities_are_listed(kvbench: Run) -> None:
+    rows = {row["store"]: row for row in json.loads(kvbench("stores", "--json").stdout)}
+    assert set(rows) == set(stores.known())
+    assert rows["lmdb"]["capabilities"] == ["batch", "scan", "threads"]
+    assert rows["lmdb"]["max_key"] == 511
+    assert rows["sqlite"]["version"].startswith("3.")
