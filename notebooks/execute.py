@@ -14,7 +14,8 @@ def execute(path: Path) -> None:
     """Run every cell in the notebook's own folder; a failing cell leaves the file as it was."""
     notebook = nbformat.read(path, 4)
     folder = {"metadata": {"path": str(path.parent)}}
-    NotebookClient(notebook, kernel_name="python3", record_timing=False, resources=folder).execute()
+    options = {"kernel_name": "python3", "record_timing": False, "coalesce_streams": True}
+    NotebookClient(notebook, resources=folder, **options).execute()
     notebook.metadata.language_info = {"name": "python"}  # not this machine's patch version
     nbformat.write(notebook, path)
 

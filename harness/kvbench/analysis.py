@@ -324,7 +324,13 @@ def _publish_folder() -> Path | None:
 
 
 def publish_figure(figure: Figure, name: str, png: bool = False) -> None:
-    """Save a figure as SVG, and as PNG for where SVG can't be shown."""
+    """Save a figure as SVG, and as PNG for where SVG can't be shown.
+
+    The layout is settled once, so that the notebook's own picture is the same to the byte whether
+    the figure was saved before or not.
+    """
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
     folder = _publish_folder()
     if folder is not None:
         figure.savefig(folder / f"{name}.svg", bbox_inches="tight", metadata={"Date": None})

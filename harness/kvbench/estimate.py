@@ -3,19 +3,19 @@
 from kvbench.grid import Cell
 from kvbench.plan import SAMPLES
 
-# Seconds, fitted to the cells of data/pilot: (per record loaded, per byte loaded, per operation,
-# per byte of an operation), and how many times a write waits for the device.
+# Seconds, fitted to the cells of data/pilot: per record loaded and checked, per byte of it, per
+# operation, per byte of it; and how many times a write waits for the device.
 _RATES = {
-    "flat": (140e-6, 1e-9, 30e-6, 0.6e-9, 0),
-    "nested": (200e-6, 1e-9, 35e-6, 0.6e-9, 0),
-    "leveldb": (2e-6, 5e-9, 5e-6, 7e-9, 0),
-    "rocksdb": (4e-6, 2e-9, 8e-6, 2e-9, 0),
-    "lmdb": (1.5e-6, 2e-9, 50e-6, 0.4e-9, 1),
-    "bdb": (1.5e-6, 2e-9, 4e-6, 0.8e-9, 0),
-    "sqlite": (11e-6, 2e-9, 10e-6, 2.5e-9, 3),
+    "flat": (31e-6, 0.7e-9, 31e-6, 0.5e-9, 0),
+    "nested": (50e-6, 0.8e-9, 33e-6, 0.5e-9, 0),
+    "leveldb": (1.3e-6, 3.6e-9, 6e-6, 3e-9, 0),
+    "rocksdb": (2.1e-6, 3.9e-9, 9.9e-6, 1.3e-9, 0),
+    "lmdb": (1.1e-6, 1.8e-9, 53e-6, 0.3e-9, 1),
+    "bdb": (1e-6, 3.1e-9, 6.5e-6, 0.7e-9, 0),
+    "sqlite": (10e-6, 2.6e-9, 130e-6, 2.6e-9, 3),
 }
-_OTHER = (5e-6, 2e-9, 20e-6, 2e-9, 1)
-_PROCESS = 0.25  # to start and end a worker, and to settle
+_OTHER = (5e-6, 3e-9, 30e-6, 2e-9, 1)
+_PROCESS = 0.2  # to start and end a worker, and to settle
 
 
 def seconds(cell: Cell, fsync_ms: float) -> float:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from kvbench import BadInput, machine, stores
 from kvbench.estimate import seconds
@@ -154,11 +154,13 @@ class Sweep:
                     folder.add_machine(description)
                 costs = [0 if why else seconds(c, description["fsync_ms"]) for _, c, why in todo]
                 with tqdm(total=sum(costs), bar_format=BAR, disable=not todo) as bar:
-                    for done, ((name, cell, why), cost) in enumerate(zip(todo, costs, strict=True)):
-                        bar.set_description_str(f"{done}/{len(todo)}")
+                    for done, ((name, cell, why), cost) in enumerate(
+                        zip(todo, costs, strict=True), start=1
+                    ):
                         bar.set_postfix_str(str(cell))
                         result = self._finish(name, cell, why, description, shelf, time_limit)
                         folder.write(name, result)
+                        bar.set_description_str(f"{done}/{len(todo)}")
                         bar.update(min(cost, bar.total - bar.n))
             finally:
                 shelf.clear()
