@@ -88,12 +88,17 @@ class Results:
             raise BadInput(f"{folder}: no cell was measured")
         if len(self.cells.machine.unique()) > 1:
             raise BadInput(f"{folder}: results of several machines; collect each by itself")
-        memory = self.cells.memory_anonymous_bytes + self.cells.memory_file_bytes
-        self.cells["memory_bytes"] = memory
+        peaks = self.cells.memory_anonymous_bytes + self.cells.memory_file_bytes
+        self.cells["memory_bytes"] = peaks
         self.cells["space_efficiency"] = self.cells.live_bytes / self.cells.disk_bytes
         operations = tables["operations"].assign(mean_ns=lambda rows: rows.sum_ns / rows.n)
         factors = ["cell", "store", "record_size", "records", "compressibility", "trial"]
         self.operations = self.cells[factors].merge(operations, on="cell", validate="1:m")
+
+    @property
+    def machine(self) -> Any:
+        """The row of the machine that measured."""
+        return self.machines.set_index("machine").loc[self.cells.machine.iloc[0]]
 
     @property
     def trials(self) -> int:
@@ -119,12 +124,13 @@ class Results:
 
     def conditions(self) -> str:
         """Where and how the figures were measured, for the foot of each."""
-        machine = self.machines.set_index("machine").loc[self.cells.machine.iloc[0]]
-        memory = machine.memory_bytes
+        machine, memory = self.machine, self.machine.memory_bytes
         data = self.cells.live_bytes.max()
+        failed = (self.all_cells.status == "failed").sum()
+        lost = f"; {failed} cells failed and are missing here" if failed else ""
         return (
             f"{self.source()}: {self.trials} trials a cell, at least {SAMPLES:,} operations of each"
-            " kind a trial; stores as shipped, durability as each ships, page cache warm.\n"
+            f" kind a trial; stores as shipped, durability as each ships, page cache warm{lost}.\n"
             f"{machine.cpu}, {machine.cores} cores, {memory / 2**30:.1f} GiB of memory (largest"
             f" data {data / 2**20:.0f} MiB, {data / memory:.2%} of it);"
             f" {machine.file_system}, fsync {machine.fsync_ms:.2f} ms; {machine.kernel}."

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kvbench.sweep import Sweep
 
 DIRECTORY = click.Path(path_type=Path)
+SOME_FAILED = 3  # exit status when the sweep ended, but not every cell was measured
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -75,7 +76,10 @@ def _print_counts(counts: Counter[str]) -> None:
     help="Seconds that a cell may take.",
 )
 def sweep(grid: Path, out: Path, dry_run: bool, retry: bool, time_limit: float) -> None:
-    """Measure the cells of GRID (a TOML file) that OUT holds no result of."""
+    """Measure the cells of GRID (a TOML file) that OUT holds no result of.
+
+    Exit status 3: the sweep ended, but some cells failed; `kvbench status` says why.
+    """
     from kvbench.sweep import Sweep  # noqa: PLC0415 - slow to import
 
     levels = Grid.read(grid, list(stores.known()))
@@ -86,13 +90,15 @@ def sweep(grid: Path, out: Path, dry_run: bool, retry: bool, time_limit: float) 
     counts = job.run(time_limit)
     _print_counts(counts)
     if counts["failed"]:
-        sys.exit(1)
+        sys.exit(SOME_FAILED)
 
 
 def _dry_run(sweep: "Sweep") -> None:
     from kvbench.estimate import seconds  # noqa: PLC0415
     from kvbench.machine import fsync_milliseconds  # noqa: PLC0415
+    from kvbench.results import Folder  # noqa: PLC0415
 
+    Folder.refuse_foreign(sweep.out)
     # The device is asked beside the results folder, which is not made for that.
     above = next(folder for folder in (sweep.out, *sweep.out.absolute().parents) if folder.is_dir())
     with tempfile.TemporaryDirectory(dir=above) as probe:
@@ -158,6 +164,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = error.exit_code
     except BadInput as error:
         click.echo(f"kvbench: {error}", err=True)
+        code = 2
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"kvbench: {where}{error.strerror or error}", err=True)
         code = 2
     except (click.Abort, KeyboardInterrupt):
         click.echo("kvbench: stopped; the same command goes on from here", err=True)

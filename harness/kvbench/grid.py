@@ -131,8 +131,9 @@ def _choices(name: str, values: object, allowed: tuple[str, ...] | list[str]) ->
 
 
 def _count(name: str, value: object, least: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise BadInput(f"{name}: {value!r} is not allowed; allowed: a whole number from {least} up")
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**63:
+        allowed = f"a whole number from {least} to 2^63 - 1"
+        raise BadInput(f"{name}: {value!r} is not allowed; allowed: {allowed}")
     return value
 
 

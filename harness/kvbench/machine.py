@@ -1,6 +1,5 @@
 """What the machine is that measures, and how it settles between cells."""
 
-import ctypes
 import hashlib
 import json
 import os
@@ -14,22 +13,13 @@ import cpuinfo
 import numpy as np
 import psutil
 
+from kvbench.meter import sync_file_system
 from kvbench.stores import Store, build_facts
 
 PACKAGES = ("kvbench", "numpy", "pandas", "pyarrow", "papermill")
 GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 SETTLE_LIMIT = 30.0  # seconds
 FSYNC_BYTES = 4096
-
-
-def sync_file_system(folder: Path) -> None:
-    """Write out all that the file system of `folder` holds back."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
-            raise OSError(ctypes.get_errno(), "syncfs failed", str(folder))
-    finally:
-        os.close(descriptor)
 
 
 def fsync_milliseconds(folder: Path, times: int = 50) -> float:
@@ -48,11 +38,10 @@ def fsync_milliseconds(folder: Path, times: int = 50) -> float:
 
 def _file_system(disk: Any) -> str:
     """Its type; ext4 promises less, and is faster, without a journal."""
-    if disk.fstype != "ext4":
-        return str(disk.fstype)
     device = Path(disk.device).resolve().name
     journal = any(Path("/proc/fs/jbd2").glob(f"{device}-*"))
-    return "ext4" if journal else "ext4 without journal"
+    bare = disk.fstype == "ext4" and Path("/proc/fs/ext4", device).exists() and not journal
+    return "ext4 without journal" if bare else str(disk.fstype)
 
 
 def _packages() -> dict[str, str]:
@@ -76,7 +65,7 @@ def describe(folder: Path, stores: dict[str, Store]) -> dict[str, Any]:
         for disk in psutil.disk_partitions(all=True)
         if folder.resolve().is_relative_to(disk.mountpoint)
     ]
-    disk = max(inside, key=lambda disk: len(disk.mountpoint))
+    disk = max(reversed(inside), key=lambda disk: len(disk.mountpoint))  # the last mounted counts
     host = Path("/etc/machine-id")
     fixed = {
         "cpu": cpuinfo.get_cpu_info().get("brand_raw", platform.machine()),
@@ -86,7 +75,9 @@ def describe(folder: Path, stores: dict[str, Store]) -> dict[str, Any]:
         "file_system": _file_system(disk),
         "mount_options": disk.opts,
     }
-    text = json.dumps([fixed, host.read_text() if host.exists() else ""], sort_keys=True)
+    memory = {"memory_bytes": round(fixed["memory_bytes"] / 2**30)}  # varies a little by boot
+    identity = [fixed | memory, host.read_text() if host.exists() else ""]
+    text = json.dumps(identity, sort_keys=True)
     return {
         "machine": hashlib.sha256(text.encode()).hexdigest()[:12],
         **fixed,

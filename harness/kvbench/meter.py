@@ -1,5 +1,6 @@
 """What the operating system counts of this process: memory, processor time, bytes moved."""
 
+import ctypes
 import os
 import resource
 import threading
@@ -20,6 +21,16 @@ def usage() -> dict[str, float]:
     counts = {name: int(value) for name, value in (line.split(": ") for line in lines)}
     moved = {name: counts[name] for name in ("read_bytes", "write_bytes", "rchar", "wchar")}
     return {"user_s": times.ru_utime, "system_s": times.ru_stime, **moved}
+
+
+def sync_file_system(folder: Path) -> None:
+    """Write out all that the file system of `folder` holds back."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor) != 0:
+            raise OSError(ctypes.get_errno(), "syncfs failed", str(folder))
+    finally:
+        os.close(descriptor)
 
 
 class Memory:

@@ -109,8 +109,27 @@ MACHINES = _schema(
 TABLES = {"cells": CELLS, "operations": OPERATIONS, "machines": MACHINES}
 
 
-def _json(value: Any) -> bytes:
-    return json.dumps(value, indent=1, sort_keys=True).encode() + b"\n"
+def _json(value: dict[str, Any]) -> bytes:
+    return (
+        json.dumps({"schema": SCHEMA_VERSION, **value}, indent=1, sort_keys=True).encode() + b"\n"
+    )
+
+
+def _read(path: Path, *required: str) -> dict[str, Any]:
+    """A JSON file of a results folder, of this schema version and with the required keys."""
+    try:
+        value: dict[str, Any] = json.loads(path.read_bytes())
+        schema = value["schema"]
+        for key in required:
+            value[key]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise BadInput(f"{path}: not a file of kvbench's results") from None
+    if schema != SCHEMA_VERSION:
+        raise BadInput(
+            f"{path}: results of schema version {schema}; allowed: {SCHEMA_VERSION}; "
+            "take another folder"
+        )
+    return value
 
 
 class Folder:
@@ -118,101 +137,108 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            mark = json.loads((path / MARK).read_bytes())
-            schema = mark["schema"]
-        except FileNotFoundError:
-            raise BadInput(f"{path}: not a results folder of kvbench (no {MARK})") from None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise BadInput(f"{path / MARK}: not readable: {error}") from None
-        if schema != SCHEMA_VERSION:
+        if not (path / MARK).exists():
+            raise BadInput(f"{path}: not a results folder of kvbench (no {MARK})")
+        _read(path / MARK)
+
+    @staticmethod
+    def refuse_foreign(path: Path) -> None:
+        """Refuse what is neither a results folder nor a place for a new one."""
+        if path.exists() and not path.is_dir():
+            raise BadInput(f"{path}: not a folder")
+        if (path / MARK).exists():
+            Folder(path)
+        elif path.exists() and any(file.suffix != ".tmp" for file in path.iterdir()):
             raise BadInput(
-                f"{path}: results of schema version {schema}; allowed: {SCHEMA_VERSION}; "
-                "take another folder"
+                f"{path}: holds other files; allowed: an empty or new folder, or results"
             )
 
     @classmethod
     def make(cls, path: Path) -> "Folder":
         """Open a results folder, or begin one in a new or empty folder."""
-        if path.exists() and not path.is_dir():
-            raise BadInput(f"{path}: not a folder")
-        if path.exists() and any(path.iterdir()) and not (path / MARK).exists():
-            raise BadInput(
-                f"{path}: holds other files; allowed: an empty or new folder, or results"
-            )
         try:
+            cls.refuse_foreign(path)
             path.mkdir(parents=True, exist_ok=True)
             if not (path / MARK).exists():
-                write_whole(path / MARK, _json({"schema": SCHEMA_VERSION}))
-            folder = cls(path)
+                write_whole(path / MARK, _json({}))
             for name in ("cells", "grids", "machines"):
                 (path / name).mkdir(exist_ok=True)
         except OSError as error:
             raise BadInput(f"{path}: can't be written: {error.strerror}") from None
-        return folder
+        return cls(path)
+
+    def clear_leftovers(self) -> None:
+        """Remove what a killed sweep had half written. Only for who holds the lock."""
+        for path in (*self.path.glob("*.tmp"), *self.path.glob("*/*.tmp")):
+            path.unlink()
 
     def add_grid(self, grid: Grid) -> None:
-        write_whole(self.path / "grids" / f"{grid.digest()}.json", _json(grid.values()))
+        write_whole(self.path / "grids" / f"{grid.digest()}.json", _json({"grid": grid.values()}))
 
     def add_machine(self, machine: dict[str, Any]) -> None:
         write_whole(self.path / "machines" / f"{machine['machine']}.json", _json(machine))
 
     def planned(self) -> set[Cell]:
         """All cells of the grids that were swept into the folder, here or elsewhere."""
-        grids = [json.loads(path.read_bytes()) for path in (self.path / "grids").glob("*.json")]
-        return {cell for grid in grids for cell in Grid.from_values(grid, grid["stores"]).cells()}
+        cells: set[Cell] = set()
+        for path in (self.path / "grids").glob("*.json"):
+            values = _read(path, "grid")["grid"]
+            try:
+                cells.update(Grid.from_values(values, values["stores"]).cells())
+            except (BadInput, KeyError, TypeError) as error:
+                raise BadInput(f"{path}: not a grid: {error}") from None
+        return cells
 
     def _cell_path(self, name: str) -> Path:
         return self.path / "cells" / f"{name}.json"
 
-    @staticmethod
-    def _read(path: Path) -> dict[str, Any]:
-        try:
-            result: dict[str, Any] = json.loads(path.read_bytes())
-            schema = result["schema"]
-        except (ValueError, KeyError, TypeError):
-            raise BadInput(f"{path}: not a result file of kvbench") from None
-        if schema != SCHEMA_VERSION:
-            raise BadInput(f"{path}: schema version {schema}; allowed: {SCHEMA_VERSION}")
-        return result
-
     def status(self, name: str) -> str:
         """Of a cell: ok, failed, skipped, unavailable; empty when it has no result yet."""
-        try:
-            return str(self._read(self._cell_path(name))["status"])
-        except FileNotFoundError:
-            return ""
+        path = self._cell_path(name)
+        return str(_read(path, "status")["status"]) if path.exists() else ""
 
     def write(self, name: str, result: dict[str, Any]) -> None:
-        write_whole(self._cell_path(name), _json({"schema": SCHEMA_VERSION, **result}))
+        write_whole(self._cell_path(name), _json(result))
 
     def results(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each cell's name and result, in the order of the names."""
         for path in sorted((self.path / "cells").glob("*.json")):
-            yield path.stem, self._read(path)
+            yield path.stem, _read(path, "cell", "status", "reason")
+
+    def current(self) -> dict[str, dict[str, Any]]:
+        """The newest result of each cell: what older code measured is superseded."""
+        newest: dict[str, tuple[str, str]] = {}
+        found = {}
+        for name, result in self.results():
+            found[name] = result
+            key = json.dumps([result["cell"], result.get("machine")], sort_keys=True)
+            newest[key] = max(newest.get(key, ("", "")), (result.get("started", ""), name))
+        return {name: found[name] for _, name in sorted(newest.values(), key=lambda pair: pair[1])}
 
     def collect(self) -> dict[str, pa.Table]:
         """The tables of all finished cells; written beside them as Parquet."""
-        cells, operations = [], []
-        for name, result in self.results():
-            factors = result["cell"]
-            size = Cell.from_factors(factors).record_size
-            limits = {"record_size_min": size.low, "record_size_max": size.high}
-            options = result.get("effective_options", {})
-            text = "; ".join(f"{key}={value}" for key, value in options.items())
-            cells.append({**result, **factors, **limits, "cell": name, "effective_options": text})
-            operations += [{"cell": name, **row} for row in result.get("operations", [])]
-        machines = [
-            {
-                **machine,
-                "packages": json.dumps(machine["packages"]),
-                "engines": json.dumps(machine["engines"]),
-            }
-            for path in sorted((self.path / "machines").glob("*.json"))
-            for machine in [json.loads(path.read_bytes())]
-        ]
-        rows = {"cells": cells, "operations": operations, "machines": machines}
-        tables = {name: pa.Table.from_pylist(rows[name], schema) for name, schema in TABLES.items()}
+        rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+        for name, result in self.current().items():
+            try:
+                size = Cell.from_factors(result["cell"]).record_size
+                limits = {"record_size_min": size.low, "record_size_max": size.high}
+                options = result.get("effective_options", {}).items()
+                text = "; ".join(f"{key}={value}" for key, value in options)
+                own = {"cell": name, "effective_options": text}
+                rows["cells"].append({**result, **result["cell"], **limits, **own})
+                rows["operations"] += [
+                    {**row, "cell": name} for row in result.get("operations", [])
+                ]
+            except (BadInput, AttributeError, KeyError, TypeError):
+                raise BadInput(f"{self._cell_path(name)}: not a result of kvbench") from None
+        for path in sorted((self.path / "machines").glob("*.json")):
+            machine = _read(path, "machine", "packages", "engines")
+            texts = {name: json.dumps(machine[name]) for name in ("packages", "engines")}
+            rows["machines"].append(machine | texts)
+        try:
+            tables = {name: pa.Table.from_pylist(rows[name], TABLES[name]) for name in TABLES}
+        except (pa.ArrowException, OverflowError) as error:
+            raise BadInput(f"{self.path}: a value does not fit the schema: {error}") from None
         for name, table in tables.items():
             sink = pa.BufferOutputStream()
             pq.write_table(table, sink, compression="zstd")
@@ -241,9 +267,11 @@ def read_tables(path: Path) -> dict[str, pa.Table]:
             table = pq.read_table(file)
         except (pa.ArrowException, OSError) as error:
             raise BadInput(f"{file}: not readable as Parquet: {error}") from None
+        version = (table.schema.metadata or {}).get(b"kvbench_schema", b"none").decode()
+        if version != str(SCHEMA_VERSION):
+            raise BadInput(f"{file}: schema version {version}; allowed: {SCHEMA_VERSION}")
         if not table.schema.equals(schema):
-            found = (table.schema.metadata or {}).get(b"kvbench_schema", b"none").decode()
-            raise BadInput(f"{file}: schema version {found}; allowed: {SCHEMA_VERSION}")
+            raise BadInput(f"{file}: columns differ from those of schema version {version}")
         tables[name] = table
     return tables
 

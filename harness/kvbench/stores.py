@@ -162,10 +162,11 @@ def known() -> dict[str, Store]:
 
 
 def checksum(store: Store) -> str:
-    """Of the code that measures a store: its shim, the timed loop, the plan and the worker."""
+    """Of the code that measures a store: its shim, the timed loop, and what drives it."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    for path in (shims_folder() / "libbench.so", store.path, here / "plan.py", here / "worker.py"):
+    code = [here / f"{name}.py" for name in ("histogram", "loop", "meter", "plan", "worker")]
+    for path in (shims_folder() / "libbench.so", store.path, *code):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:12]
 
@@ -187,10 +188,6 @@ class Status(enum.IntEnum):
 def _slice(data: bytes) -> Slice:
     """A view of `data`, which the caller keeps alive."""
     return Slice(ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p), len(data))
-
-
-def _records(records: Sequence[tuple[bytes, bytes]]) -> Any:
-    return (Record * len(records))(*(Record(_slice(key), _slice(value)) for key, value in records))
 
 
 class Session:

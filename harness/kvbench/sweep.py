@@ -145,6 +145,7 @@ class Sweep:
         """Measure what has no result yet. Returns how many cells of the grid have which status."""
         folder = Folder.make(self.out)
         with _lock(self.out):
+            folder.clear_leftovers()
             shelf = _Shelf(self.out / "stores")
             try:
                 description = machine.describe(self.out, self.stores)
@@ -190,7 +191,7 @@ class Sweep:
             return result | {"status": "unavailable", "reason": store.reason}
         place, removed = shelf.place(name, cell)
         settled = machine.settle(self.out)
-        started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        started = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         start = time.monotonic()
         answer = run_cell(cell, place, time_limit)
         result |= {"removed_files": removed, "settle_s": settled, "started": started, **answer}

@@ -18,7 +18,7 @@ from typing import Any
 from kvbench.grid import Cell
 from kvbench.histogram import Histogram
 from kvbench.loop import Loop, Nanoseconds, make_pool
-from kvbench.meter import Memory, usage
+from kvbench.meter import Memory, sync_file_system, usage
 from kvbench.plan import Population, bytes_of
 from kvbench.stores import Store, StoreError
 
@@ -33,9 +33,9 @@ class Phase:
         self.usage: dict[str, float] = defaultdict(float)
 
     def add(self, nanoseconds: Nanoseconds, before: dict[str, float]) -> None:
-        self.latency.add(nanoseconds)
         for name, value in usage().items():
             self.usage[name] += value - before[name]
+        self.latency.add(nanoseconds)
 
     def row(self, operation: str) -> dict[str, Any]:
         bins, counts = self.latency.sparse()
@@ -116,6 +116,7 @@ def measure(cell: Cell, store: Store, folder: Path) -> dict[str, Any]:
     answer["effective_options"] = loop.effective_options()
     loop.close()
     answer["close_s"] = watch.lap()
+    sync_file_system(folder)  # some file systems allocate only then
     answer["disk_bytes"] = allocated(folder)
     timed = ("load", *cell.operations)
     answer["operations"] = [phases[operation].row(operation) for operation in timed]

@@ -38,7 +38,7 @@ struct bench {
 const struct kv_driver *bench_driver(const char *path, char *error, size_t capacity);
 
 /* Opens the store in the folder `path`. The caller has set driver, pool, stride and capacity; the
- * buffer is made here and touched, so that it is no part of the store's memory. */
+ * buffer is made here and touched: it counts as what a program needs to use the store. */
 int bench_open(struct bench *bench, const char *path, const struct kv_option *options,
                          size_t count);
 int bench_close(struct bench *bench);

@@ -29,6 +29,7 @@ def assert_refused(done: object, *words: str) -> None:
         ({"record_sizes": ["1 KB"]}, ["1 KB", "allowed"]),
         ({"records": [-1]}, ["-1", "allowed"]),
         ({"thread": 4}, ["thread", "allowed"]),
+        ({"seed": 2**63}, ["seed", "allowed"]),
     ],
 )
 def test_grids(
@@ -70,6 +71,7 @@ def test_a_file_for_a_folder(kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 def test_an_unwritable_folder(kvbench: Run, write_grid: WriteGrid) -> None:
     """/proc takes no folder from anyone, not even from root."""
     assert_refused(kvbench("sweep", write_grid(), "--out", "/proc/kvbench"), "can't be written")
+    assert_refused(kvbench("sweep", write_grid(), "--out", "/proc/kvbench", "--dry-run"), "/proc")
 
 
 def test_another_schema_version(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
@@ -92,6 +94,22 @@ def test_a_damaged_result_file(kvbench: Run, write_grid: WriteGrid, tmp_path: Pa
     assert_refused(kvbench("collect", out), path.name)
     assert not (out / "cells.parquet").exists()
     assert_refused(kvbench("sweep", write_grid(), "--out", out), path.name)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": 1}', '{"schema": 2, "grid": {}}'])
+@pytest.mark.parametrize("kind", ["grids", "machines", "cells"])
+def test_damaged_files_in_a_results_folder(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path, kind: str, content: str
+) -> None:
+    out = tmp_path / "out"
+    assert kvbench("sweep", write_grid(byte_limit=1), "--out", out).returncode == 0
+    if kind == "machines":
+        (out / kind / "damaged.json").write_text(content)
+    else:
+        next((out / kind).iterdir()).write_text(content)
+    command = "status" if kind == "grids" else "collect"
+    assert_refused(kvbench(command, out), ".json")
+    assert not (out / "cells.parquet").exists()
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,18 @@ def test_a_killed_sweep_goes_on_with_the_rest(
     assert not list(out.rglob("*.tmp"))
 
 
+def test_a_kill_at_the_very_start_leaves_no_foreign_folder(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "kvbench.json.1.tmp").write_text("{")
+    assert kvbench("sweep", write_grid(), "--out", out).stdout.strip() == "1 ok"
+    (out / "cells" / "flat.json.1.tmp").write_text("{")
+    assert kvbench("sweep", write_grid(), "--out", out).stdout.strip() == "1 ok"
+    assert not list(out.rglob("*.tmp"))
+
+
 def test_over_the_byte_limit_is_skipped_until_the_limit_is_raised(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
@@ -208,7 +220,7 @@ def test_a_store_that_lies_or_breaks_fails_its_cell_only(
     grid = write_grid(stores=["flat", "altered"], record_sizes=["1 KiB"])
     out = tmp_path / "out"
     done = kvbench("sweep", grid, "--out", out, env={"KVBENCH_SHIMS": str(own_shims)})
-    assert (done.returncode, done.stdout.strip()) == (1, "1 ok, 1 failed")
+    assert (done.returncode, done.stdout.strip()) == (3, "1 ok, 1 failed")
     failed = next(result for result in cells(out) if result["status"] == "failed")
     assert failed["cell"]["store"] == "altered"
     assert reason in failed["reason"]
@@ -221,9 +233,9 @@ def test_a_cell_that_takes_too_long_is_put_down(
     out = tmp_path / "out"
     grid = write_grid(stores=["sqlite"], records=[100_000])
     done = kvbench("sweep", grid, "--out", out, "--time-limit", "0.5")
-    assert (done.returncode, done.stdout.strip()) == (1, "1 failed")
+    assert (done.returncode, done.stdout.strip()) == (3, "1 failed")
     assert cells(out)[0]["reason"] == "took longer than 0.5 s"
-    assert kvbench("sweep", grid, "--out", out, "--time-limit", "0.5").returncode == 1
+    assert kvbench("sweep", grid, "--out", out, "--time-limit", "0.5").returncode == 3
     done = kvbench("sweep", write_grid(stores=["sqlite"]), "--out", out, "--retry")
     assert (done.returncode, done.stdout.strip()) == (0, "1 ok")
 
@@ -265,7 +277,10 @@ def test_a_change_of_shim_or_engine_is_measured_again(
     with open(own_shims / "flat.so", "ab") as file:
         file.write(b"\0")
     assert kvbench("sweep", write_grid(), "--out", out, env=env).returncode == 0
-    assert len(cells(out)) == 2
+    first, second = sorted(cells(out), key=lambda result: result["started"])
+    assert first["checksum"] != second["checksum"]
+    assert "1 cells, 5 operations" in kvbench("collect", out).stdout
+    assert list(pd.read_parquet(out / "cells.parquet").checksum) == [second["checksum"]]
 
 
 def test_exports(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
@@ -296,14 +311,16 @@ def test_the_same_cells_collect_to_the_same_bytes(
     assert content[0] == content[1]
 
 
-def test_the_null_store_costs_next_to_nothing(
-    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+@pytest.mark.parametrize("size", [1 << 10, 1 << 20])
+def test_the_null_store_costs_the_buffer_and_next_to_nothing(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path, size: int
 ) -> None:
     out = tmp_path / "out"
-    assert kvbench("sweep", write_grid(stores=["null"]), "--out", out).returncode == 0
+    grid = write_grid(stores=["null"], record_sizes=[f"{size} B"])
+    assert kvbench("sweep", grid, "--out", out).returncode == 0
     result = cells(out)[0]
     assert result["disk_bytes"] <= 4096
-    assert result["memory_anonymous_bytes"] < 1 << 20
+    assert result["memory_anonymous_bytes"] < size + (1 << 20)
 
 
 def test_an_engine_that_leaves_its_folder_is_found_out(tmp_path: Path) -> None:

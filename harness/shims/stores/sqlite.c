@@ -159,8 +159,9 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
     for (size_t i = 0; i < count && status == KV_OK; i++)
         status = change(kv, REPLACE, records[i].key, &records[i].value);
     if (status == KV_OK)
-        return execute(kv, "COMMIT");
-    sqlite3_exec(kv->db, "ROLLBACK", NULL, NULL, NULL); /* the first error is the one to tell */
+        status = execute(kv, "COMMIT");
+    if (status != KV_OK) /* the first error is the one to tell */
+        sqlite3_exec(kv->db, "ROLLBACK", NULL, NULL, NULL);
     return status;
 }
 
