@@ -76,8 +76,10 @@ render: setup
 	python paper/check.py build/paper
 
 figures: setup
-	KVBENCH_FIGURES=figures python notebooks/execute.py $(NOTEBOOKS)
-	cd figures && { echo "# Written by make figures from data/; not by hand."; cat *.yml; } > ../_variables.yml
+	rm -rf build/figures
+	KVBENCH_FIGURES=build/figures python notebooks/execute.py $(NOTEBOOKS)
+	cp build/figures/*.svg build/figures/*.png figures/
+	{ echo "# Written by make figures from data/; not by hand."; cat build/figures/*.yml; } > _variables.yml
 
 pilot: setup
 	for grid in pilot pilot-mebibyte pilot-million; do \

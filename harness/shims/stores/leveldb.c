@@ -161,8 +161,8 @@ static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *conte
     return message == NULL ? KV_OK : failed(message);
 }
 
-/* An empty batch with the sync option syncs the log in use. Of an older log, whose memtable is still
- * being compacted, the engine promises nothing until its table is written. */
+/* An empty batch with the sync option syncs the log in use. Of an older log, whose memtable is
+ * still being compacted, the engine promises nothing until its table is written. */
 static int sync_store(struct kv *kv)
 {
     char *message = NULL;
