@@ -298,7 +298,13 @@ def best_table(found: dict[str, tuple[pd.DataFrame, Any]], results: Results) -> 
     for title, (rows, show) in found.items():
         order = rows.assign(size=rows.record_size.map(results.sizes().index))
         for row in order.sort_values(["size", "records", "compressibility"]).itertuples():
-            cells = (title, row.record_size, f"{row.records:,}", row.compressibility, row.store)
+            cells = (
+                title.split(":")[0],
+                row.record_size,
+                f"{row.records:,}",
+                row.compressibility,
+                row.store,
+            )
             lines.append("| " + " | ".join((*cells, show(row.value), ", ".join(row.ties))) + " |")
     return "\n".join(lines)
 
