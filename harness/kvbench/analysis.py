@@ -260,7 +260,6 @@ def best_figure(panels: dict[str, tuple[pd.DataFrame, Any]], results: Results) -
         axis.set_yticks(np.arange(len(sizes)) + 0.5, sizes)
         axis.tick_params(length=0, pad=1)
         axis.grid(visible=False)
-        axis.set_ylabel("record size")
         for position, kind in enumerate(kinds):
             middle = (position + 0.5) * len(counts)
             if axis is axes[0, 0]:
@@ -284,6 +283,7 @@ def best_figure(panels: dict[str, tuple[pd.DataFrame, Any]], results: Results) -
                     x + 0.5, y + 0.77, ties, ha="center", va="center", fontsize=4.6, color="#222222"
                 )
     axes[-1, 0].set_xlabel("number of records")
+    figure.supylabel("record size", fontsize=7)
     letters = ", ".join(f"{letter(store)} {store}" for store in results.stores())
     foot(figure, results, f"Letters after = are ties: {letters}. Blank: not measured.")
     return figure
