@@ -45,7 +45,12 @@ def test_tables_of_another_schema_are_refused(tmp_path: Path) -> None:
             table.drop_columns(["cell" if name != "machines" else "cpu"]),
             tmp_path / f"{name}.parquet",
         )
-    with pytest.raises(BadInput, match="allowed: 1"):
+    with pytest.raises(BadInput, match="columns differ"):
+        results.read_tables(tmp_path)
+    table = pq.read_table(DATA / "pilot" / "cells.parquet")
+    later = table.replace_schema_metadata({"kvbench_schema": "2"})
+    pq.write_table(later, tmp_path / "cells.parquet")
+    with pytest.raises(BadInput, match="schema version 2; allowed: 1"):
         results.read_tables(tmp_path)
     (tmp_path / "cells.parquet").write_bytes(b"not Parquet")
     with pytest.raises(BadInput, match="not readable as Parquet"):
