@@ -100,7 +100,7 @@ def _dry_run(sweep: "Sweep") -> None:
 
     Folder.refuse_foreign(sweep.out)
     # The device is asked beside the results folder, which is not made for that.
-    above = next(folder for folder in (sweep.out, *sweep.out.absolute().parents) if folder.is_dir())
+    above = next(path for path in (sweep.out, *sweep.out.absolute().parents) if path.exists())
     with tempfile.TemporaryDirectory(dir=above) as probe:
         fsync_ms = fsync_milliseconds(Path(probe))
     rows, total = [], 0.0
@@ -111,13 +111,14 @@ def _dry_run(sweep: "Sweep") -> None:
         measured, skipped = measured + (not why), skipped + bool(why)
         total += estimate
         loaded += 0 if why else cell.live_bytes
-        factors = (cell.trial, cell.store, cell.record_size, cell.records, cell.compressibility)
-        rows.append((*factors, why or f"{cell.live_bytes:,} B, {estimate:.1f} s"))
-    headers = ("trial", "store", "record size", "records", "compressibility", "load, estimate")
-    click.echo(tabulate(rows, headers=headers))
+        if cell.trial == 1:
+            factors = (cell.store, cell.record_size, cell.records, cell.compressibility)
+            rows.append((*factors, why or f"{cell.live_bytes:,} B, {estimate:.1f} s"))
+    headers = ("store", "record size", "records", "compressibility", "each trial")
+    click.echo(tabulate(sorted(rows), headers=headers))
     click.echo(
-        f"{measured} cells to measure, {skipped} not, {loaded:,} bytes to load, "
-        f"about {total / 60:.1f} minutes"
+        f"{sweep.grid.trials} trials: {measured} cells to measure, {skipped} not, "
+        f"{loaded:,} bytes to load, about {total / 60:.1f} minutes"
     )
 
 

@@ -66,6 +66,7 @@ def test_a_file_for_a_folder(kvbench: Run, write_grid: WriteGrid, tmp_path: Path
     assert_refused(kvbench("sweep", write_grid(), "--out", tmp_path / "file"), "not a folder")
     below = tmp_path / "file" / "below"
     assert_refused(kvbench("sweep", write_grid(), "--out", below), "can't be written")
+    assert_refused(kvbench("sweep", write_grid(), "--out", below, "--dry-run"), "Not a directory")
 
 
 def test_an_unwritable_folder(kvbench: Run, write_grid: WriteGrid) -> None:

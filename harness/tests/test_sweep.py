@@ -113,7 +113,7 @@ def test_dry_run_measures_and_writes_nothing(
     grid = write_grid(stores=["flat", "lmdb"], records=[100, 100_000], byte_limit="1 MiB")
     done = kvbench("sweep", grid, "--out", out, "--dry-run")
     assert done.returncode == 0
-    assert "2 cells to measure, 2 not, 208,000 bytes to load, about" in done.stdout
+    assert "1 trials: 2 cells to measure, 2 not, 208,000 bytes to load, about" in done.stdout
     assert not out.exists()
 
 
