@@ -36,12 +36,15 @@ def fsync_milliseconds(folder: Path, times: int = 50) -> float:
     return round(float(np.median(seconds)) * 1000, 3)
 
 
+NO_JOURNAL = "ext4 without journal"
+
+
 def _file_system(disk: Any) -> str:
     """Its type; ext4 promises less, and is faster, without a journal."""
     device = Path(disk.device).resolve().name
     journal = any(Path("/proc/fs/jbd2").glob(f"{device}-*"))
     bare = disk.fstype == "ext4" and Path("/proc/fs/ext4", device).exists() and not journal
-    return "ext4 without journal" if bare else str(disk.fstype)
+    return NO_JOURNAL if bare else str(disk.fstype)
 
 
 def _packages() -> dict[str, str]:

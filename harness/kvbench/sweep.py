@@ -24,6 +24,10 @@ from kvbench.results import Folder, cell_name
 
 TIME_LIMIT = 3600.0  # seconds a cell may take
 MANY_FILES = 100_000  # take long enough to remove that the user is told
+RECENTLY_REMOVED = (
+    "files removed here in the last six minutes slow down the stores of files; "
+    "let the disk rest before a sweep that counts"
+)
 BAR = "{desc} |{bar}| {percentage:3.0f}% [{elapsed}, left {remaining}]{postfix}"
 
 
@@ -153,6 +157,8 @@ class Sweep:
                 folder.add_grid(self.grid)
                 if todo:
                     folder.add_machine(description)
+                    if description["file_system"] == machine.NO_JOURNAL:
+                        print(f"{machine.NO_JOURNAL}: {RECENTLY_REMOVED}", file=sys.stderr)
                 costs = [0 if why else seconds(c, description["fsync_ms"]) for _, c, why in todo]
                 with tqdm(total=sum(costs), bar_format=BAR, disable=not todo) as bar:
                     for done, ((name, cell, why), cost) in enumerate(
