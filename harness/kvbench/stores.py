@@ -161,6 +161,7 @@ def known() -> dict[str, Store]:
     return {name: Store.probe(name, reason) for name, reason in report.items()}
 
 
+@functools.cache  # a sweep asks for it once or twice a cell
 def checksum(store: Store) -> str:
     """Of the code that measures a store: its shim, the timed loop, and what drives it."""
     digest = hashlib.sha256()
