@@ -3,8 +3,11 @@
 # a password. Elsewhere says what to run. A store whose library is missing is left out.
 set -eu
 
-packages="libleveldb-dev librocksdb-dev liblmdb-dev libdb5.3-dev libsqlite3-dev"
+# The engines are those that CMakeLists.txt names.
+stores="$(dirname "$0")/shims/CMakeLists.txt"
+packages=$(sed -n 's/^kv_store(.* DEBIAN \([^ )]*\)).*/\1/p' "$stores" | sort -u | tr '\n' ' ')
 command -v cc >/dev/null || packages="$packages gcc"
+command -v c++ >/dev/null || packages="$packages g++"
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages="$packages python3-venv"
 
 if ! command -v apt-get >/dev/null; then

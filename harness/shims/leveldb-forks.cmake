@@ -1,0 +1,89 @@
+# The forks of LevelDB, which no distribution ships. Their source lies in npm packages of bindings
+# for Node.js; npm fetches them by name, and the checksum says that they are what was tried.
+
+include(CheckLanguage)
+check_language(CXX)
+if(CMAKE_CXX_COMPILER)
+  enable_language(CXX)
+  find_package(Threads REQUIRED)
+endif()
+
+# Fetches and unpacks a package into `folder`; `reason` says why not.
+function(kv_npm_package package version sha256 folder reason)
+  set(archive ${CMAKE_BINARY_DIR}/npm/${package}-${version}.tgz)
+  set(${reason} "" PARENT_SCOPE)
+  if(NOT EXISTS ${archive})
+    find_program(NPM npm)
+    if(NOT NPM)
+      set(${reason} "not built: npm not found; it fetches ${package} ${version}, which holds the source"
+        PARENT_SCOPE)
+      return()
+    endif()
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/npm)
+    execute_process(COMMAND ${NPM} pack --silent ${package}@${version}
+      WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/npm OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE status)
+    if(status OR NOT EXISTS ${archive})
+      set(${reason} "not built: npm can't fetch ${package} ${version}, which holds the source"
+        PARENT_SCOPE)
+      return()
+    endif()
+  endif()
+  file(SHA256 ${archive} found)
+  if(NOT found STREQUAL sha256)
+    file(REMOVE ${archive})
+    set(${reason} "not built: SHA-256 of ${package} ${version} is ${found}, expected ${sha256}"
+      PARENT_SCOPE)
+    return()
+  endif()
+  if(NOT EXISTS ${folder})
+    file(ARCHIVE_EXTRACT INPUT ${archive} DESTINATION ${folder})
+  endif()
+endfunction()
+
+# kv_leveldb_fork(NAME PACKAGE package VERSION version SHA256 sum SOURCES folder INCLUDE folder
+#                 [CONFIGURATION folder])
+# The folders are relative: SOURCES and CONFIGURATION to the package's deps/leveldb, INCLUDE, where
+# the C header's folder is, to SOURCES. Stock LevelDB and its forks use the same names, so the fork is
+# linked into its shim and none of its symbols is exported.
+function(kv_leveldb_fork name)
+  cmake_parse_arguments(PARSE_ARGV 1 fork "" "PACKAGE;VERSION;SHA256;SOURCES;INCLUDE;CONFIGURATION" "")
+  set(folder ${CMAKE_BINARY_DIR}/npm/${fork_PACKAGE}-${fork_VERSION})
+  kv_npm_package(${fork_PACKAGE} ${fork_VERSION} ${fork_SHA256} ${folder} reason)
+  if(NOT reason AND NOT CMAKE_CXX_COMPILER)
+    set(reason "not built: no C++ compiler found (Debian: g++)")
+  endif()
+  if(reason)
+    kv_report(${name} "${reason}")
+    return()
+  endif()
+  set(base ${folder}/package/deps/leveldb/${fork_SOURCES})
+  set(snappy ${folder}/package/deps/snappy)
+  add_library(${name}_snappy STATIC ${snappy}/snappy-1.1.1/snappy.cc
+    ${snappy}/snappy-1.1.1/snappy-sinksource.cc ${snappy}/snappy-1.1.1/snappy-stubs-internal.cc)
+  target_include_directories(${name}_snappy PUBLIC ${snappy}/linux ${snappy}/snappy-1.1.1)
+  target_compile_definitions(${name}_snappy PRIVATE HAVE_CONFIG_H=1)
+
+  file(GLOB sources ${base}/db/*.cc ${base}/table/*.cc ${base}/util/*.cc)
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$|/db_bench\\.cc$|/leveldb_main\\.cc$|/test(harness|util)\\.cc$")
+  add_library(${name}_engine STATIC ${sources} ${base}/port/port_posix.cc)
+  target_include_directories(${name}_engine PRIVATE ${base} ${base}/include)
+  target_compile_definitions(${name}_engine PRIVATE SNAPPY=1 LEVELDB_PLATFORM_POSIX=1 OS_LINUX=1 NDEBUG)
+  if(fork_CONFIGURATION)
+    target_include_directories(${name}_engine BEFORE PRIVATE
+      ${folder}/package/deps/leveldb/${fork_CONFIGURATION})
+    target_compile_definitions(${name}_engine PRIVATE HAVE_CONFIG_H=1)
+  endif()
+  target_link_libraries(${name}_engine PRIVATE ${name}_snappy Threads::Threads)
+  set_target_properties(${name}_engine ${name}_snappy PROPERTIES
+    CXX_STANDARD 17 POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
+  # Old code as its authors left it: its warnings are not ours to mend.
+  target_compile_options(${name}_engine PRIVATE -O2 -w -fno-builtin-memcmp)
+  target_compile_options(${name}_snappy PRIVATE -O2 -w)
+
+  kv_shim(${name})
+  target_include_directories(${name} SYSTEM PRIVATE ${base}/${fork_INCLUDE})
+  target_link_libraries(${name} PRIVATE ${name}_engine)
+  target_link_options(${name} PRIVATE -Wl,--exclude-libs,ALL -Wl,-Bsymbolic)
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
+  kv_report(${name} "")
+endfunction()

@@ -1,0 +1,22 @@
+/* Basho's LevelDB, from the source in the npm package that CMakeLists.txt names. It states no version
+ * of its own; its header says which LevelDB it was forked from. An open store leaves behind a small
+ * shared-memory segment of counters (System V, key 0xa0f7) and threads that run until exit. */
+#include "../kv.h"
+
+#include <leveldb/c.h>
+#include <stdlib.h>
+
+static const char store_name[] = "basho";
+
+static const char *version(void)
+{
+    return "leveldown-basho 0.10.1 (fork of LevelDB 1.5)";
+}
+
+/* The fork is older than this function of the API; it allocates with malloc. */
+static void leveldb_free(void *data)
+{
+    free(data);
+}
+
+#include "leveldb_store.h"

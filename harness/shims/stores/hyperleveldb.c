@@ -1,0 +1,17 @@
+/* HyperLevelDB, from the source in the npm package that CMakeLists.txt names. The library knows only
+ * the version of LevelDB that it was forked from; the package's folder tells its own. */
+#include "../kv.h"
+
+#include <hyperleveldb/c.h>
+
+static const char store_name[] = "hyperleveldb";
+
+static const char *version(void)
+{
+    static char text[32];
+    snprintf(text, sizeof text, "1.0.2 (fork of LevelDB %d.%d)", leveldb_major_version(),
+             leveldb_minor_version());
+    return text;
+}
+
+#include "leveldb_store.h"

@@ -1,0 +1,196 @@
+/* LevelDB's C API, which its forks kept, options as shipped. The file that includes this has
+ * included the engine's c.h and defined store_name and version().
+ * The API has no way to ask whether a key exists, so insert, update and remove read it first. */
+#include "../kv.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct kv {
+    leveldb_t *db;
+    leveldb_options_t *options;
+    leveldb_readoptions_t *read;
+    leveldb_writeoptions_t *write;
+};
+
+extern const struct kv_driver kv_driver;
+
+/* Takes over the message that the engine allocated. */
+static int failed(char *message)
+{
+    int status = kv_fail("%s", message);
+    leveldb_free(message);
+    return status;
+}
+
+static int close_store(struct kv *kv)
+{
+    if (kv->db != NULL)
+        leveldb_close(kv->db);
+    leveldb_writeoptions_destroy(kv->write);
+    leveldb_readoptions_destroy(kv->read);
+    leveldb_options_destroy(kv->options);
+    free(kv);
+    return KV_OK;
+}
+
+static int open_store(const char *path, const struct kv_option *options, size_t count,
+                      struct kv **kv)
+{
+    char *message = NULL;
+    if (kv_no_options(options, count) != KV_OK)
+        return KV_ERROR;
+    struct kv *opened = calloc(1, sizeof *opened);
+    if (opened == NULL)
+        return kv_fail("out of memory");
+    opened->options = leveldb_options_create();
+    opened->read = leveldb_readoptions_create();
+    opened->write = leveldb_writeoptions_create();
+    leveldb_options_set_create_if_missing(opened->options, 1);
+    opened->db = leveldb_open(opened->options, path, &message);
+    if (message != NULL) {
+        close_store(opened);
+        return failed(message);
+    }
+    *kv = opened;
+    return KV_OK;
+}
+
+static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity, size_t *size)
+{
+    char *message = NULL;
+    if (kv_check(&kv_driver, key, 0) != KV_OK)
+        return KV_TOO_LARGE;
+    char *value = leveldb_get(kv->db, kv->read, key.data, key.size, size, &message);
+    if (message != NULL)
+        return failed(message);
+    if (value == NULL)
+        return KV_NOT_FOUND;
+    bool fits = *size <= capacity;
+    if (fits)
+        memcpy(buffer, value, *size);
+    leveldb_free(value);
+    return fits ? KV_OK : KV_TOO_LARGE;
+}
+
+/* KV_OK when the key's presence is the wanted one. */
+static int expect(struct kv *kv, struct kv_slice key, bool wanted)
+{
+    char *message = NULL;
+    size_t size;
+    char *value = leveldb_get(kv->db, kv->read, key.data, key.size, &size, &message);
+    if (message != NULL)
+        return failed(message);
+    bool found = value != NULL;
+    leveldb_free(value);
+    if (found == wanted)
+        return KV_OK;
+    return found ? KV_EXISTS : KV_NOT_FOUND;
+}
+
+static int put(struct kv *kv, struct kv_slice key, struct kv_slice value, bool exists)
+{
+    char *message = NULL;
+    if (kv_check(&kv_driver, key, value.size) != KV_OK)
+        return KV_TOO_LARGE;
+    int status = expect(kv, key, exists);
+    if (status != KV_OK)
+        return status;
+    leveldb_put(kv->db, kv->write, key.data, key.size, value.data, value.size, &message);
+    return message == NULL ? KV_OK : failed(message);
+}
+
+static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
+{
+    return put(kv, key, value, false);
+}
+
+static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
+{
+    return put(kv, key, value, true);
+}
+
+static int remove_record(struct kv *kv, struct kv_slice key)
+{
+    char *message = NULL;
+    if (kv_check(&kv_driver, key, 0) != KV_OK)
+        return KV_TOO_LARGE;
+    int status = expect(kv, key, true);
+    if (status != KV_OK)
+        return status;
+    leveldb_delete(kv->db, kv->write, key.data, key.size, &message);
+    return message == NULL ? KV_OK : failed(message);
+}
+
+static int write_batch(struct kv *kv, const struct kv_record *records, size_t count)
+{
+    char *message = NULL;
+    if (kv_check_batch(&kv_driver, records, count) != KV_OK)
+        return KV_TOO_LARGE;
+    leveldb_writebatch_t *batch = leveldb_writebatch_create();
+    for (size_t i = 0; i < count; i++)
+        leveldb_writebatch_put(batch, records[i].key.data, records[i].key.size,
+                               records[i].value.data, records[i].value.size);
+    leveldb_write(kv->db, kv->write, batch, &message);
+    leveldb_writebatch_destroy(batch);
+    return message == NULL ? KV_OK : failed(message);
+}
+
+static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    char *message = NULL;
+    leveldb_iterator_t *cursor = leveldb_create_iterator(kv->db, kv->read);
+    for (leveldb_iter_seek(cursor, from.data, from.size); leveldb_iter_valid(cursor);
+         leveldb_iter_next(cursor)) {
+        struct kv_slice key, value;
+        key.data = leveldb_iter_key(cursor, &key.size);
+        value.data = leveldb_iter_value(cursor, &value.size);
+        if (visit(context, key, value) != 0)
+            break;
+    }
+    leveldb_iter_get_error(cursor, &message);
+    leveldb_iter_destroy(cursor);
+    return message == NULL ? KV_OK : failed(message);
+}
+
+/* An empty batch with the sync option syncs the log in use. Of an older log, whose memtable is
+ * still being compacted, the engine promises nothing until its table is written. */
+static int sync_store(struct kv *kv)
+{
+    char *message = NULL;
+    leveldb_writebatch_t *batch = leveldb_writebatch_create();
+    leveldb_writeoptions_t *options = leveldb_writeoptions_create();
+    leveldb_writeoptions_set_sync(options, 1);
+    leveldb_write(kv->db, options, batch, &message);
+    leveldb_writeoptions_destroy(options);
+    leveldb_writebatch_destroy(batch);
+    return message == NULL ? KV_OK : failed(message);
+}
+
+static int effective_options(struct kv *kv, char *text, size_t capacity)
+{
+    (void)kv;
+    snprintf(text, capacity, "options=library defaults (the C API reads none back)\nsync=off\n");
+    return KV_OK;
+}
+
+KV_EXPORT const struct kv_driver kv_driver = {
+    .abi = KV_ABI,
+    .capabilities = KV_BATCH | KV_SCAN | KV_THREADS,
+    .name = store_name,
+    .max_key = UINT32_MAX / 2, /* lengths are 32 bits in the log and in a block */
+    .max_value = UINT32_MAX / 2,
+    .version = version,
+    .error = kv_error,
+    .open = open_store,
+    .close = close_store,
+    .get = get,
+    .insert = insert,
+    .update = update,
+    .remove = remove_record,
+    .write_batch = write_batch,
+    .scan = scan,
+    .sync = sync_store,
+    .effective_options = effective_options,
+};

@@ -1,0 +1,176 @@
+/* Tokyo Cabinet's B+ tree, as shipped but for its mutex: what is written stays in the process's cache
+ * or map until the store is closed or synced. */
+#include "../kv.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <tcbdb.h>
+
+struct kv {
+    TCBDB *db;
+};
+
+extern const struct kv_driver kv_driver;
+
+static const char *version(void)
+{
+    return tcversion;
+}
+
+/* The code is the last one of this thread. */
+static int failed(TCBDB *db)
+{
+    int code = tcbdbecode(db);
+    if (code == TCENOREC)
+        return KV_NOT_FOUND;
+    if (code == TCEKEEP)
+        return KV_EXISTS;
+    return kv_fail("%s", tcbdberrmsg(code));
+}
+
+static int close_store(struct kv *kv)
+{
+    int status = tcbdbclose(kv->db) ? KV_OK : failed(kv->db);
+    tcbdbdel(kv->db);
+    free(kv);
+    return status;
+}
+
+static int open_store(const char *path, const struct kv_option *options, size_t count,
+                      struct kv **kv)
+{
+    char file[4096];
+    if (kv_no_options(options, count) != KV_OK)
+        return KV_ERROR;
+    if (snprintf(file, sizeof file, "%s/records.tcb", path) >= (int)sizeof file)
+        return kv_fail("path too long");
+    struct kv *opened = calloc(1, sizeof *opened);
+    if (opened == NULL)
+        return kv_fail("out of memory");
+    opened->db = tcbdbnew();
+    if (!tcbdbsetmutex(opened->db) || !tcbdbopen(opened->db, file, BDBOWRITER | BDBOCREAT)) {
+        int status = failed(opened->db);
+        tcbdbdel(opened->db);
+        free(opened);
+        return status;
+    }
+    *kv = opened;
+    return KV_OK;
+}
+
+static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity, size_t *size)
+{
+    if (kv_check(&kv_driver, key, 0) != KV_OK)
+        return KV_TOO_LARGE;
+    int found;
+    void *value = tcbdbget(kv->db, key.data, (int)key.size, &found);
+    if (value == NULL)
+        return failed(kv->db);
+    *size = (size_t)found;
+    bool fits = *size <= capacity;
+    if (fits)
+        memcpy(buffer, value, *size);
+    tcfree(value);
+    return fits ? KV_OK : KV_TOO_LARGE;
+}
+
+static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
+{
+    if (kv_check(&kv_driver, key, value.size) != KV_OK)
+        return KV_TOO_LARGE;
+    return tcbdbputkeep(kv->db, key.data, (int)key.size, value.data, (int)value.size)
+               ? KV_OK
+               : failed(kv->db);
+}
+
+static int put(struct kv *kv, struct kv_slice key, struct kv_slice value)
+{
+    return tcbdbput(kv->db, key.data, (int)key.size, value.data, (int)value.size) ? KV_OK
+                                                                                  : failed(kv->db);
+}
+
+static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
+{
+    if (kv_check(&kv_driver, key, value.size) != KV_OK)
+        return KV_TOO_LARGE;
+    if (tcbdbvsiz(kv->db, key.data, (int)key.size) < 0)
+        return failed(kv->db);
+    return put(kv, key, value);
+}
+
+static int remove_record(struct kv *kv, struct kv_slice key)
+{
+    if (kv_check(&kv_driver, key, 0) != KV_OK)
+        return KV_TOO_LARGE;
+    return tcbdbout(kv->db, key.data, (int)key.size) ? KV_OK : failed(kv->db);
+}
+
+/* One transaction. */
+static int write_batch(struct kv *kv, const struct kv_record *records, size_t count)
+{
+    if (kv_check_batch(&kv_driver, records, count) != KV_OK)
+        return KV_TOO_LARGE;
+    if (!tcbdbtranbegin(kv->db))
+        return failed(kv->db);
+    int status = KV_OK;
+    for (size_t i = 0; i < count && status == KV_OK; i++)
+        status = put(kv, records[i].key, records[i].value);
+    if (status != KV_OK) {
+        tcbdbtranabort(kv->db);
+        return status;
+    }
+    return tcbdbtrancommit(kv->db) ? KV_OK : failed(kv->db);
+}
+
+static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    BDBCUR *cursor = tcbdbcurnew(kv->db);
+    TCXSTR *key = tcxstrnew(), *value = tcxstrnew();
+    bool valid = from.size == 0 ? tcbdbcurfirst(cursor)
+                                : tcbdbcurjump(cursor, from.data, (int)from.size);
+    bool ended = false;
+    while (valid && !ended && (valid = tcbdbcurrec(cursor, key, value))) {
+        ended = visit(context, (struct kv_slice){tcxstrptr(key), (size_t)tcxstrsize(key)},
+                      (struct kv_slice){tcxstrptr(value), (size_t)tcxstrsize(value)}) != 0;
+        valid = tcbdbcurnext(cursor);
+    }
+    int status = valid || ended ? KV_OK : failed(kv->db);
+    tcxstrdel(value);
+    tcxstrdel(key);
+    tcbdbcurdel(cursor);
+    return status == KV_NOT_FOUND ? KV_OK : status; /* the end */
+}
+
+static int sync_store(struct kv *kv)
+{
+    return tcbdbsync(kv->db) ? KV_OK : failed(kv->db);
+}
+
+static int effective_options(struct kv *kv, char *text, size_t capacity)
+{
+    snprintf(text, capacity,
+             "leaf_members=%u\nnode_members=%u\nbuckets=%llu\ncompression=%s\nsync=off\n",
+             tcbdblmemb(kv->db), tcbdbnmemb(kv->db), (unsigned long long)tcbdbbnum(kv->db),
+             tcbdbopts(kv->db) & (BDBTDEFLATE | BDBTBZIP | BDBTTCBS) ? "on" : "none");
+    return KV_OK;
+}
+
+KV_EXPORT const struct kv_driver kv_driver = {
+    .abi = KV_ABI,
+    .capabilities = KV_BATCH | KV_SCAN | KV_THREADS,
+    .name = "tokyocabinet-tree",
+    .max_key = INT32_MAX / 2, /* sizes are int in the API */
+    .max_value = INT32_MAX / 2,
+    .version = version,
+    .error = kv_error,
+    .open = open_store,
+    .close = close_store,
+    .get = get,
+    .insert = insert,
+    .update = update,
+    .remove = remove_record,
+    .write_batch = write_batch,
+    .scan = scan,
+    .sync = sync_store,
+    .effective_options = effective_options,
+};

@@ -1,0 +1,5 @@
+/* WiredTiger's log-structured merge tree. */
+static const char store_name[] = "wiredtiger-lsm";
+static const char table_type[] = "key_format=u,value_format=u,type=lsm";
+
+#include "wiredtiger_store.h"

@@ -1,0 +1,277 @@
+/* WiredTiger, as shipped: a table of raw bytes, no log, so that what is written reaches the disk with
+ * a checkpoint, at close or sync. The file that includes this has defined store_name and table_type.
+ * A session and its cursors serve one thread. */
+#include "../kv.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <wiredtiger.h>
+
+#define TABLE "table:records"
+
+struct kv {
+    WT_CONNECTION *connection;
+    WT_SESSION *session;
+    WT_CURSOR *strict; /* insert finds no record there, update and remove find one */
+    WT_CURSOR *loose;  /* writes whether there is one or not */
+};
+
+extern const struct kv_driver kv_driver;
+
+static const char *version(void)
+{
+    static char text[32];
+    int major, minor, patch;
+    wiredtiger_version(&major, &minor, &patch);
+    snprintf(text, sizeof text, "%d.%d.%d", major, minor, patch);
+    return text;
+}
+
+static int failed(int code)
+{
+    if (code == WT_NOTFOUND)
+        return KV_NOT_FOUND;
+    if (code == WT_DUPLICATE_KEY)
+        return KV_EXISTS;
+    return kv_fail("%s", wiredtiger_strerror(code));
+}
+
+static int end(struct kv *session)
+{
+    int code = session->session->close(session->session, NULL);
+    free(session);
+    return code == 0 ? KV_OK : failed(code);
+}
+
+static int begin(struct kv *kv, struct kv **session)
+{
+    struct kv *opened = calloc(1, sizeof *opened);
+    if (opened == NULL)
+        return kv_fail("out of memory");
+    opened->connection = kv->connection;
+    int code = kv->connection->open_session(kv->connection, NULL, NULL, &opened->session);
+    if (code != 0) {
+        free(opened);
+        return failed(code);
+    }
+    WT_SESSION *own = opened->session;
+    code = own->create(own, TABLE, table_type);
+    if (code == 0)
+        code = own->open_cursor(own, TABLE, NULL, "overwrite=false", &opened->strict);
+    if (code == 0)
+        code = own->open_cursor(own, TABLE, NULL, NULL, &opened->loose);
+    if (code != 0) {
+        end(opened);
+        return failed(code);
+    }
+    *session = opened;
+    return KV_OK;
+}
+
+static int open_store(const char *path, const struct kv_option *options, size_t count,
+                      struct kv **kv)
+{
+    struct kv shared;
+    if (kv_no_options(options, count) != KV_OK)
+        return KV_ERROR;
+    int code = wiredtiger_open(path, NULL, "create", &shared.connection);
+    if (code != 0)
+        return failed(code);
+    int status = begin(&shared, kv);
+    if (status != KV_OK)
+        shared.connection->close(shared.connection, NULL);
+    return status;
+}
+
+/* Closes the sessions that are open as well. */
+static int close_store(struct kv *kv)
+{
+    int code = kv->connection->close(kv->connection, NULL);
+    free(kv);
+    return code == 0 ? KV_OK : failed(code);
+}
+
+static WT_ITEM item(struct kv_slice slice)
+{
+    return (WT_ITEM){.data = slice.data, .size = slice.size};
+}
+
+/* Lets go of the pages that the cursor stands on; the first error is the one to tell. */
+static int finish(WT_CURSOR *cursor, int code)
+{
+    int reset = cursor->reset(cursor);
+    if (code == 0)
+        code = reset;
+    return code == 0 ? KV_OK : failed(code);
+}
+
+static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity, size_t *size)
+{
+    WT_CURSOR *cursor = kv->loose;
+    WT_ITEM k = item(key), v;
+    if (kv_check(&kv_driver, key, 0) != KV_OK)
+        return KV_TOO_LARGE;
+    cursor->set_key(cursor, &k);
+    int code = cursor->search(cursor);
+    if (code == 0)
+        code = cursor->get_value(cursor, &v);
+    if (code == 0) {
+        *size = v.size;
+        if (v.size <= capacity)
+            memcpy(buffer, v.data, v.size);
+    }
+    int status = finish(cursor, code);
+    return status == KV_OK && *size > capacity ? KV_TOO_LARGE : status;
+}
+
+/* Runs one of the cursor's writes, again for as long as the engine asks to, which it may do when its
+ * cache is short. */
+static int change(WT_CURSOR *cursor, int (*write)(WT_CURSOR *), struct kv_slice key,
+                  struct kv_slice value)
+{
+    WT_ITEM k = item(key), v = item(value);
+    if (kv_check(&kv_driver, key, value.size) != KV_OK)
+        return KV_TOO_LARGE;
+    int code;
+    do {
+        cursor->set_key(cursor, &k);
+        cursor->set_value(cursor, &v);
+        code = write(cursor);
+    } while (code == WT_ROLLBACK);
+    return finish(cursor, code);
+}
+
+static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
+{
+    return change(kv->strict, kv->strict->insert, key, value);
+}
+
+static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
+{
+    return change(kv->strict, kv->strict->update, key, value);
+}
+
+static int remove_record(struct kv *kv, struct kv_slice key)
+{
+    return change(kv->strict, kv->strict->remove, key, (struct kv_slice){"", 0});
+}
+
+/* One transaction. */
+static int write_batch(struct kv *kv, const struct kv_record *records, size_t count)
+{
+    WT_SESSION *session = kv->session;
+    WT_CURSOR *cursor = kv->loose;
+    if (kv_check_batch(&kv_driver, records, count) != KV_OK)
+        return KV_TOO_LARGE;
+    int code;
+    do {
+        code = session->begin_transaction(session, NULL);
+        if (code != 0)
+            return failed(code);
+        for (size_t i = 0; i < count && code == 0; i++) {
+            WT_ITEM k = item(records[i].key), v = item(records[i].value);
+            cursor->set_key(cursor, &k);
+            cursor->set_value(cursor, &v);
+            code = cursor->insert(cursor);
+        }
+        if (code == 0)
+            code = session->commit_transaction(session, NULL); /* rolls back when it fails */
+        else
+            session->rollback_transaction(session, NULL);
+    } while (code == WT_ROLLBACK);
+    return finish(cursor, code);
+}
+
+static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    WT_CURSOR *cursor = kv->loose;
+    WT_ITEM k = item(from), v;
+    int code, side = 0;
+    if (from.size == 0) {
+        code = cursor->next(cursor);
+    } else {
+        cursor->set_key(cursor, &k);
+        code = cursor->search_near(cursor, &side);
+        if (code == 0 && side < 0) /* it stands before the place */
+            code = cursor->next(cursor);
+    }
+    while (code == 0) {
+        code = cursor->get_key(cursor, &k);
+        if (code == 0)
+            code = cursor->get_value(cursor, &v);
+        if (code != 0 || visit(context, (struct kv_slice){k.data, k.size},
+                               (struct kv_slice){v.data, v.size}) != 0)
+            break;
+        code = cursor->next(cursor);
+    }
+    return finish(cursor, code == WT_NOTFOUND ? 0 : code);
+}
+
+static int sync_store(struct kv *kv)
+{
+    int code = kv->session->checkpoint(kv->session, NULL);
+    return code == 0 ? KV_OK : failed(code);
+}
+
+/* Adds "name=value" of the table's configuration, as the engine keeps it. */
+static int add_setting(WT_CONFIG_PARSER *parser, const char *name, char *text, size_t capacity)
+{
+    WT_CONFIG_ITEM found;
+    size_t used = strlen(text);
+    int code = parser->get(parser, name, &found);
+    if (code == 0)
+        snprintf(text + used, capacity - used, "%s=%.*s\n", name, found.len == 0 ? 4 : (int)found.len,
+                 found.len == 0 ? "none" : found.str);
+    return code == WT_NOTFOUND ? 0 : code;
+}
+
+static int effective_options(struct kv *kv, char *text, size_t capacity)
+{
+    static const char *const names[] = {"type", "block_compressor", "leaf_page_max",
+                                        "memory_page_max", "lsm.chunk_size"};
+    WT_SESSION *session = kv->session;
+    WT_CURSOR *metadata;
+    WT_CONFIG_PARSER *parser;
+    const char *configuration;
+    int code = session->open_cursor(session, "metadata:create", NULL, NULL, &metadata);
+    if (code != 0)
+        return failed(code);
+    metadata->set_key(metadata, TABLE);
+    code = metadata->search(metadata);
+    if (code == 0)
+        code = metadata->get_value(metadata, &configuration);
+    if (code == 0)
+        code = wiredtiger_config_parser_open(NULL, configuration, strlen(configuration), &parser);
+    if (code == 0) {
+        snprintf(text, capacity, "log=off\nsync=off\n");
+        for (size_t i = 0; i < sizeof names / sizeof *names && code == 0; i++)
+            code = add_setting(parser, names[i], text, capacity);
+        parser->close(parser);
+    }
+    int closed = metadata->close(metadata);
+    if (code == 0)
+        code = closed;
+    return code == 0 ? KV_OK : failed(code);
+}
+
+KV_EXPORT const struct kv_driver kv_driver = {
+    .abi = KV_ABI,
+    .capabilities = KV_BATCH | KV_SCAN | KV_THREADS,
+    .name = store_name,
+    .max_key = UINT32_MAX / 2, /* the engine's own limit is a little below 4 GiB */
+    .max_value = UINT32_MAX / 2,
+    .version = version,
+    .error = kv_error,
+    .open = open_store,
+    .close = close_store,
+    .begin = begin,
+    .end = end,
+    .get = get,
+    .insert = insert,
+    .update = update,
+    .remove = remove_record,
+    .write_batch = write_batch,
+    .scan = scan,
+    .sync = sync_store,
+    .effective_options = effective_options,
+};
