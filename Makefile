@@ -8,11 +8,12 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 GRID := harness/grids/quick.toml
 LOCAL := build/local
 ANALYSES := best-option latency space
 NOTEBOOKS := $(ANALYSES:%=notebooks/%.ipynb)
-SOURCES := $(shell find harness/shims harness/kvbench -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt)
+SOURCES := $(shell find harness/shims harness/kvbench -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake')
 
 # The venv comes first, so that papermill, quarto and nbval find its python and its kernel.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -30,17 +31,19 @@ paper: build/this-machine/.done render
 
 setup: build/.installed
 
-build/.system: harness/system-packages.sh
+build/.system: harness/system-packages.sh harness/shims/CMakeLists.txt
 	sh harness/system-packages.sh
 	@mkdir -p build && touch $@
 
-build/.venv: requirements.lock | build/.system
+build/.venv: requirements.lock requirements-berkeley.lock | build/.system
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(PIP) --require-hashes -r requirements.lock
+	$(PIP) --require-hashes -r requirements-berkeley.lock || \
+	    echo "The bindings of Berkeley DB can't be compiled here; kvbench stores lists them as unavailable." >&2
 	@touch $@
 
 build/.installed: build/.venv pyproject.toml $(SOURCES)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+	$(PIP) --no-build-isolation --no-deps \
 	    --force-reinstall -C cmake.define.KV_WERROR=ON .
 	@touch $@
 
@@ -97,9 +100,12 @@ test: setup
 	pytest --quiet harness/tests paper/preview
 	pytest --quiet --nbval notebooks
 
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+    --no-annotate
+
 lock:
-	uv pip compile --quiet pyproject.toml --all-extras --universal --python-version 3.11 \
-	    --generate-hashes --no-header --no-annotate -o requirements.lock
+	$(LOCK) pyproject.toml --all-extras -o requirements.lock
+	printf 'berkeleydb\nbsddb3\n' | $(LOCK) - -o requirements-berkeley.lock
 
 clean:
 	rm -rf build .venv

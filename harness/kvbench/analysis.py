@@ -75,24 +75,29 @@ def check_parameters(*known: str) -> None:
 
 class Results:
     """Collected results: `cells` has a row a measured trial, `operations` one a trial and
-    operation with the factors of its cell; `machines` one a machine."""
+    operation with the factors of its cell; `machines` one a machine.
 
-    def __init__(self, folder: str) -> None:
+    Of the ways to reach a store only those of `access` are taken: stores are compared from C.
+    """
+
+    def __init__(self, folder: str, access: Sequence[str] = ("c",)) -> None:
         self.folder = Path(folder)
         path = root() / folder
         tables = {name: table.to_pandas() for name, table in read_tables(path).items()}
         self.machines: pd.DataFrame = tables["machines"]
-        self.all_cells: pd.DataFrame = tables["cells"]
+        cells = tables["cells"]
+        self.all_cells: pd.DataFrame = cells[cells.access.isin(access)]
         self.cells = self.all_cells[self.all_cells.status == "ok"].copy()
         if self.cells.empty:
-            raise BadInput(f"{folder}: no cell was measured")
+            raise BadInput(f"{folder}: no cell was measured with access {' or '.join(access)}")
         if len(self.cells.machine.unique()) > 1:
             raise BadInput(f"{folder}: results of several machines; collect each by itself")
         peaks = self.cells.memory_anonymous_bytes + self.cells.memory_file_bytes
         self.cells["memory_bytes"] = peaks
         self.cells["space_efficiency"] = self.cells.live_bytes / self.cells.disk_bytes
         operations = tables["operations"].assign(mean_ns=lambda rows: rows.sum_ns / rows.n)
-        factors = ["cell", "store", "record_size", "records", "compressibility", "trial"]
+        where = ["cell", "store", "access", "binding"]
+        factors = [*where, "record_size", "records", "compressibility", "trial"]
         self.operations = self.cells[factors].merge(operations, on="cell", validate="1:m")
 
     @property

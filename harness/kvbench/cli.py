@@ -30,15 +30,18 @@ def cli() -> None:
 @cli.command("stores")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
 def stores_command(as_json: bool) -> None:
-    """List the stores: available or why not, engine version, capabilities."""
+    """List the stores, from C and from Python: engine version and capabilities, or why not."""
     found = list(stores.known().values())
     if as_json:
         rows = [
             {
                 "store": store.name,
+                "access": store.access,
+                "binding": store.binding,
                 "available": store.available,
                 "reason": store.reason,
                 "version": store.version,
+                "binding_version": store.binding_version,
                 "capabilities": store.capabilities,
                 "max_key": store.max_key,
                 "max_value": store.max_value,
@@ -50,12 +53,14 @@ def stores_command(as_json: bool) -> None:
     table = [
         (
             store.name,
+            f"{store.binding} {store.binding_version}".strip() or "c",
             store.version if store.available else f"unavailable: {store.reason}",
             ", ".join(store.capabilities),
         )
         for store in found
     ]
-    click.echo(tabulate(table, headers=("store", "engine version", "capabilities")))
+    headers = ("store", "access", "engine version", "capabilities")
+    click.echo(tabulate(table, headers=headers, disable_numparse=True))
 
 
 def _print_counts(counts: Counter[str]) -> None:
@@ -82,7 +87,7 @@ def sweep(grid: Path, out: Path, dry_run: bool, retry: bool, time_limit: float) 
     """
     from kvbench.sweep import Sweep  # noqa: PLC0415 - slow to import
 
-    levels = Grid.read(grid, list(stores.known()))
+    levels = Grid.read(grid, stores.names())
     job = Sweep(levels, out, retry)
     if dry_run:
         _dry_run(job)
@@ -106,13 +111,13 @@ def _dry_run(sweep: "Sweep") -> None:
     rows, total = [], 0.0
     measured = skipped = loaded = 0
     for cell, skip_reason in sweep.plan():
-        why = skip_reason or sweep.stores[cell.store].reason
+        why = skip_reason or sweep.stores[cell.label].reason
         estimate = 0.0 if why else seconds(cell, fsync_ms)
         measured, skipped = measured + (not why), skipped + bool(why)
         total += estimate
         loaded += 0 if why else cell.live_bytes
         if cell.trial == 1:
-            factors = (cell.store, cell.record_size, cell.records, cell.compressibility)
+            factors = (cell.label, cell.record_size, cell.records, cell.compressibility)
             rows.append((*factors, why or f"{cell.live_bytes:,} B, {estimate:.1f} s"))
     headers = ("store", "record size", "records", "compressibility", "each trial")
     click.echo(tabulate(sorted(rows), headers=headers))

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from kvbench import BadInput
+from kvbench.bindings import BINDINGS, label
 
+ACCESS = ("c", "python")
 OPERATIONS = ("insert", "get", "update", "remove")
 COMPRESSIBILITY = ("compressible", "incompressible")
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -78,13 +80,21 @@ class Cell:
     """One trial of one combination of factor levels."""
 
     store: str
-    access: str
+    binding: str  # the package in Python; empty: the shim in C
     record_size: RecordSize
     records: int
     compressibility: str
     operations: tuple[str, ...]
     trial: int
     seed: int  # of the grid
+
+    @property
+    def access(self) -> str:
+        return "python" if self.binding else "c"
+
+    @property
+    def label(self) -> str:
+        return label(self.store, self.binding)
 
     @property
     def live_bytes(self) -> int:
@@ -102,6 +112,7 @@ class Cell:
         return {
             "store": self.store,
             "access": self.access,
+            "binding": self.binding,
             "record_size": str(self.record_size),
             "records": self.records,
             "compressibility": self.compressibility,
@@ -118,7 +129,7 @@ class Cell:
         return cls(**values)
 
     def __str__(self) -> str:
-        return f"{self.store}, {self.record_size} x {self.records}, {self.compressibility}"
+        return f"{self.label}, {self.record_size} x {self.records}, {self.compressibility}"
 
 
 def _choices(name: str, values: object, allowed: tuple[str, ...] | list[str]) -> tuple[str, ...]:
@@ -148,6 +159,8 @@ class Grid:
     """The factor levels of one experiment."""
 
     stores: tuple[str, ...]
+    access: tuple[str, ...]
+    bindings: tuple[str, ...]  # which stand for a store where access is python
     record_sizes: tuple[RecordSize, ...]
     records: tuple[int, ...]
     operations: tuple[str, ...]  # which of the four are timed
@@ -165,6 +178,8 @@ class Grid:
                 raise BadInput(f"{key!r} is no key of a grid; allowed: {', '.join(keys)}")
         default = {
             "stores": [store for store in known_stores if store != "null"],
+            "access": ["c"],
+            "bindings": [name for name in BINDINGS if name != "null"],
             "record_sizes": ["1 KiB"],
             "records": [1000],
             "operations": list(OPERATIONS),
@@ -180,8 +195,10 @@ class Grid:
             byte_limit = parse_bytes(given["byte_limit"])
         except BadInput as error:
             raise BadInput(f"byte_limit: {error}") from None
-        return cls(
+        grid = cls(
             stores=_choices("stores", given["stores"], known_stores),
+            access=_choices("access", given["access"], ACCESS),
+            bindings=_choices("bindings", given["bindings"], list(BINDINGS)),
             record_sizes=tuple(dict.fromkeys(sizes)),
             records=tuple(dict.fromkeys(records)),
             operations=_choices("operations", given["operations"], OPERATIONS),
@@ -190,6 +207,23 @@ class Grid:
             seed=_count("seed", given["seed"], 0),
             byte_limit=byte_limit,
         )
+        if not grid.accesses():
+            bound = dict.fromkeys(BINDINGS[name].store for name in grid.bindings)
+            raise BadInput(
+                f"access: none of {', '.join(grid.bindings)} is a binding of "
+                f"{', '.join(grid.stores)}; allowed: {', '.join(bound)}"
+            )
+        return grid
+
+    def accesses(self) -> list[tuple[str, str]]:
+        """Each store with the binding that reaches it; an empty one stands for the shim in C."""
+        return [
+            (store, binding)
+            for store in self.stores
+            for access in self.access
+            for binding in ([""] if access == "c" else self.bindings)
+            if not binding or BINDINGS[binding].store == store
+        ]
 
     @classmethod
     def read(cls, path: Path, known_stores: list[str]) -> Self:
@@ -217,9 +251,18 @@ class Grid:
         """All cells: a block a trial, shuffled within the block by the seed."""
         for trial in range(1, self.trials + 1):
             block = [
-                Cell(store, "c", size, records, compressibility, self.operations, trial, self.seed)
-                for store, size, records, compressibility in itertools.product(
-                    self.stores, self.record_sizes, self.records, self.compressibility
+                Cell(
+                    store,
+                    binding,
+                    size,
+                    records,
+                    compressibility,
+                    self.operations,
+                    trial,
+                    self.seed,
+                )
+                for (store, binding), size, records, compressibility in itertools.product(
+                    self.accesses(), self.record_sizes, self.records, self.compressibility
                 )
             ]
             random.Random(f"{self.seed} {trial}").shuffle(block)

@@ -1,18 +1,26 @@
-"""The timed loop of bench.c: plans in, nanoseconds out."""
+"""The timed loops, in C (bench.c) and in Python: plans in, nanoseconds out."""
 
 import ctypes
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from kvbench.plan import CHUNK, POOL_SIZE, Plan, Population
-from kvbench.stores import Driver, Session, Status, Store, StoreError, loop_library
+from kvbench.bindings import Binding, load
+from kvbench.contract import Capability, StoreError
+from kvbench.grid import KEY_SIZE
+from kvbench.plan import CHUNK, CODES, POOL_SIZE, Plan, Population
+from kvbench.shim import Driver, Status, read_effective_options
+from kvbench.stores import Store, loop_library
 
 BATCH_RECORDS = 1000
 BATCH_BYTES = 4 << 20  # of values; a larger value is a batch of its own
+
+NAMES = {code: name for name, code in CODES.items()}
 
 Nanoseconds = npt.NDArray[np.uint64]
 
@@ -51,8 +59,24 @@ def make_pool(compressibility: str, largest_value: int, seed: int) -> npt.NDArra
     return pool
 
 
-class Loop:
+class Loop(Protocol):
     """Runs plans on one store and notes the nanoseconds of each operation."""
+
+    def open(self, folder: Path) -> None: ...
+
+    def load(self, plan: Plan) -> Nanoseconds:
+        """Write the plan's records in batches. Returns the time of each batch."""
+
+    def run(self, plan: Plan) -> Nanoseconds:
+        """Returns the time of each operation. A wrong answer is a StoreError."""
+
+    def effective_options(self) -> dict[str, str]: ...
+
+    def close(self) -> None: ...
+
+
+class ShimLoop:
+    """The loop of bench.c, on a store in C."""
 
     def __init__(self, store: Store, population: Population, pool: npt.NDArray[np.uint8]) -> None:
         self._library = loop_library()
@@ -80,7 +104,6 @@ class Loop:
         self._call("bench_close")
 
     def load(self, plan: Plan) -> Nanoseconds:
-        """Write the plan's records in batches. Returns the time of each batch."""
         batches = ctypes.c_size_t()
         self._call(
             "bench_load",
@@ -93,10 +116,109 @@ class Loop:
         return self._nanoseconds[: batches.value].copy()
 
     def run(self, plan: Plan) -> Nanoseconds:
-        """Returns the time of each operation. A wrong answer is a StoreError."""
         nanoseconds = ctypes.c_void_p(self._nanoseconds.ctypes.data)
         self._call("bench_run", ctypes.byref(self._plan(plan)), nanoseconds)
         return self._nanoseconds[: len(plan)].copy()
 
     def effective_options(self) -> dict[str, str]:
-        return Session(self._bench.driver.contents, self._bench.kv).effective_options()
+        return read_effective_options(self._bench.driver.contents, self._bench.kv)
+
+
+def _wrong(operation: str, answer: object, value: bytes) -> str:
+    """What is wrong with an answer; empty when it is the expected one."""
+    if operation == "absent":
+        return "" if answer is None else "key exists"
+    if operation == "get" and isinstance(answer, bytes) and answer != value:
+        return f"wrong answer: {len(answer)} bytes, not the {len(value)} that were written"
+    if answer == (value if operation == "get" else True):
+        return ""
+    return "key exists" if operation == "insert" else "key not found"
+
+
+class PythonLoop:
+    """The same in Python, on a binding."""
+
+    def __init__(self, store: Store, population: Population, pool: npt.NDArray[np.uint8]) -> None:
+        self._store = store
+        self._stride = population.stride
+        self._pool = pool
+
+    def open(self, folder: Path) -> None:
+        binding = load(self._store.binding)
+        self._checked = Capability.FORGETS not in binding.capabilities
+        self._open: Binding = binding(folder)
+
+    def _records(self, plan: Plan) -> Iterator[tuple[int, int, bytes, bytes]]:
+        """Operation, number, key and value of each."""
+        keys = ctypes.create_string_buffer(KEY_SIZE * len(plan))
+        loop_library().records_keys(
+            ctypes.c_size_t(len(plan)),
+            ctypes.c_void_p(plan.number.ctypes.data),
+            ctypes.c_uint64(self._stride),
+            keys,
+        )
+        key, columns = keys.raw, (plan.operation, plan.number, plan.offset, plan.size)
+        for i, (operation, number, offset, size) in enumerate(
+            zip(*(column.tolist() for column in columns), strict=True)
+        ):
+            value = self._pool[offset : offset + size].tobytes()
+            yield operation, number, key[KEY_SIZE * i : KEY_SIZE * (i + 1)], value
+
+    def _write_batch(self, batch: list[tuple[bytes, bytes]]) -> int:
+        start = time.perf_counter_ns()
+        try:
+            self._open.write_batch(batch)
+        except Exception as error:  # each engine has its own
+            raise StoreError(f"load: {type(error).__name__}: {error}") from error
+        return time.perf_counter_ns() - start
+
+    def load(self, plan: Plan) -> Nanoseconds:
+        nanoseconds: list[int] = []
+        batch: list[tuple[bytes, bytes]] = []
+        room = 0
+        for _, _, key, value in self._records(plan):
+            if batch and (len(batch) == BATCH_RECORDS or len(value) > room):
+                nanoseconds.append(self._write_batch(batch))
+                batch = []
+            room = (room if batch else BATCH_BYTES) - len(value)
+            batch.append((key, value))
+        if batch:
+            nanoseconds.append(self._write_batch(batch))
+        return np.array(nanoseconds, np.uint64)
+
+    def run(self, plan: Plan) -> Nanoseconds:
+        now, nanoseconds = time.perf_counter_ns, np.zeros(len(plan), np.uint64)
+        store = self._open
+        by_key = {"get": store.get, "absent": store.get, "remove": store.remove}
+        by_record = {"insert": store.insert, "update": store.update}
+        for i, (code, number, key, value) in enumerate(self._records(plan)):
+            operation = NAMES[code]
+            answer: object = None
+            try:
+                if operation in by_record:
+                    write = by_record[operation]
+                    start = now()
+                    answer = write(key, value)
+                    stop = now()
+                else:
+                    call = by_key[operation]
+                    start = now()
+                    answer = call(key)
+                    stop = now()
+            except Exception as error:  # each engine has its own
+                what = f"{operation} of record {number}"
+                raise StoreError(f"{what}: {type(error).__name__}: {error}") from error
+            nanoseconds[i] = stop - start
+            if self._checked and (wrong := _wrong(operation, answer, value)):
+                raise StoreError(f"{operation} of record {number}: {wrong}")
+        return nanoseconds
+
+    def effective_options(self) -> dict[str, str]:
+        return self._open.effective_options()
+
+    def close(self) -> None:
+        self._open.close()
+
+
+def make_loop(store: Store, population: Population, pool: npt.NDArray[np.uint8]) -> Loop:
+    return (PythonLoop if store.binding else ShimLoop)(store, population, pool)

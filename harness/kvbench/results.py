@@ -22,7 +22,7 @@ from kvbench import BadInput, write_whole
 from kvbench.grid import Cell, Grid
 from kvbench.stores import Store, checksum
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MARK = "kvbench.json"
 
 
@@ -37,6 +37,7 @@ CELLS = _schema(
     ("cell", _TEXT, ""),
     ("store", _TEXT, ""),
     ("access", _TEXT, ""),
+    ("binding", _TEXT, ""),
     ("record_size", _TEXT, ""),
     ("record_size_min", _INT, "B"),
     ("record_size_max", _INT, "B"),
@@ -48,6 +49,7 @@ CELLS = _schema(
     ("reason", _TEXT, ""),
     ("machine", _TEXT, ""),
     ("engine_version", _TEXT, ""),
+    ("binding_version", _TEXT, ""),
     ("checksum", _TEXT, ""),
     ("revision", _TEXT, ""),
     ("started", _TEXT, "UTC"),
@@ -249,11 +251,12 @@ class Folder:
 def cell_name(cell: Cell, store: Store, machine: str) -> str:
     """The result file's name: readable factors, then a digest of all that identifies a result."""
     code = checksum(store) if store.available else ""
-    identity = [cell.factors(), machine, store.version, code]
+    identity = [cell.factors(), machine, store.version, store.binding_version, code]
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     size = str(cell.record_size).replace(" ", "")
-    parts = (cell.store, cell.access, size, cell.records, cell.compressibility, f"t{cell.trial}")
-    return "_".join(map(str, parts)) + f"_{digest}"
+    where = (cell.store, cell.binding or cell.access)
+    parts = (*where, size, cell.records, cell.compressibility, f"t{cell.trial}", digest)
+    return "_".join(map(str, parts))
 
 
 def read_tables(path: Path) -> dict[str, pa.Table]:

@@ -1,84 +1,17 @@
-"""The stores: which shims there are, what each can do, and an open one as an object."""
+"""The stores that the harness knows: the shims in C, and the bindings in Python."""
 
 import ctypes
 import dataclasses
-import enum
 import functools
 import hashlib
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
 
 from kvbench import BadInput
-
-ABI = 1  # of kv.h, which the structures here mirror
-
-
-class Capability(enum.IntFlag):
-    """As in kv.h."""
-
-    BATCH = 1
-    SCAN = 2
-    THREADS = 4
-    FORGETS = 8
-
-
-class Slice(ctypes.Structure):
-    _fields_ = (("data", ctypes.c_void_p), ("size", ctypes.c_size_t))
-
-
-class Record(ctypes.Structure):
-    _fields_ = (("key", Slice), ("value", Slice))
-
-
-class Option(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), ("value", ctypes.c_char_p))
-
-
-_KV = ctypes.c_void_p
-_VISIT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, Slice, Slice)
-
-
-def _function(*arguments: Any) -> Any:
-    return ctypes.CFUNCTYPE(ctypes.c_int, *arguments)
-
-
-class Driver(ctypes.Structure):
-    """struct kv_driver"""
-
-    _fields_ = (
-        ("abi", ctypes.c_uint32),
-        ("capabilities", ctypes.c_uint32),
-        ("name", ctypes.c_char_p),
-        ("max_key", ctypes.c_uint64),
-        ("max_value", ctypes.c_uint64),
-        ("version", ctypes.CFUNCTYPE(ctypes.c_char_p)),
-        ("error", ctypes.CFUNCTYPE(ctypes.c_char_p)),
-        (
-            "open",
-            _function(
-                ctypes.c_char_p, ctypes.POINTER(Option), ctypes.c_size_t, ctypes.POINTER(_KV)
-            ),
-        ),
-        ("close", _function(_KV)),
-        ("begin", _function(_KV, ctypes.POINTER(_KV))),
-        ("end", _function(_KV)),
-        (
-            "get",
-            _function(
-                _KV, Slice, ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t)
-            ),
-        ),
-        ("insert", _function(_KV, Slice, Slice)),
-        ("update", _function(_KV, Slice, Slice)),
-        ("remove", _function(_KV, Slice)),
-        ("write_batch", _function(_KV, ctypes.POINTER(Record), ctypes.c_size_t)),
-        ("scan", _function(_KV, Slice, _VISIT, ctypes.c_void_p)),
-        ("sync", _function(_KV)),
-        ("effective_options", _function(_KV, ctypes.c_char_p, ctypes.c_size_t)),
-    )
+from kvbench.bindings import BINDINGS, label, load, open_binding
+from kvbench.contract import Capability, OpenStore
+from kvbench.shim import Driver, OpenShim
 
 
 def shims_folder() -> Path:
@@ -105,11 +38,21 @@ class Store:
     """A store that the harness knows, available or not."""
 
     name: str
+    binding: str = ""  # empty: the shim in C
     reason: str = ""  # why it is not available
     version: str = ""  # of the engine
+    binding_version: str = ""
     capabilities: tuple[str, ...] = ()
     max_key: int = 0  # bytes
     max_value: int = 0  # bytes
+
+    @property
+    def access(self) -> str:
+        return "python" if self.binding else "c"
+
+    @property
+    def label(self) -> str:
+        return label(self.name, self.binding)
 
     @property
     def available(self) -> bool:
@@ -117,9 +60,11 @@ class Store:
 
     @property
     def path(self) -> Path:
+        """Of the shim."""
         return shims_folder() / f"{self.name}.so"
 
     def driver(self) -> Driver:
+        """The shim's own functions."""
         error = ctypes.create_string_buffer(1024)
         path, capacity = os.fsencode(self.path), ctypes.c_size_t(len(error))
         pointer = loop_library().bench_driver(path, error, capacity)
@@ -128,28 +73,52 @@ class Store:
         driver: Driver = pointer.contents
         return driver
 
-    @classmethod
-    def probe(cls, name: str, reason: str) -> Self:
-        """Load the shim and ask it what it is."""
-        if reason:
-            return cls(name, reason)
-        try:
-            driver = cls(name).driver()
-        except OSError as error:
-            return cls(name, str(error))
-        return cls(
-            name,
-            version=driver.version().decode(),
-            capabilities=tuple(
-                str(flag.name).lower() for flag in Capability if driver.capabilities & flag
-            ),
-            max_key=driver.max_key,
-            max_value=driver.max_value,
-        )
+    def open(self, folder: Path, **options: str) -> OpenStore:
+        """Open it in an existing folder, which is its own."""
+        if self.binding:
+            return open_binding(self.binding, folder, **options)
+        return OpenShim(self.driver(), folder, **options)
 
 
-def known() -> dict[str, Store]:
-    """All stores by name, those of the build first, then any other shim in the folder."""
+def _probe_shim(name: str, reason: str) -> Store:
+    """Load the shim and ask it what it is, unless there is a reason why it was not built."""
+    if reason:
+        return Store(name, reason=reason)
+    try:
+        driver = Store(name).driver()
+    except OSError as error:
+        return Store(name, reason=str(error))
+    return Store(
+        name,
+        version=driver.version().decode(),
+        capabilities=Capability(driver.capabilities).names(),
+        max_key=driver.max_key,
+        max_value=driver.max_value,
+    )
+
+
+def _probe_binding(name: str) -> Store:
+    """Import the binding and ask it what it is."""
+    entry = BINDINGS[name]
+    try:
+        found = load(name)
+    except ImportError as error:
+        advice = entry.advice or f"pip install {entry.distribution}"
+        return Store(entry.store, name, reason=f"{error}; {entry.distribution}: {advice}")
+    return Store(
+        entry.store,
+        name,
+        version=found.engine_version(),
+        binding_version=entry.version(),
+        capabilities=found.capabilities.names(),
+        max_key=found.max_key,
+        max_value=found.max_value,
+    )
+
+
+def _shims() -> dict[str, str]:
+    """Each shim's name with the reason why it was not built; those of the build come first, then
+    any other in the folder."""
     folder = shims_folder()
     try:
         report: dict[str, str] = json.loads((folder / "stores.json").read_text())
@@ -158,111 +127,28 @@ def known() -> dict[str, Store]:
     for path in sorted(folder.glob("*.so")):
         if path.name != "libbench.so":
             report.setdefault(path.stem, "")
-    return {name: Store.probe(name, reason) for name, reason in report.items()}
+    return report
+
+
+def names() -> list[str]:
+    """Of all stores, available or not."""
+    return list(_shims())
+
+
+def known() -> dict[str, Store]:
+    """All stores by label: the shims, then the bindings."""
+    found = [_probe_shim(name, reason) for name, reason in _shims().items()]
+    found += [_probe_binding(name) for name in BINDINGS]
+    return {store.label: store for store in found}
 
 
 @functools.cache  # a sweep asks for it once or twice a cell
 def checksum(store: Store) -> str:
-    """Of the code that measures a store: its shim, the timed loop, and what drives it."""
+    """Of the code that measures a store: shim or bindings, the timed loop, and what drives it."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
     code = [here / f"{name}.py" for name in ("histogram", "loop", "meter", "plan", "worker")]
-    for path in (shims_folder() / "libbench.so", store.path, *code):
+    own = sorted((here / "bindings").glob("*.py")) if store.binding else [store.path]
+    for path in (shims_folder() / "libbench.so", *own, *code):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:12]
-
-
-class StoreError(Exception):
-    """The store failed or answered wrongly."""
-
-
-class Status(enum.IntEnum):
-    """As in kv.h."""
-
-    OK = 0
-    NOT_FOUND = 1
-    EXISTS = 2
-    TOO_LARGE = 3
-    ERROR = 4
-
-
-def _slice(data: bytes) -> Slice:
-    """A view of `data`, which the caller keeps alive."""
-    return Slice(ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p), len(data))
-
-
-class Session:
-    """A thread's way to an open store. Operations return the status; get the value as well."""
-
-    def __init__(self, driver: Driver, kv: Any) -> None:
-        self.driver, self.kv = driver, kv
-
-    def _must(self, status: int) -> None:
-        if status != Status.OK:
-            error = self.driver.error().decode(errors="replace")
-            raise StoreError(error if status == Status.ERROR else Status(status).name)
-
-    def end(self) -> None:
-        if self.driver.end:
-            self._must(self.driver.end(self.kv))
-
-    def get(self, key: bytes, capacity: int = 2 << 20) -> tuple[Status, bytes]:
-        buffer = ctypes.create_string_buffer(max(capacity, 1))
-        size = ctypes.c_size_t()
-        status = self.driver.get(self.kv, _slice(key), buffer, capacity, ctypes.byref(size))
-        return Status(status), buffer.raw[: size.value] if status == Status.OK else b""
-
-    def insert(self, key: bytes, value: bytes) -> Status:
-        return Status(self.driver.insert(self.kv, _slice(key), _slice(value)))
-
-    def update(self, key: bytes, value: bytes) -> Status:
-        return Status(self.driver.update(self.kv, _slice(key), _slice(value)))
-
-    def remove(self, key: bytes) -> Status:
-        return Status(self.driver.remove(self.kv, _slice(key)))
-
-    def write_batch(self, records: Sequence[tuple[bytes, bytes]]) -> Status:
-        array = (Record * len(records))(*(Record(_slice(k), _slice(v)) for k, v in records))
-        return Status(self.driver.write_batch(self.kv, array, len(records)))
-
-    def sync(self) -> Status:
-        return Status(self.driver.sync(self.kv))
-
-    def scan(self, start: bytes = b"", limit: int | None = None) -> list[tuple[bytes, bytes]]:
-        """The records from the first key that is not less than `start`, at most `limit`."""
-        found: list[tuple[bytes, bytes]] = []
-
-        def visit(_context: Any, key: Slice, value: Slice) -> int:
-            copies = [ctypes.string_at(part.data, part.size) for part in (key, value)]
-            found.append((copies[0], copies[1]))
-            return int(len(found) == limit)
-
-        self._must(self.driver.scan(self.kv, _slice(start), _VISIT(visit), None))
-        return found
-
-    def effective_options(self) -> dict[str, str]:
-        text = ctypes.create_string_buffer(4096)
-        self._must(self.driver.effective_options(self.kv, text, len(text)))
-        return dict(line.split("=", 1) for line in text.value.decode().splitlines())
-
-
-class OpenStore(Session):
-    """A store, one record at a time through the contract itself: for tests and a look around."""
-
-    def __init__(self, store: Store, folder: Path, **options: str) -> None:
-        super().__init__(store.driver(), _KV())
-        pairs = [Option(name.encode(), value.encode()) for name, value in options.items()]
-        array = (Option * len(pairs))(*pairs)
-        kv = ctypes.byref(self.kv)
-        self._must(self.driver.open(os.fsencode(folder), array, len(pairs), kv))
-
-    def close(self) -> None:
-        self._must(self.driver.close(self.kv))
-
-    def session(self) -> Session:
-        """For one more thread; where the threads share the store, that is the store itself."""
-        if not self.driver.begin:
-            return Session(self.driver, self.kv)
-        kv = _KV()
-        self._must(self.driver.begin(self.kv, ctypes.byref(kv)))
-        return Session(self.driver, kv)

@@ -136,13 +136,13 @@ class Sweep:
     def todo(self, folder: Folder, machine_id: str) -> list[tuple[str, Cell, str]]:
         """Name, cell and skip reason of what has no result yet."""
         final = {"ok"} if self.retry else {"ok", "failed"}
-        names = ((cell_name(c, self.stores[c.store], machine_id), c, why) for c, why in self.plan())
+        names = ((cell_name(c, self.stores[c.label], machine_id), c, why) for c, why in self.plan())
         return [
             (name, cell, why)
             for name, cell, why in names
             if (status := folder.status(name)) not in final
             and not (status == "skipped" and why)
-            and not (status == "unavailable" and not self.stores[cell.store].available)
+            and not (status == "unavailable" and not self.stores[cell.label].available)
         ]
 
     def run(self, time_limit: float = TIME_LIMIT) -> Counter[str]:
@@ -183,11 +183,12 @@ class Sweep:
         time_limit: float,
     ) -> dict[str, Any]:
         """The result of a cell: measured, or why not."""
-        store = self.stores[cell.store]
+        store = self.stores[cell.label]
         result = {
             "cell": cell.factors(),
             "machine": description["machine"],
             "engine_version": store.version,
+            "binding_version": store.binding_version,
             "checksum": stores.checksum(store) if store.available else "",
             "revision": description["revision"],
         }
@@ -205,6 +206,6 @@ class Sweep:
 
     def counts(self, folder: Folder, machine_id: str) -> Counter[str]:
         return Counter(
-            folder.status(cell_name(cell, self.stores[cell.store], machine_id)) or "to do"
+            folder.status(cell_name(cell, self.stores[cell.label], machine_id)) or "to do"
             for cell in self.grid.cells()
         )

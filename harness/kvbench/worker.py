@@ -15,12 +15,13 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from kvbench.contract import StoreError
 from kvbench.grid import Cell
 from kvbench.histogram import Histogram
-from kvbench.loop import Loop, Nanoseconds, make_pool
+from kvbench.loop import Nanoseconds, make_loop, make_pool
 from kvbench.meter import Memory, sync_file_system, usage
 from kvbench.plan import Population, bytes_of
-from kvbench.stores import Store, StoreError
+from kvbench.stores import Store
 
 RATIO_BLOCK = 4096  # bytes: about what an engine compresses at once
 
@@ -82,7 +83,7 @@ class Stopwatch:
 def measure(cell: Cell, store: Store, folder: Path) -> dict[str, Any]:
     population = Population(cell)
     pool = make_pool(cell.compressibility, cell.record_size.high, cell.plan_seed)
-    loop = Loop(store, population, pool)
+    loop = make_loop(store, population, pool)
     share = compressed_share(pool)
     for _ in Population(cell).live("insert"):
         break  # so that planning's own memory is part of the baseline
@@ -136,7 +137,8 @@ def main() -> None:
     # The answer has its own way out: an engine may print what it likes.
     with os.fdopen(os.dup(1), "w") as out:
         os.dup2(2, 1)
-        cell, store = Cell.from_factors(task["cell"]), Store(task["cell"]["store"])
+        cell = Cell.from_factors(task["cell"])
+        store = Store(cell.store, cell.binding)
         answer: dict[str, Any] = {"status": "ok", "reason": ""}
         try:
             answer |= measure(cell, store, Path(task["folder"]))

@@ -86,7 +86,8 @@ struct kv_driver {
     int (*update)(struct kv *kv, struct kv_slice key, struct kv_slice value);
     int (*remove)(struct kv *kv, struct kv_slice key);
 
-    /* Stores all records, whether their keys exist or not. */
+    /* Stores all records, whether their keys exist or not. No two of them have the same key: which
+     * of the two would stay differs among engines. */
     int (*write_batch)(struct kv *kv, const struct kv_record *records, size_t count);
     /* Visits the records from the first key that is not less than `from`. NULL without KV_SCAN. */
     int (*scan)(struct kv *kv, struct kv_slice from, kv_visit visit, void *context);

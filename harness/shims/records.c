@@ -23,6 +23,12 @@ void records_key(uint64_t number, uint64_t stride, unsigned char key[RECORDS_KEY
     put_big_endian(key + 8, mix(number));
 }
 
+void records_keys(size_t count, const uint64_t *numbers, uint64_t stride, unsigned char *keys)
+{
+    for (size_t i = 0; i < count; i++)
+        records_key(numbers[i], stride, keys + i * RECORDS_KEY_SIZE);
+}
+
 void records_fill_incompressible(unsigned char *pool, size_t size, uint64_t seed)
 {
     for (size_t i = 0; i < size; i += 8) {

@@ -13,6 +13,8 @@ enum { RECORDS_KEY_SIZE = 16 };
  * number * stride, big-endian, and 8 bytes mixed from the number follow. With a stride of
  * floor((2^64 - 1) / universe) the numbers 0 to universe - 1 have distinct keys. */
 void records_key(uint64_t number, uint64_t stride, unsigned char key[RECORDS_KEY_SIZE]);
+/* The keys of `count` numbers, one after the other. */
+void records_keys(size_t count, const uint64_t *numbers, uint64_t stride, unsigned char *keys);
 
 /* Fills a pool of `size` bytes from a seed: with bytes that no compressor shrinks, or with words
  * whose frequencies fall as those of a language do (Zipf's law). */

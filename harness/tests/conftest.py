@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,13 @@ import pytest
 from kvbench import stores
 
 SHIMS = Path(__file__).parents[1] / "shims"
-AVAILABLE = [store.name for store in stores.known().values() if store.available]
+KNOWN = stores.known()
+AVAILABLE = [name for name, store in KNOWN.items() if store.available and not store.binding]
+BINDINGS = [
+    store.binding
+    for store in KNOWN.values()
+    if store.available and store.binding not in ("", "null")
+]
 KEEPING = [name for name in AVAILABLE if name != "null"]
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -70,3 +77,24 @@ def compile_shim(own_shims: Path, tmp_path: Path) -> Callable[..., Path]:
         return output
 
     return build
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """How many cases of the conformance suite each store passed."""
+    passed: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("passed", []):
+        if report.when == "call" and "test_conformance" in report.nodeid:
+            names = [value for name, value in report.user_properties if name == "subject"]
+            passed.update(names)
+    if passed:
+        terminalreporter.section("conformance")
+    for name, count in passed.items():
+        terminalreporter.write_line(f"{name}: {count} cases passed")
+
+
+@pytest.fixture(autouse=True)
+def count_subject(request: pytest.FixtureRequest) -> None:
+    """Notes which store a conformance case is about, for the summary."""
+    parameters = getattr(getattr(request.node, "callspec", None), "params", {})
+    if "subject" in parameters:
+        request.node.user_properties.append(("subject", str(parameters["subject"])))

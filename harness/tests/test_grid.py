@@ -8,7 +8,7 @@ from kvbench import BadInput
 from kvbench.grid import Cell, Grid, RecordSize, format_bytes, parse_bytes
 
 GRIDS = Path(__file__).parents[1] / "grids"
-STORES = ["null", "flat", "lmdb"]
+STORES = ["null", "flat", "lmdb", "sqlite"]
 
 
 def grid(**values: Any) -> Grid:
@@ -59,7 +59,13 @@ def test_bytes_survive_formatting(count: int) -> None:
         ({"seed": -1}, ["seed", "-1"]),
         ({"byte_limit": "lots"}, ["byte_limit", "lots"]),
         ({"compressibility": ["half"]}, ["half", "compressible, incompressible"]),
-        ({"threads": 4}, ["threads", "stores, record_sizes, records"]),
+        ({"access": ["rust"]}, ["access", "rust", "c, python"]),
+        ({"bindings": ["leveldb"]}, ["bindings", "'leveldb'", "plyvel, rocksdict"]),
+        (
+            {"stores": ["flat"], "access": ["python"], "bindings": ["plyvel"]},
+            ["access", "flat", "plyvel", "leveldb"],
+        ),
+        ({"threads": 4}, ["threads", "stores, access, bindings, record_sizes"]),
     ],
 )
 def test_bad_values_are_named_with_what_is_allowed(
@@ -80,6 +86,21 @@ def test_a_trial_is_a_shuffled_block() -> None:
     assert sorted(blocks[0]) == sorted(blocks[1]) == sorted(blocks[2])
     assert blocks[0] != blocks[1] != blocks[2]
     assert cells == list(levels.cells())
+
+
+def test_access_chooses_shims_and_bindings() -> None:
+    levels = grid(
+        stores=["flat", "lmdb", "sqlite"],
+        access=["c", "python"],
+        bindings=["apsw", "sqlite3", "lmdb"],
+    )
+    expected = {"flat", "lmdb", "sqlite", "lmdb/lmdb", "sqlite/sqlite3", "sqlite/apsw"}
+    assert {cell.label for cell in levels.cells()} == expected
+    assert {cell.access for cell in levels.cells() if cell.binding} == {"python"}
+    plain = grid(stores=["flat", "lmdb", "sqlite"])
+    assert {cell.label for cell in plain.cells()} == {"flat", "lmdb", "sqlite"}
+    again = [Cell.from_factors(cell.factors()) for cell in levels.cells()]
+    assert again == list(levels.cells())
 
 
 def test_byte_limit_gives_a_reason() -> None:

@@ -10,7 +10,7 @@ from kvbench.plan import SAMPLES, Population, bytes_of
 
 CELL = Cell(
     store="flat",
-    access="c",
+    binding="",
     record_size=RecordSize(100, 1000),
     records=1000,
     compressibility="incompressible",

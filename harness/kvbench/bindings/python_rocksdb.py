@@ -1,0 +1,83 @@
+"""RocksDB by python-rocksdb, options as shipped. It needs RocksDB 6 or older."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import rocksdb
+
+from kvbench.bindings import Binding
+from kvbench.bindings.rocksdb_options import effective_options, read_options
+from kvbench.contract import Capability, TooLarge
+
+LIMIT = 2**31 - 1  # bytes, as in rocksdb.c
+
+
+class Open(Binding):
+    capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
+    max_key = max_value = LIMIT
+
+    @staticmethod
+    def engine_version() -> str:
+        """The binding has no call for it, but the engine writes it beside each store."""
+        with tempfile.TemporaryDirectory() as folder:
+            Open(Path(folder)).close()
+            return read_options(Path(folder))["rocksdb_version"]
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._db = rocksdb.DB(str(folder), rocksdb.Options(create_if_missing=True))
+
+    def get(self, key: bytes) -> bytes | None:
+        if not 0 < len(key) <= LIMIT:
+            raise TooLarge
+        return self._db.get(key)
+
+    def insert(self, key: bytes, value: bytes) -> bool:
+        if not 0 < len(key) <= LIMIT or len(value) > LIMIT:
+            raise TooLarge
+        if self._db.get(key) is not None:
+            return False
+        self._db.put(key, value)
+        return True
+
+    def update(self, key: bytes, value: bytes) -> bool:
+        if not 0 < len(key) <= LIMIT or len(value) > LIMIT:
+            raise TooLarge
+        if self._db.get(key) is None:
+            return False
+        self._db.put(key, value)
+        return True
+
+    def remove(self, key: bytes) -> bool:
+        if not 0 < len(key) <= LIMIT:
+            raise TooLarge
+        if self._db.get(key) is None:
+            return False
+        self._db.delete(key)
+        return True
+
+    def write_batch(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        self._check_batch(records)
+        batch = rocksdb.WriteBatch()
+        for key, value in records:
+            batch.put(key, value)
+        self._db.write(batch)
+
+    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        cursor = self._db.iteritems()
+        cursor.seek(start)
+        yield from cursor
+
+    def sync(self) -> None:
+        self._db.write(rocksdb.WriteBatch(), sync=True)  # an empty batch syncs the log
+
+    def effective_options(self) -> dict[str, str]:
+        return effective_options(self._folder)
+
+    def close(self) -> None:
+        """Older versions close only when the object goes."""
+        close = getattr(self._db, "close", None)
+        if close is not None:
+            close()
+        del self._db

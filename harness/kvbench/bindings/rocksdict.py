@@ -1,0 +1,81 @@
+"""RocksDB by rocksdict in raw mode (bytes in, bytes out), options as shipped."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rocksdict import Options, Rdict, WriteBatch
+
+from kvbench.bindings import Binding
+from kvbench.bindings.rocksdb_options import effective_options, read_options
+from kvbench.contract import Capability, TooLarge
+
+LIMIT = 2**31 - 1  # bytes, as in rocksdb.c
+
+
+class Open(Binding):
+    capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
+    max_key = max_value = LIMIT
+
+    @staticmethod
+    def engine_version() -> str:
+        """The binding has no call for it, but the engine writes it beside each store."""
+        with tempfile.TemporaryDirectory() as folder:
+            Open(Path(folder)).close()
+            return read_options(Path(folder))["rocksdb_version"]
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._db = Rdict(str(folder), Options(raw_mode=True))
+
+    def get(self, key: bytes) -> bytes | None:
+        if not 0 < len(key) <= LIMIT:
+            raise TooLarge
+        return self._db.get(key)
+
+    def insert(self, key: bytes, value: bytes) -> bool:
+        if not 0 < len(key) <= LIMIT or len(value) > LIMIT:
+            raise TooLarge
+        if key in self._db:
+            return False
+        self._db.put(key, value)
+        return True
+
+    def update(self, key: bytes, value: bytes) -> bool:
+        if not 0 < len(key) <= LIMIT or len(value) > LIMIT:
+            raise TooLarge
+        if key not in self._db:
+            return False
+        self._db.put(key, value)
+        return True
+
+    def remove(self, key: bytes) -> bool:
+        if not 0 < len(key) <= LIMIT:
+            raise TooLarge
+        if key not in self._db:
+            return False
+        self._db.delete(key)
+        return True
+
+    def write_batch(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        self._check_batch(records)
+        batch = WriteBatch(raw_mode=True)
+        for key, value in records:
+            batch.put(key, value)
+        self._db.write(batch)
+
+    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        cursor = self._db.iter()
+        cursor.seek(start)
+        while cursor.valid():
+            yield cursor.key(), cursor.value()
+            cursor.next()
+
+    def sync(self) -> None:
+        self._db.flush_wal(sync=True)
+
+    def effective_options(self) -> dict[str, str]:
+        return effective_options(self._folder)
+
+    def close(self) -> None:
+        self._db.close()

@@ -1,0 +1,133 @@
+"""The loop in Python is the loop in C: same records, same checks."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kvbench import stores
+from kvbench.bindings import Binding, load
+from kvbench.contract import StoreError
+from kvbench.grid import Cell, RecordSize
+from kvbench.loop import PythonLoop, ShimLoop, make_loop, make_pool
+from kvbench.plan import Population
+
+KNOWN = stores.known()
+SIZE = RecordSize.parse("100-200 B")
+
+
+def cell(store: str, binding: str = "") -> Cell:
+    every = ("insert", "get", "update", "remove")
+    return Cell(store, binding, SIZE, 2500, "incompressible", every, trial=1, seed=1)
+
+
+def run_rounds(loop: PythonLoop | ShimLoop, population: Population) -> None:
+    for steps in population.rounds(("insert", "get", "update", "remove")):
+        for _, plan in steps:
+            nanoseconds = loop.run(plan)
+            assert len(nanoseconds) == len(plan)
+            assert (nanoseconds > 0).all()
+
+
+@pytest.mark.parametrize("label", ["flat/io", "bdb/bsddb3", "sqlite/sqlite3"])
+@pytest.mark.parametrize("first", ["c", "python"])
+def test_both_loops_write_and_read_the_same_records(label: str, first: str, tmp_path: Path) -> None:
+    binding = KNOWN[label]
+    order = [KNOWN[binding.name], binding]
+    writer, reader = order if first == "c" else order[::-1]
+    population = Population(cell(binding.name))
+    pool = make_pool("incompressible", SIZE.high, population.random.integers(1 << 40))
+    loop: Any = make_loop(writer, population, pool)
+    loop.open(tmp_path)
+    batches = [len(loop.load(plan)) for plan in population.live("insert")]
+    assert batches == [3]  # of at most a thousand records
+    run_rounds(loop, population)
+    loop.close()
+    loop = make_loop(reader, population, pool)
+    loop.open(tmp_path)
+    for plan in population.live("get"):
+        loop.run(plan)
+    loop.run(population.absent())
+    run_rounds(loop, population)
+    loop.close()
+
+
+def altered(**methods: Callable[..., Any]) -> type[Binding]:
+    """A store that lies."""
+    return type("Altered", (load("plyvel"),), methods)
+
+
+class Whole:
+    """What the honest store answers."""
+
+    get = staticmethod(load("plyvel").get)
+    insert = staticmethod(load("plyvel").insert)
+
+
+def shortened(store: Any, key: bytes) -> bytes | None:
+    value = Whole.get(store, key)
+    return None if value is None else value[:-1]
+
+
+def mistaken(store: Any, key: bytes) -> bytes | None:
+    return Whole.get(store, key) or b"never written"
+
+
+def broken(store: Any, key: bytes) -> bool:
+    raise RuntimeError("out of order")
+
+
+@pytest.mark.parametrize(
+    ("methods", "said"),
+    [
+        ({"get": shortened}, r"get of record \d+: wrong answer: \d+ bytes, not the \d+"),
+        ({"get": lambda store, key: None}, r"get of record \d+: key not found"),
+        ({"get": mistaken}, r"absent of record \d+: key exists"),
+        ({"remove": lambda store, key: False}, r"remove of record \d+: key not found"),
+        ({"update": lambda store, key, value: True}, r"get of record \d+: wrong answer"),
+        ({"remove": broken}, r"remove of record \d+: RuntimeError: out of order"),
+    ],
+)
+def test_a_wrong_answer_is_found(
+    methods: dict[str, Callable[..., Any]],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kvbench.loop.load", lambda name: altered(**methods))
+    population = Population(cell("leveldb", "plyvel"))
+    loop = PythonLoop(KNOWN["leveldb/plyvel"], population, make_pool("incompressible", 200, 1))
+    loop.open(tmp_path)
+    for plan in population.live("insert"):
+        loop.load(plan)
+    with pytest.raises(StoreError, match=said):
+        loop.run(population.absent())
+        run_rounds(loop, population)
+        for plan in population.live("get"):
+            loop.run(plan)
+    loop.close()
+
+
+def test_a_failing_batch_is_named(tmp_path: Path) -> None:
+    population = Population(cell("lmdb", "lmdb"))
+    loop = PythonLoop(KNOWN["lmdb/lmdb"], population, make_pool("incompressible", 200, 1))
+    loop.open(tmp_path)
+    loop.close()
+    with pytest.raises(StoreError, match="load: "):
+        loop.load(next(population.live("insert")))
+
+
+def test_large_values_are_batches_of_their_own(tmp_path: Path) -> None:
+    """As bench.c has it: at most 4 MiB of values a batch, but at least one record."""
+    size = RecordSize.parse("3 MiB")
+    counts = []
+    for store in (KNOWN["null"], KNOWN["null/null"]):
+        huge = Cell(store.name, store.binding, size, 5, "incompressible", ("get",), 1, 1)
+        population = Population(huge)
+        loop = make_loop(store, population, make_pool("incompressible", size.high, 1))
+        loop.open(tmp_path)
+        counts.append(sum(len(loop.load(plan)) for plan in population.live("insert")))
+        loop.close()
+    assert counts == [5, 5]
+    assert np.diff(counts) == 0
