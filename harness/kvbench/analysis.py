@@ -29,15 +29,28 @@ from kvbench.worker import RATIO_BLOCK
 
 TIE = 0.05  # stores within 5 % of the best are as good as it
 
-# Okabe and Ito's colours, which colour-blind readers tell apart; and a letter for each store.
+# A letter, a colour and a marker for each store. The first seven have the colours of Okabe and Ito,
+# which colour-blind readers tell apart; stores of one engine share a colour and differ in marker.
 STORES = {
     "flat": ("F", "#0072B2", "o"),
     "nested": ("N", "#56B4E9", "s"),
     "leveldb": ("L", "#D55E00", "^"),
+    "hyperleveldb": ("Lh", "#D55E00", "<"),
+    "basho": ("Lb", "#D55E00", ">"),
     "rocksdb": ("R", "#E69F00", "v"),
     "lmdb": ("M", "#009E73", "D"),
     "bdb": ("B", "#CC79A7", "P"),
+    "bdb-hash": ("Bh", "#CC79A7", "p"),
     "sqlite": ("S", "#999999", "X"),
+    "kyoto-tree": ("K", "#A89F00", "h"),
+    "kyoto-hash": ("Kh", "#A89F00", "8"),
+    "wiredtiger-btree": ("W", "#5E3C99", "d"),
+    "wiredtiger-lsm": ("Wl", "#5E3C99", "*"),
+    "tkrzw-tree": ("T", "#8C510A", "1"),
+    "tkrzw-hash": ("Th", "#8C510A", "2"),
+    "tokyocabinet-tree": ("C", "#1B4F4F", "3"),
+    "tokudb": ("U", "#C51B7D", "4"),
+    "gdbm": ("G", "#444444", "+"),
     "null": ("0", "#000000", "."),
 }
 

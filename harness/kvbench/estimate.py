@@ -3,7 +3,7 @@
 from kvbench.grid import Cell
 from kvbench.plan import SAMPLES
 
-# Seconds, fitted to the cells of data/pilot: per record loaded and checked, per byte of it, per
+# Seconds, fitted to the cells of data/pilot and to a sweep of every store: per record loaded and checked, per byte of it, per
 # operation, per byte of it; and how many times a write waits for the device.
 _RATES = {
     "flat": (31e-6, 0.7e-9, 31e-6, 0.5e-9, 0),
@@ -13,14 +13,28 @@ _RATES = {
     "lmdb": (1.1e-6, 1.8e-9, 53e-6, 0.3e-9, 1),
     "bdb": (1e-6, 3.1e-9, 6.5e-6, 0.7e-9, 0),
     "sqlite": (10e-6, 2.6e-9, 130e-6, 2.6e-9, 3),
+    "hyperleveldb": (0.7e-6, 7.9e-9, 2.6e-6, 3.7e-9, 0),
+    "basho": (2.1e-6, 5.2e-9, 3e-6, 1.3e-9, 0),
+    "bdb-hash": (4.5e-6, 2.8e-9, 4.7e-6, 0.8e-9, 0),
+    "kyoto-tree": (1.6e-6, 2.5e-9, 2.2e-6, 1.2e-9, 0),
+    "kyoto-hash": (2.5e-6, 1.2e-9, 2.3e-6, 0.3e-9, 0),
+    "wiredtiger-btree": (13e-6, 2.4e-9, 5.1e-6, 1.2e-9, 0),
+    "wiredtiger-lsm": (14e-6, 3.5e-9, 3.4e-6, 2.3e-9, 0),
+    "tkrzw-tree": (1.6e-6, 3.5e-9, 2.6e-6, 1.4e-9, 0),
+    "tkrzw-hash": (2e-6, 2e-9, 2.2e-6, 0.4e-9, 0),
+    "tokyocabinet-tree": (2.4e-6, 3e-9, 3.6e-6, 1.7e-9, 0),
+    "null": (0.3e-6, 0, 1e-6, 0, 0),
 }
+_PYTHON = (3e-6, 1e-9, 3e-6, 1e-9, 0)  # what a binding adds
 _OTHER = (5e-6, 3e-9, 30e-6, 2e-9, 1)
 _PROCESS = 0.2  # to start and end a worker, and to settle
 
 
 def seconds(cell: Cell, fsync_ms: float) -> float:
     """From rates of the machine of the pilot, with this device's time for an fsync."""
-    record, byte, operation, operation_byte, syncs = _RATES.get(cell.store, _OTHER)
+    rates = _RATES.get(cell.store, _OTHER)
+    added = _PYTHON if cell.binding else (0,) * len(rates)
+    record, byte, operation, operation_byte, syncs = map(sum, zip(rates, added, strict=True))
     mean = cell.record_size.mean
     load = cell.records * (record + byte * mean)
     writes = sum(name != "get" for name in cell.operations)

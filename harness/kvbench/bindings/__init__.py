@@ -8,7 +8,7 @@ import importlib
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,7 +24,12 @@ class Entry:
     advice: str = ""  # for when it can't be imported
 
     def version(self) -> str:
-        return version(self.distribution) if self.distribution else platform.python_version()
+        if not self.distribution:
+            return platform.python_version()
+        try:
+            return version(self.distribution)
+        except PackageNotFoundError:  # the module is another package's of the same interface
+            return "of unknown version"
 
 
 BINDINGS = {

@@ -76,8 +76,5 @@ class Open(Binding):
         return effective_options(self._folder)
 
     def close(self) -> None:
-        """Older versions close only when the object goes."""
-        close = getattr(self._db, "close", None)
-        if close is not None:
-            close()
+        """By letting go of it: after the close() of version 0.8 that would free it twice."""
         del self._db
