@@ -4,6 +4,7 @@
 # make measure  measure this machine again
 # make figures  redraw figures/, _variables.yml and the notebooks from data/ (tracked files)
 # make pilot    measure the pilot of data/pilot again (30 minutes, quiet machine)
+# make bindings the same for data/bindings (20 minutes)
 # make lock     resolve requirements.lock anew
 
 PYTHON ?= python3
@@ -21,7 +22,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONWARNINGS := ignore::DeprecationWarning
 
 .NOTPARALLEL: # nothing may run beside a measurement
-.PHONY: paper test render measure figures pilot lock setup clean
+.PHONY: paper test render measure figures pilot bindings lock setup clean
 
 paper: build/this-machine/.done render
 	@echo "The paper:        $(CURDIR)/build/paper/paper/index.html"
@@ -80,7 +81,7 @@ render: setup
 
 figures: setup
 	rm -rf build/figures
-	KVBENCH_FIGURES=build/figures python notebooks/execute.py $(NOTEBOOKS)
+	KVBENCH_FIGURES=build/figures python notebooks/execute.py $(NOTEBOOKS) notebooks/bindings.ipynb
 	cp build/figures/*.svg build/figures/*.png figures/
 	{ echo "# Written by make figures from data/; not by hand."; cat build/figures/*.yml; } > _variables.yml
 
@@ -90,6 +91,13 @@ pilot: setup
 	done
 	kvbench collect build/pilot
 	@echo "To publish it: cp build/pilot/*.parquet data/pilot && make figures"
+
+bindings: setup
+	for grid in bindings bindings-mebibyte; do \
+	    kvbench sweep harness/grids/$$grid.toml --out build/bindings || exit 1; \
+	done
+	kvbench collect build/bindings
+	@echo "To publish it: cp build/bindings/*.parquet data/bindings && make figures"
 
 # Tests
 

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import product, takewhile
 from pathlib import Path
@@ -27,6 +28,8 @@ from kvbench.plan import CHURN_SHARE, SAMPLES
 from kvbench.results import read_tables
 from kvbench.worker import RATIO_BLOCK
 
+LEGEND_COLUMNS = 8
+FOOT_CHARACTERS = 150  # that a line below a figure holds
 TIE = 0.05  # stores within 5 % of the best are as good as it
 
 # A letter, a colour and a marker for each store. The first seven have the colours of Okabe and Ito,
@@ -145,9 +148,10 @@ class Results:
         machine, memory = self.machine, self.machine.memory_bytes
         data = self.cells.live_bytes.max()
         failed = (self.all_cells.status == "failed").sum()
+        trials = f"{self.trials} trial{'s' if self.trials > 1 else ''}"
         lost = f"; {failed} cells failed and are missing here" if failed else ""
         return (
-            f"{self.source()}: {self.trials} trials a cell, at least {SAMPLES:,} operations of each"
+            f"{self.source()}: {trials} a cell, at least {SAMPLES:,} operations of each"
             f" kind a trial; stores as shipped, durability as each ships, page cache warm{lost}.\n"
             f"{machine.cpu}, {machine.cores} cores, {memory / 2**30:.1f} GiB of memory (largest"
             f" data {data / 2**20:.0f} MiB, {data / memory:.2%} of it);"
@@ -250,9 +254,27 @@ def tint(store: str) -> tuple[float, float, float]:
     return red, green, blue
 
 
+def dodge(k: int, count: int) -> float:
+    """How far to move the k-th of `count` stores aside, so that none hides another."""
+    return (k - (count - 1) / 2) * min(0.1, 0.8 / count)
+
+
+def legend(figure: Figure, handles: dict[str, Any]) -> None:
+    """The stores above the figure, in as many lines as they need."""
+    columns = -(-len(handles) // -(-len(handles) // LEGEND_COLUMNS))  # lines of about one length
+    figure.legend(
+        list(handles.values()),
+        list(handles),
+        loc="outside upper center",
+        ncols=columns,
+        frameon=False,
+    )
+
+
 def foot(figure: Figure, results: Results, *lines: str) -> None:
     """The conditions below a figure."""
-    text = "\n".join((*lines, results.conditions()))
+    wrapped = [part for line in lines for part in textwrap.wrap(line, FOOT_CHARACTERS)]
+    text = "\n".join((*wrapped, results.conditions()))
     figure.text(0.01, -0.01, text, ha="left", va="top", fontsize=5.5, color="#333333", wrap=False)
 
 

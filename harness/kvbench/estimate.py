@@ -3,8 +3,9 @@
 from kvbench.grid import Cell
 from kvbench.plan import SAMPLES
 
-# Seconds, fitted to the cells of data/pilot and to a sweep of every store: per record loaded and checked, per byte of it, per
-# operation, per byte of it; and how many times a write waits for the device.
+# Seconds, fitted to the cells of data/pilot and to a sweep of every store: per record loaded and
+# checked, per byte of it, per operation, per byte of it; and how many times a write waits for the
+# device.
 _RATES = {
     "flat": (31e-6, 0.7e-9, 31e-6, 0.5e-9, 0),
     "nested": (50e-6, 0.8e-9, 33e-6, 0.5e-9, 0),

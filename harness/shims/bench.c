@@ -9,6 +9,8 @@
 static const char *const operation_name[] = {"insert", "get", "update", "remove",
                                              "absence"};
 
+enum { PAGE = 4096 }; /* bytes */
+
 static inline uint64_t now(void)
 {
     struct timespec time;
@@ -52,7 +54,10 @@ int bench_open(struct bench *bench, const char *path, const struct kv_option *op
                size_t count)
 {
     bench->kv = NULL;
-    bench->buffer = malloc(bench->capacity);
+    /* Where malloc puts a large block, 16 bytes after a page's start, some processors copy at half
+     * their speed (AMD EPYC, read() of 1 MiB: 114 us there, 53 us at the start). */
+    size_t pages = (bench->capacity + PAGE - 1) / PAGE;
+    bench->buffer = aligned_alloc(PAGE, pages * PAGE);
     if (bench->buffer == NULL) {
         snprintf(bench->error, sizeof bench->error, "out of memory");
         return KV_ERROR;
