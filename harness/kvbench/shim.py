@@ -142,6 +142,8 @@ class ShimSession:
         callback, seen = _VISIT(visit), b""  # the empty key is none
         while True:
             self._done(self._driver.scan(self._kv, _slice(start), callback, None))
+            if found and found[0][0] < start:
+                raise StoreError(f"scan from {start!r} begins at {found[0][0]!r}")
             yield from (record for record in found if record[0] != seen)
             if len(found) < SCAN_RECORDS:
                 return

@@ -5,7 +5,7 @@
  *
  * Terms, equal for every store:
  * - A key is 1 to max_key bytes, a value 0 to max_value bytes; any byte is legal in both. What
- *   exceeds the limits is refused with KV_TOO_LARGE before anything is written.
+ *   exceeds the limits, or an empty key, is refused with KV_TOO_LARGE before anything is written.
  * - `get` copies the value into the caller's buffer.
  * - `insert` of a key that exists is KV_EXISTS; `get`, `update` and `remove` of a key that does
  *   not exist are KV_NOT_FOUND. Neither changes the store.
@@ -71,8 +71,10 @@ struct kv_driver {
     const char *(*error)(void);
 
     /* Opens the store in the existing folder `path`, which is its own, and creates it when the
-     * folder is empty. An option that the store does not know is a KV_ERROR. */
+     * folder is empty. Nothing opens a store twice at a time. An option that the store does not
+     * know is a KV_ERROR. */
     int (*open)(const char *path, const struct kv_option *options, size_t count, struct kv **kv);
+    /* After it, all that was written is in the folder, though perhaps not yet on the device. */
     int (*close)(struct kv *kv);
 
     /* A session for one more thread. NULL where all threads may share what open returned. */
@@ -95,7 +97,7 @@ struct kv_driver {
      * engine and the file system promise. */
     int (*sync)(struct kv *kv);
     /* Writes lines of "name=value" and a final NUL into `text`: the settings in force, read back
-     * from the engine where it can tell. Lines that do not fit are left out. */
+     * from the engine where it can tell. What does not fit is cut off. */
     int (*effective_options)(struct kv *kv, char *text, size_t capacity);
 };
 

@@ -166,10 +166,10 @@ def test_batch_writes_all_and_overwrites(store: OpenStore) -> None:
         assert store.get(key) == value
 
 
-def random_operations(store: OpenStore, count: int, seed: int) -> dict[bytes, bytes]:
-    """Runs them against a dict as well, comparing every answer. Returns the dict."""
-    choose = random.Random(seed)
-    model: dict[bytes, bytes] = {}
+def run_random(
+    store: OpenStore, count: int, choose: random.Random, model: dict[bytes, bytes]
+) -> None:
+    """Runs random operations on the store and on the dict, comparing every answer."""
     for _ in range(count):
         key = b"%04d" % choose.randrange(500)
         value = choose.randbytes(choose.choice([0, 1, 10, 100, 1000, 5000]))
@@ -186,13 +186,14 @@ def random_operations(store: OpenStore, count: int, seed: int) -> dict[bytes, by
                 model.pop(key, None)
             case 3:
                 assert store.get(key) == model.get(key)
-    return model
 
 
 def test_random_operations_then_reopen(subject: Subject, tmp_path: Path) -> None:
     store = subject.open(tmp_path)
-    model = random_operations(store, 10_000, seed=7)
+    choose, model = random.Random(7), dict[bytes, bytes]()
+    run_random(store, 5000, choose, model)
     store.sync()
+    run_random(store, 5000, choose, model)
     store.close()
     store = subject.open(tmp_path)
     for number in range(500):
@@ -357,16 +358,45 @@ def test_leveldb_and_its_forks_live_in_one_process(tmp_path: Path) -> None:
         assert list(folders[label].glob(FAMILY[label])), label
 
 
+TEMPLATE = (SHIMS / "stores" / "template.c").read_text()
+
+
+def run_suite(shims: Path, which: str) -> subprocess.CompletedProcess[str]:
+    """This file in a process of its own, on other shims."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
+    environment = {**os.environ, "KVBENCH_SHIMS": str(shims)}
+    return subprocess.run(
+        [*command, "-k", which], env=environment, capture_output=True, text=True, check=False
+    )
+
+
 def test_the_template_conforms(compile_shim: Callable[..., Path], own_shims: Path) -> None:
     """What newcomers copy passes every case of its capabilities."""
-    compile_shim("template", (SHIMS / "stores" / "template.c").read_text(), "-Wall", "-Werror")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
-    run = subprocess.run(
-        [*command, "-k", "template and not conforms"],
-        env={**os.environ, "KVBENCH_SHIMS": str(own_shims)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    compile_shim("template", TEMPLATE, "-Wall", "-Werror")
+    run = run_suite(own_shims, "template and not the_template")
     assert run.returncode == 0, run.stdout
     assert re.search(r"template: [12]\d cases passed", run.stdout)
+
+
+@pytest.mark.parametrize(
+    ("honest", "altered", "fails"),
+    [
+        ("if (visit(context", "if (place % 2 == 0 && visit(context", "test_ordered_scan"),
+        ("find(kv, from, &found); place", "0; place", "test_ordered_scan"),
+        ("return found ? KV_EXISTS :", "return", "test_double_keys"),
+        ("    if (value.size > capacity)\n        return KV_TOO_LARGE;\n", "", "test_value_larger"),
+        (
+            "int status = sync_store(kv);",
+            "int status = KV_OK;",
+            "test_random_operations_then_reopen",
+        ),
+    ],
+)
+def test_the_template_altered_fails(
+    honest: str, altered: str, fails: str, compile_shim: Callable[..., Path], own_shims: Path
+) -> None:
+    """The suite finds a store that claims what it does not keep."""
+    assert honest in TEMPLATE
+    compile_shim("template", TEMPLATE.replace(honest, altered), "-w")
+    run = run_suite(own_shims, f"{fails} and template and not the_template")
+    assert f"FAILED {Path(__file__).relative_to(Path.cwd())}::{fails}" in run.stdout, run.stdout

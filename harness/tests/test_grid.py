@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kvbench import BadInput
+from kvbench import BadInput, stores
 from kvbench.grid import Cell, Grid, RecordSize, format_bytes, parse_bytes
 
 GRIDS = Path(__file__).parents[1] / "grids"
@@ -117,8 +117,8 @@ def test_factors_survive_a_result_file() -> None:
 
 @pytest.mark.parametrize("path", sorted(GRIDS.glob("*.toml")), ids=lambda path: path.stem)
 def test_shipped_grids_are_legal(path: Path) -> None:
-    levels = Grid.read(path, STORES)
-    assert Grid.from_values(levels.values(), STORES) == levels
+    levels = Grid.read(path, stores.names())
+    assert Grid.from_values(levels.values(), stores.names()) == levels
 
 
 def test_the_main_grid_has_the_levels_of_its_source() -> None:

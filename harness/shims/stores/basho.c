@@ -1,6 +1,7 @@
-/* Basho's LevelDB, from the source in the npm package that CMakeLists.txt names. It states no version
- * of its own; its header says which LevelDB it was forked from. An open store leaves behind a small
- * shared-memory segment of counters (System V, key 0xa0f7) and threads that run until exit. */
+/* Basho's LevelDB, from the source in the npm package that CMakeLists.txt names. It states no
+ * version of its own; its header says which LevelDB it was forked from. An open store leaves behind
+ * a small shared-memory segment of counters (System V, key 0xa0f7) and threads that run until
+ * exit. */
 #include "../kv.h"
 
 #include <leveldb/c.h>

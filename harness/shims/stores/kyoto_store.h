@@ -1,6 +1,6 @@
 /* Kyoto Cabinet through its C API, as shipped: what is written stays in the process's cache or map
- * until the store is closed or synced. The file that includes this has defined store_name, file_name
- * (its suffix chooses the kind of database) and CAPABILITIES.
+ * until the store is closed or synced. The file that includes this has defined store_name,
+ * file_name (its suffix chooses the kind of database) and CAPABILITIES.
  *
  * Options, each a tuning parameter of the engine that lasts as long as the file:
  *   small=on         TSMALL: 32-bit addresses, files up to 16 GiB
@@ -202,7 +202,7 @@ static int sync_store(struct kv *kv)
     return kcdbsync(kv->db, 1 /* physically */, NULL, NULL) ? KV_OK : failed(kv->db);
 }
 
-/* What the engine's status, lines of name, tab and value, says of `name`; 0 where it says nothing. */
+/* What the engine's status, lines of name, tab and value, says of `name`; 0 for nothing. */
 static long long status_of(const char *status, const char *name)
 {
     size_t length = strlen(name);

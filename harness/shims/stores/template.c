@@ -1,4 +1,6 @@
-/* A store to copy: it works as it is, keeping its records in memory between open and close, and in
+/* CHANGE: what engine this is, and how it is set where that differs from what it ships with.
+ *
+ * A store to copy: it works as it is, keeping its records in memory between open and close, and in
  * one file from close to open. CHANGE marks each place where an engine's own calls go; README.md
  * beside this file says how to go about it. */
 #include "../kv.h"
@@ -23,14 +25,15 @@ struct kv {
 
 extern const struct kv_driver kv_driver;
 
-/* CHANGE: the version of the library that is loaded, by a call if it has one. */
+/* CHANGE: the version of the library that is loaded, by a call if it has one: the number alone. */
 static const char *version(void)
 {
     return "1";
 }
 
-/* CHANGE: turn the engine's error into a status: a missing key into KV_NOT_FOUND, a double one into
- * KV_EXISTS, all else into KV_ERROR with the engine's own words. kv_fail() keeps them, as printf. */
+/* CHANGE: turn the engine's error into a status: a missing key into KV_NOT_FOUND, a double one
+ * into KV_EXISTS, all else into KV_ERROR with the engine's own words. kv_fail() formats and keeps
+ * them. */
 static int failed(const struct kv *kv, const char *what)
 {
     return kv_fail("%s: %s", kv->file, what);
@@ -199,7 +202,8 @@ static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
     return found ? KV_EXISTS : put_at(kv, place, false, key, value);
 }
 
-/* CHANGE: one call, if the engine has one that refuses a missing key; else look first. */
+/* CHANGE: one call, if the engine has one that refuses a missing key; else look first, by a look
+ * that tells a missing key from a failure. */
 static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
 {
     if (kv_check(&kv_driver, key, value.size) != KV_OK)
@@ -250,7 +254,8 @@ static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *conte
     return KV_OK;
 }
 
-/* CHANGE: the settings that matter, read back from the engine where it can tell. */
+/* CHANGE: the settings that matter, read back from the engine where it can tell. It is called once,
+ * after the last operation. */
 static int effective_options(struct kv *kv, char *text, size_t capacity)
 {
     (void)kv;
@@ -258,9 +263,10 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
     return KV_OK;
 }
 
-/* CHANGE: the name, which is this file's without .c; the largest key and value, in bytes; and the
- * capabilities that the engine keeps, see kv.h. With KV_THREADS, .begin and .end open and close a
- * thread's own session if the engine wants one. */
+/* CHANGE: the name, which is this file's without .c; the largest key and value, in bytes, with room
+ * for what the engine adds where its sizes are int; and the capabilities that it keeps, see kv.h,
+ * or 0. With KV_THREADS, .begin and .end open and close a thread's own session if the engine wants
+ * one. */
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = KV_SCAN,

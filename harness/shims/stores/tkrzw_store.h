@@ -1,6 +1,6 @@
-/* Tkrzw through its C API, as shipped. What is written stays in the process's cache or map until the
- * store is closed or synced. The file that includes this has defined store_name, file_name, type (a
- * parameter of the engine) and CAPABILITIES. */
+/* Tkrzw through its C API, as shipped. What is written stays in the process's cache or map until
+ * the store is closed or synced. The file that includes this has defined store_name, file_name,
+ * type (a parameter of the engine) and CAPABILITIES. */
 #include "../kv.h"
 
 #include <stdlib.h>

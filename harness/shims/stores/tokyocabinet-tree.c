@@ -1,5 +1,5 @@
-/* Tokyo Cabinet's B+ tree, as shipped but for its mutex: what is written stays in the process's cache
- * or map until the store is closed or synced. */
+/* Tokyo Cabinet's B+ tree, as shipped but for its mutex: what is written stays in the process's
+ * cache or map until the store is closed or synced. */
 #include "../kv.h"
 
 #include <stdlib.h>

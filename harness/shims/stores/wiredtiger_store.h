@@ -1,6 +1,6 @@
-/* WiredTiger, as shipped: a table of raw bytes, no log, so that what is written reaches the disk with
- * a checkpoint, at close or sync. The file that includes this has defined store_name and table_type.
- * A session and its cursors serve one thread. */
+/* WiredTiger, as shipped: a table of raw bytes, no log, so that what is written reaches the disk
+ * with a checkpoint, at close or sync. The file that includes this has defined store_name and
+ * table_type. A session and its cursors serve one thread. */
 #include "../kv.h"
 
 #include <stdlib.h>
@@ -124,8 +124,8 @@ static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity
     return status == KV_OK && *size > capacity ? KV_TOO_LARGE : status;
 }
 
-/* Runs one of the cursor's writes, again for as long as the engine asks to, which it may do when its
- * cache is short. */
+/* Runs one of the cursor's writes, again for as long as the engine asks to, which it may do when
+ * its cache is short. */
 static int change(WT_CURSOR *cursor, int (*write)(WT_CURSOR *), struct kv_slice key,
                   struct kv_slice value)
 {
@@ -220,8 +220,8 @@ static int add_setting(WT_CONFIG_PARSER *parser, const char *name, char *text, s
     size_t used = strlen(text);
     int code = parser->get(parser, name, &found);
     if (code == 0)
-        snprintf(text + used, capacity - used, "%s=%.*s\n", name, found.len == 0 ? 4 : (int)found.len,
-                 found.len == 0 ? "none" : found.str);
+        snprintf(text + used, capacity - used, "%s=%.*s\n", name,
+                 found.len == 0 ? 4 : (int)found.len, found.len == 0 ? "none" : found.str);
     return code == WT_NOTFOUND ? 0 : code;
 }
 

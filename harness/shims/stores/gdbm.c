@@ -1,0 +1,162 @@
+/* GNU dbm, a hash in one file, as shipped: what is written stays in the operating system's cache
+ * until the store is closed or synced. Without order, transactions or a lock between threads. */
+#include "../kv.h"
+
+#include <errno.h>
+#include <gdbm.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct kv {
+    GDBM_FILE db;
+};
+
+extern const struct kv_driver kv_driver;
+
+static const char *version(void)
+{
+    static _Thread_local char text[40];
+    snprintf(text, sizeof text, "%d.%d.%d", gdbm_version_number[0], gdbm_version_number[1],
+             gdbm_version_number[2]);
+    return text;
+}
+
+/* The code is the last one of this thread, and outlives the handle. */
+static int failed(void)
+{
+    int code = gdbm_errno, system_code = errno;
+    if (code == GDBM_ITEM_NOT_FOUND)
+        return KV_NOT_FOUND;
+    if (code == GDBM_CANNOT_REPLACE)
+        return KV_EXISTS;
+    return gdbm_check_syserr(code)
+               ? kv_fail("%s: %s", gdbm_strerror(code), strerror(system_code))
+               : kv_fail("%s", gdbm_strerror(code));
+}
+
+/* The API has no const, but changes no key or value. */
+static datum datum_of(struct kv_slice slice)
+{
+    return (datum){(char *)slice.data, (int)slice.size};
+}
+
+static int close_store(struct kv *kv)
+{
+    int status = gdbm_close(kv->db) == 0 ? KV_OK : failed();
+    free(kv);
+    return status;
+}
+
+static int open_store(const char *path, const struct kv_option *options, size_t count,
+                      struct kv **kv)
+{
+    char file[4096];
+    if (kv_no_options(options, count) != KV_OK)
+        return KV_ERROR;
+    if (snprintf(file, sizeof file, "%s/records.gdbm", path) >= (int)sizeof file)
+        return kv_fail("path too long");
+    struct kv *opened = calloc(1, sizeof *opened);
+    if (opened == NULL)
+        return kv_fail("out of memory");
+    opened->db = gdbm_open(file, 0, GDBM_WRCREAT, 0666, NULL);
+    if (opened->db == NULL) {
+        int status = failed();
+        free(opened);
+        return status;
+    }
+    *kv = opened;
+    return KV_OK;
+}
+
+static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity, size_t *size)
+{
+    if (kv_check(&kv_driver, key, 0) != KV_OK)
+        return KV_TOO_LARGE;
+    datum value = gdbm_fetch(kv->db, datum_of(key));
+    if (value.dptr == NULL) /* an empty value is not NULL */
+        return failed();
+    *size = (size_t)value.dsize;
+    int fits = *size <= capacity;
+    if (fits)
+        memcpy(buffer, value.dptr, *size);
+    free(value.dptr);
+    return fits ? KV_OK : KV_TOO_LARGE;
+}
+
+static int put(struct kv *kv, struct kv_slice key, struct kv_slice value, int how)
+{
+    return gdbm_store(kv->db, datum_of(key), datum_of(value), how) == 0 ? KV_OK : failed();
+}
+
+static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
+{
+    if (kv_check(&kv_driver, key, value.size) != KV_OK)
+        return KV_TOO_LARGE;
+    return put(kv, key, value, GDBM_INSERT);
+}
+
+static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
+{
+    if (kv_check(&kv_driver, key, value.size) != KV_OK)
+        return KV_TOO_LARGE;
+    if (!gdbm_exists(kv->db, datum_of(key))) /* a missing key is no error to it */
+        return gdbm_errno == GDBM_NO_ERROR ? KV_NOT_FOUND : failed();
+    return put(kv, key, value, GDBM_REPLACE);
+}
+
+static int remove_record(struct kv *kv, struct kv_slice key)
+{
+    if (kv_check(&kv_driver, key, 0) != KV_OK)
+        return KV_TOO_LARGE;
+    return gdbm_delete(kv->db, datum_of(key)) == 0 ? KV_OK : failed();
+}
+
+static int write_batch(struct kv *kv, const struct kv_record *records, size_t count)
+{
+    if (kv_check_batch(&kv_driver, records, count) != KV_OK)
+        return KV_TOO_LARGE;
+    int status = KV_OK;
+    for (size_t i = 0; i < count && status == KV_OK; i++)
+        status = put(kv, records[i].key, records[i].value, GDBM_REPLACE);
+    return status;
+}
+
+static int sync_store(struct kv *kv)
+{
+    return gdbm_sync(kv->db) == 0 ? KV_OK : failed();
+}
+
+static int effective_options(struct kv *kv, char *text, size_t capacity)
+{
+    int block_size, cache_auto, mmap, sync;
+    size_t cache_size;
+    if (gdbm_setopt(kv->db, GDBM_GETBLOCKSIZE, &block_size, sizeof block_size) != 0 ||
+        gdbm_setopt(kv->db, GDBM_GETCACHESIZE, &cache_size, sizeof cache_size) != 0 ||
+        gdbm_setopt(kv->db, GDBM_GETCACHEAUTO, &cache_auto, sizeof cache_auto) != 0 ||
+        gdbm_setopt(kv->db, GDBM_GETMMAP, &mmap, sizeof mmap) != 0 ||
+        gdbm_setopt(kv->db, GDBM_GETSYNCMODE, &sync, sizeof sync) != 0)
+        return failed();
+    snprintf(text, capacity, "block_size=%d\ncache_size=%zu\ncache_auto=%s\nmmap=%s\nsync=%s\n",
+             block_size, cache_size, cache_auto ? "on" : "off", mmap ? "on" : "off",
+             sync ? "on" : "off");
+    return KV_OK;
+}
+
+KV_EXPORT const struct kv_driver kv_driver = {
+    .abi = KV_ABI,
+    .capabilities = 0,
+    .name = "gdbm",
+    .max_key = INT32_MAX / 4, /* key, value and the round-up to blocks fit an int together */
+    .max_value = INT32_MAX / 4,
+    .version = version,
+    .error = kv_error,
+    .open = open_store,
+    .close = close_store,
+    .get = get,
+    .insert = insert,
+    .update = update,
+    .remove = remove_record,
+    .write_batch = write_batch,
+    .sync = sync_store,
+    .effective_options = effective_options,
+};
