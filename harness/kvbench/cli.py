@@ -54,13 +54,16 @@ def stores_command(as_json: bool) -> None:
         (
             store.name,
             f"{store.binding} {store.binding_version}".strip() or "c",
-            store.version if store.available else f"unavailable: {store.reason}",
+            store.version if store.available else "unavailable",
             ", ".join(store.capabilities),
         )
         for store in found
     ]
     headers = ("store", "access", "engine version", "capabilities")
     click.echo(tabulate(table, headers=headers, disable_numparse=True))
+    for store in found:
+        if not store.available:
+            click.echo(f"{store.label}: {store.reason}")
 
 
 def _print_counts(counts: Counter[str]) -> None:

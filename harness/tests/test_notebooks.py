@@ -54,10 +54,12 @@ def test_a_bad_value_fails_before_anything_is_measured(tmp_path: Path) -> None:
 
 
 def test_sweep_then_best_option_on_its_results(tmp_path: Path) -> None:
-    """The figure comes from the swept cells alone."""
+    """The figure comes from the swept cells alone, and of them from those in C."""
     swept = tmp_path / "swept"
     values = {
         "stores": ["flat", "leveldb", "lmdb"],
+        "access": ["c", "python"],
+        "bindings": ["plyvel"],
         "record_sizes": ["1 KiB"],
         "records": [100],
         "trials": 2,
@@ -65,7 +67,7 @@ def test_sweep_then_best_option_on_its_results(tmp_path: Path) -> None:
     }
     done = papermill("sweep.ipynb", tmp_path / "sweep.ipynb", "-y", json.dumps(values))
     assert done.returncode == 0, done.stderr
-    assert len(list((swept / "cells").glob("*.json"))) == 6
+    assert len(list((swept / "cells").glob("*.json"))) == 8
     output = tmp_path / "best.ipynb"
     done = papermill("best-option.ipynb", output, "-p", "results", str(swept))
     assert done.returncode == 0, done.stderr
@@ -76,3 +78,9 @@ def test_sweep_then_best_option_on_its_results(tmp_path: Path) -> None:
     assert all("| 1 KiB | 100 | incompressible |" in row for row in rows)
     figure = next(cell for cell in cells if cell.source.startswith("#| label: fig-best-option"))
     assert "<svg" in figure.outputs[0].data["image/svg+xml"]
+    output = tmp_path / "bindings.ipynb"
+    done = papermill("bindings.ipynb", output, "-p", "results", str(swept))
+    assert done.returncode == 0, done.stderr
+    cells = nbformat.read(output, 4).cells
+    table = next(cell for cell in cells if cell.source.startswith("#| label: tbl-added"))
+    assert table.outputs[0].data["text/markdown"].splitlines()[2].startswith("| leveldb | plyvel")

@@ -7,7 +7,7 @@
  *   linear=on        TLINEAR: collisions in a linked list instead of a tree
  *   compression=lzo  TCOMPRESS by LZO; or zlib, lzma; none, as shipped
  *
- * A batch is kcdbsetbulk, atomic. */
+ * A batch is kcdbsetbulk, atomic; LevelDB's benchmark of 2011 gave TreeDB none. */
 #include "../kv.h"
 
 #include <inttypes.h>
