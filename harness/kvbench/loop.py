@@ -1,5 +1,6 @@
 """The timed loops, in C (bench.c) and in Python: plans in, nanoseconds out."""
 
+import contextlib
 import ctypes
 import os
 import time
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from kvbench.bindings import Binding, load
 from kvbench.contract import Capability, StoreError
 from kvbench.grid import KEY_SIZE
+from kvbench.meter import PAGE
 from kvbench.plan import CHUNK, CODES, POOL_SIZE, Plan, Population
 from kvbench.shim import Driver, Status, read_effective_options
 from kvbench.stores import Store, loop_library
@@ -46,6 +48,7 @@ class _Bench(ctypes.Structure):
         ("pool", ctypes.c_void_p),
         ("stride", ctypes.c_uint64),
         ("buffer", ctypes.c_void_p),
+        ("value", ctypes.c_void_p),
         ("capacity", ctypes.c_size_t),
         ("error", ctypes.c_char * 768),
     )
@@ -83,8 +86,15 @@ class ShimLoop:
         self._store = store
         self._pool = pool  # kept alive
         self._nanoseconds = np.zeros(CHUNK, np.uint64)
+        capacity = population.size.high
+        self._pages = [np.full(capacity + 2 * PAGE, 0xA5, np.uint8) for _ in range(2)]  # touched
+        buffer, value = (-(-pages.ctypes.data // PAGE) * PAGE for pages in self._pages)
         self._bench = _Bench(
-            pool=pool.ctypes.data, stride=population.stride, capacity=population.size.high
+            pool=pool.ctypes.data,
+            stride=population.stride,
+            buffer=buffer,
+            value=value,
+            capacity=capacity,
         )
 
     def _call(self, function: str, *arguments: Any) -> None:
@@ -124,6 +134,15 @@ class ShimLoop:
         return read_effective_options(self._bench.driver.contents, self._bench.kv)
 
 
+@contextlib.contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Any engine's exception becomes a StoreError that says what failed."""
+    try:
+        yield
+    except Exception as error:
+        raise StoreError(f"{what}: {type(error).__name__}: {error}") from error
+
+
 def _wrong(operation: str, answer: object, value: bytes) -> str:
     """What is wrong with an answer; empty when it is the expected one."""
     if operation == "absent":
@@ -146,7 +165,8 @@ class PythonLoop:
     def open(self, folder: Path) -> None:
         binding = load(self._store.binding)
         self._checked = Capability.FORGETS not in binding.capabilities
-        self._open: Binding = binding(folder)
+        with _named("open"):
+            self._open: Binding = binding(folder)
 
     def _records(self, plan: Plan) -> Iterator[tuple[int, int, bytes, bytes]]:
         """Operation, number, key and value of each."""
@@ -214,10 +234,12 @@ class PythonLoop:
         return nanoseconds
 
     def effective_options(self) -> dict[str, str]:
-        return self._open.effective_options()
+        with _named("effective options"):
+            return self._open.effective_options()
 
     def close(self) -> None:
-        self._open.close()
+        with _named("close"):
+            self._open.close()
 
 
 def make_loop(store: Store, population: Population, pool: npt.NDArray[np.uint8]) -> Loop:

@@ -11,6 +11,7 @@ data/README.md explains the columns.
 
 import hashlib
 import json
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -251,7 +252,8 @@ class Folder:
 def cell_name(cell: Cell, store: Store, machine: str) -> str:
     """The result file's name: readable factors, then a digest of all that identifies a result."""
     code = checksum(store) if store.available else ""
-    identity = [cell.factors(), machine, store.version, store.binding_version, code]
+    python = platform.python_version() if cell.binding else ""
+    identity = [cell.factors(), machine, store.version, store.binding_version, python, code]
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     size = str(cell.record_size).replace(" ", "")
     where = (cell.store, cell.binding or cell.access)

@@ -102,13 +102,14 @@ def _probe_binding(name: str) -> Store:
     entry = BINDINGS[name]
     try:
         found = load(name)
-    except ImportError as error:
+        version = found.engine_version()
+    except Exception as error:  # whatever a package does that is not what it should be
         advice = entry.advice or f"pip install {entry.distribution}"
         return Store(entry.store, name, reason=f"{error}; {entry.distribution}: {advice}")
     return Store(
         entry.store,
         name,
-        version=found.engine_version(),
+        version=version,
         binding_version=entry.version(),
         capabilities=found.capabilities.names(),
         max_key=found.max_key,

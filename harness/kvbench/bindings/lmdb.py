@@ -1,4 +1,5 @@
-"""LMDB by py-lmdb: one transaction and one sync a write, as shipped; a map as in lmdb.c."""
+"""LMDB by py-lmdb: one transaction and one sync a write, as shipped; a map as in lmdb.c. As shipped,
+it also begins a new transaction for each get, where lmdb.c renews one."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

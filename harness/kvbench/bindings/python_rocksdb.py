@@ -10,12 +10,12 @@ from kvbench.bindings import Binding
 from kvbench.bindings.rocksdb_options import effective_options, read_options
 from kvbench.contract import Capability, TooLarge
 
-LIMIT = 2**31 - 1  # bytes, as in rocksdb.c
+MAX_KEY, MAX_VALUE = 8 << 20, 2**31 - 1  # bytes, as in rocksdb.c
 
 
 class Open(Binding):
     capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
-    max_key = max_value = LIMIT
+    max_key, max_value = MAX_KEY, MAX_VALUE
 
     @staticmethod
     def engine_version() -> str:
@@ -29,12 +29,12 @@ class Open(Binding):
         self._db = rocksdb.DB(str(folder), rocksdb.Options(create_if_missing=True))
 
     def get(self, key: bytes) -> bytes | None:
-        if not 0 < len(key) <= LIMIT:
+        if not 0 < len(key) <= MAX_KEY:
             raise TooLarge
         return self._db.get(key)
 
     def insert(self, key: bytes, value: bytes) -> bool:
-        if not 0 < len(key) <= LIMIT or len(value) > LIMIT:
+        if not 0 < len(key) <= MAX_KEY or len(value) > MAX_VALUE:
             raise TooLarge
         if self._db.get(key) is not None:
             return False
@@ -42,7 +42,7 @@ class Open(Binding):
         return True
 
     def update(self, key: bytes, value: bytes) -> bool:
-        if not 0 < len(key) <= LIMIT or len(value) > LIMIT:
+        if not 0 < len(key) <= MAX_KEY or len(value) > MAX_VALUE:
             raise TooLarge
         if self._db.get(key) is None:
             return False
@@ -50,7 +50,7 @@ class Open(Binding):
         return True
 
     def remove(self, key: bytes) -> bool:
-        if not 0 < len(key) <= LIMIT:
+        if not 0 < len(key) <= MAX_KEY:
             raise TooLarge
         if self._db.get(key) is None:
             return False

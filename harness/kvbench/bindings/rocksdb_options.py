@@ -23,5 +23,9 @@ def read_options(folder: Path) -> dict[str, str]:
 
 
 def effective_options(folder: Path) -> dict[str, str]:
+    """In the notation of rocksdb.c."""
     settings = read_options(folder)
-    return {name: settings[name] for name in WANTED if name in settings} | {"sync": "off"}
+    found = {name: settings[name] for name in WANTED if name in settings}
+    found["compression"] = found["compression"][1:].removesuffix("Compression").lower()
+    found["use_fsync"] = str(int(found["use_fsync"] == "true"))
+    return found | {"sync": "off"}
