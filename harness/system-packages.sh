@@ -33,4 +33,12 @@ else
 fi
 export DEBIAN_FRONTEND=noninteractive
 $as_root apt-get update -qq
-$as_root $install -qq >/dev/null
+here=""
+for package in $missing; do
+    if apt-cache show "$package" >/dev/null 2>&1; then
+        here="$here $package"
+    else
+        echo "$package is in no package source of this system: a store less." >&2
+    fi
+done
+$as_root apt-get install --yes --no-install-recommends -qq $here >/dev/null

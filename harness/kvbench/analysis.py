@@ -113,7 +113,7 @@ class Results:
         self.cells["space_efficiency"] = self.cells.live_bytes / self.cells.disk_bytes
         operations = tables["operations"].assign(mean_ns=lambda rows: rows.sum_ns / rows.n)
         where = ["cell", "store", "access", "binding"]
-        factors = [*where, "record_size", "records", "compressibility", "trial"]
+        factors = [*where, "record_size", "records", "compressibility", "trial", "seed"]
         self.operations = self.cells[factors].merge(operations, on="cell", validate="1:m")
 
     @property

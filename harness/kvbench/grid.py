@@ -176,6 +176,8 @@ class Grid:
         for key in values:
             if key not in keys:
                 raise BadInput(f"{key!r} is no key of a grid; allowed: {', '.join(keys)}")
+        if "bindings" in values and "access" not in values:
+            raise BadInput('bindings: of no use for access "c" alone; add access = ["c", "python"]')
         default = {
             "stores": [store for store in known_stores if store != "null"],
             "access": ["c"],

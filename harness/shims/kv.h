@@ -32,7 +32,7 @@ enum kv_status {
 };
 
 enum kv_capability {
-    KV_BATCH = 1 << 0,   /* write_batch is one call to the engine, not a loop of single writes */
+    KV_BATCH = 1 << 0,   /* write_batch is one call to the engine or one transaction */
     KV_SCAN = 1 << 1,    /* scan visits the records in the order of their keys' bytes */
     KV_THREADS = 1 << 2, /* readers may run beside the writer */
     KV_FORGETS = 1 << 3, /* keeps nothing: the harness's floor, whose answers are not checked */

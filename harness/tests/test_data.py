@@ -29,11 +29,21 @@ def test_the_dictionary_is_the_schema() -> None:
     assert dictionary() == schema
 
 
-def test_the_pilot_is_of_the_schema_and_small() -> None:
-    tables = results.read_tables(DATA / "pilot")
+@pytest.mark.parametrize("name", ["pilot", "bindings"])
+def test_committed_data_are_of_the_schema_and_small(name: str) -> None:
+    tables = results.read_tables(DATA / name)
     assert tables["cells"].num_rows > 0
     assert not set(tables["cells"]["status"].to_pylist()) - {"ok", "skipped"}
-    assert sum(path.stat().st_size for path in (DATA / "pilot").iterdir()) < 10 << 20
+    assert sum(path.stat().st_size for path in (DATA / name).iterdir()) < 10 << 20
+
+
+def test_every_cell_from_python_has_its_cell_from_c() -> None:
+    cells = results.read_tables(DATA / "bindings")["cells"].to_pandas()
+    key = ["store", "record_size", "records", "compressibility", "trial", "seed"]
+    from_c = set(map(tuple, cells[cells.access == "c"][key].to_numpy()))
+    from_python = list(map(tuple, cells[cells.access == "python"][key].to_numpy()))
+    assert from_python
+    assert set(from_python) <= from_c
 
 
 def test_tables_of_another_schema_are_refused(tmp_path: Path) -> None:

@@ -60,7 +60,11 @@ def test_bytes_survive_formatting(count: int) -> None:
         ({"byte_limit": "lots"}, ["byte_limit", "lots"]),
         ({"compressibility": ["half"]}, ["half", "compressible, incompressible"]),
         ({"access": ["rust"]}, ["access", "rust", "c, python"]),
-        ({"bindings": ["leveldb"]}, ["bindings", "'leveldb'", "plyvel, rocksdict"]),
+        (
+            {"access": ["python"], "bindings": ["leveldb"]},
+            ["bindings", "'leveldb'", "plyvel, rocksdict"],
+        ),
+        ({"bindings": ["plyvel"]}, ["bindings", "access"]),
         (
             {"stores": ["flat"], "access": ["python"], "bindings": ["plyvel"]},
             ["access", "flat", "plyvel", "leveldb"],

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from kvbench import analysis
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -68,6 +69,8 @@ def test_sweep_then_best_option_on_its_results(tmp_path: Path) -> None:
     done = papermill("sweep.ipynb", tmp_path / "sweep.ipynb", "-y", json.dumps(values))
     assert done.returncode == 0, done.stderr
     assert len(list((swept / "cells").glob("*.json"))) == 8
+    assert set(analysis.Results(str(swept)).cells.access) == {"c"}
+    assert len(analysis.Results(str(swept), access=("c", "python")).cells) == 8
     output = tmp_path / "best.ipynb"
     done = papermill("best-option.ipynb", output, "-p", "results", str(swept))
     assert done.returncode == 0, done.stderr

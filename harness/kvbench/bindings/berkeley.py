@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from kvbench.bindings import Binding
 from kvbench.contract import Capability, TooLarge
 
-LIMIT = 2**31 - 1  # bytes, as in bdb_store.h
+LIMIT = 2**30 - 1  # bytes, as in bdb_store.h
 
 
 class Berkeley(Binding):

@@ -1,5 +1,5 @@
-"""LMDB by py-lmdb: one transaction and one sync a write, as shipped; a map as in lmdb.c. As shipped,
-it also begins a new transaction for each get, where lmdb.c renews one."""
+"""LMDB by py-lmdb, as shipped but for the size of its map, which is that of lmdb.c: one transaction
+and one sync a write, and a new transaction for each get, where lmdb.c renews one."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

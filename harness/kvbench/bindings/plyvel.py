@@ -8,7 +8,7 @@ import plyvel
 from kvbench.bindings import Binding
 from kvbench.contract import Capability, TooLarge
 
-LIMIT = 2**31 - 1  # bytes, as in leveldb_store.h
+LIMIT = 2**30 - 1  # bytes, as in leveldb_store.h
 
 
 class Open(Binding):

@@ -1,13 +1,15 @@
 /* Basho's LevelDB, from the source in the npm package that CMakeLists.txt names. It states no
  * version of its own; its header says which LevelDB it was forked from. An open store leaves behind
  * a small shared-memory segment of counters (System V, key 0xa0f7) and threads that run until
- * exit. */
+ * exit. Such threads sync what the log's map has outgrown, 20 MiB at a time, and let the kernel
+ * drop it from its cache. */
 #include "../kv.h"
 
 #include <leveldb/c.h>
 #include <stdlib.h>
 
 static const char store_name[] = "basho";
+static const char shipped[] = "write buffer 60 MiB, logs synced in the background";
 
 static const char *version(void)
 {

@@ -128,17 +128,15 @@ static int sync_store(struct kv *kv)
 
 static int effective_options(struct kv *kv, char *text, size_t capacity)
 {
-    int block_size, cache_auto, mmap, sync;
+    int block_size, mmap, sync;
     size_t cache_size;
     if (gdbm_setopt(kv->db, GDBM_GETBLOCKSIZE, &block_size, sizeof block_size) != 0 ||
         gdbm_setopt(kv->db, GDBM_GETCACHESIZE, &cache_size, sizeof cache_size) != 0 ||
-        gdbm_setopt(kv->db, GDBM_GETCACHEAUTO, &cache_auto, sizeof cache_auto) != 0 ||
         gdbm_setopt(kv->db, GDBM_GETMMAP, &mmap, sizeof mmap) != 0 ||
         gdbm_setopt(kv->db, GDBM_GETSYNCMODE, &sync, sizeof sync) != 0)
         return failed();
-    snprintf(text, capacity, "block_size=%d\ncache_size=%zu\ncache_auto=%s\nmmap=%s\nsync=%s\n",
-             block_size, cache_size, cache_auto ? "on" : "off", mmap ? "on" : "off",
-             sync ? "on" : "off");
+    snprintf(text, capacity, "block_size=%d\ncache_size=%zu\nmmap=%s\nsync=%s\n", block_size,
+             cache_size, mmap ? "on" : "off", sync ? "on" : "off");
     return KV_OK;
 }
 

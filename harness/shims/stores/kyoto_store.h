@@ -3,11 +3,12 @@
  * file_name (its suffix chooses the kind of database) and CAPABILITIES.
  *
  * Options, each a tuning parameter of the engine that lasts as long as the file:
- *   small=on         TSMALL: 32-bit addresses, files up to 16 GiB
+ *   small=on         TSMALL: 32-bit addresses instead of 48-bit ones, for smaller files
  *   linear=on        TLINEAR: collisions in a linked list instead of a tree
  *   compression=lzo  TCOMPRESS by LZO; or zlib, lzma; none, as shipped
  *
- * A batch is kcdbsetbulk, atomic; LevelDB's benchmark of 2011 gave TreeDB none. */
+ * A batch is kcdbsetbulk, which other threads see whole, but which an error leaves half done.
+ * LevelDB's benchmark of 2011 gave TreeDB no batch. */
 #include "../kv.h"
 
 #include <inttypes.h>
@@ -220,11 +221,14 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
     if (status == NULL)
         return failed(kv->db);
     long long options = status_of(status, "opts"); /* 1 TSMALL, 2 TLINEAR, 4 TCOMPRESS */
+    char pages[64] = ""; /* which the hash database has none of */
+    if (status_of(status, "psiz") > 0)
+        snprintf(pages, sizeof pages, "page_cache=%lld\npage_size=%lld\n",
+                 status_of(status, "pccap"), status_of(status, "psiz"));
     snprintf(text, capacity,
-             "buckets=%lld\nmap_size=%lld\npage_cache=%lld\npage_size=%lld\n"
-             "small=%s\nlinear=%s\ncompression=%s\nsync=off\n",
-             status_of(status, "bnum"), status_of(status, "msiz"), status_of(status, "pccap"),
-             status_of(status, "psiz"), options & 1 ? "on" : "off", options & 2 ? "on" : "off",
+             "buckets=%lld\nmap_size=%lld\n%ssmall=%s\nlinear=%s\ncompression=%s\nsync=off\n",
+             status_of(status, "bnum"), status_of(status, "msiz"), pages,
+             options & 1 ? "on" : "off", options & 2 ? "on" : "off",
              options & 4 ? kv->compression : "none");
     kcfree(status);
     return KV_OK;
@@ -234,8 +238,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = CAPABILITIES,
     .name = store_name,
-    .max_key = INT32_MAX / 2, /* sizes are 32-bit integers in the API */
-    .max_value = INT32_MAX / 2,
+    .max_key = INT32_MAX / 4, /* sizes are 32-bit integers in the API */
+    .max_value = INT32_MAX / 4,
     .version = version,
     .error = kv_error,
     .open = open_store,

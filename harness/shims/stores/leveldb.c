@@ -4,6 +4,7 @@
 #include <leveldb/c.h>
 
 static const char store_name[] = "leveldb";
+static const char shipped[] = "write buffer 4 MiB";
 
 static const char *version(void)
 {

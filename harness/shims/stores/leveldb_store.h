@@ -1,5 +1,6 @@
 /* LevelDB's C API, which its forks kept, options as shipped. The file that includes this has
- * included the engine's c.h and defined store_name and version().
+ * included the engine's c.h and defined store_name, version() and shipped, settings that the API
+ * can't read back.
  * The API has no way to ask whether a key exists, so insert, update and remove read it first. */
 #include "../kv.h"
 
@@ -171,7 +172,8 @@ static int sync_store(struct kv *kv)
 static int effective_options(struct kv *kv, char *text, size_t capacity)
 {
     (void)kv;
-    snprintf(text, capacity, "options=library defaults (the C API reads none back)\nsync=off\n");
+    snprintf(text, capacity, "options=library defaults (the C API reads none back): %s\nsync=off\n",
+             shipped);
     return KV_OK;
 }
 
@@ -179,8 +181,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = KV_BATCH | KV_SCAN | KV_THREADS,
     .name = store_name,
-    .max_key = UINT32_MAX / 2, /* lengths are 32 bits in the log and in a block */
-    .max_value = UINT32_MAX / 2,
+    .max_key = UINT32_MAX / 4, /* a block's offsets are 32 bits, and it holds both */
+    .max_value = UINT32_MAX / 4,
     .version = version,
     .error = kv_error,
     .open = open_store,

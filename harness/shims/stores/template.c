@@ -6,6 +6,7 @@
 #include "../kv.h"
 
 /* CHANGE: the engine's header. */
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +131,7 @@ static int load(struct kv *kv)
     int status = KV_OK;
     FILE *file = fopen(kv->file, "rb");
     if (file == NULL)
-        return KV_OK;
+        return errno == ENOENT ? KV_OK : failed(kv, "can't be read");
     while (status == KV_OK && fread(&record, offsetof(struct record, key), 1, file) == 1) {
         size_t size = record.key_size + record.value_size;
         unsigned char *bytes = malloc(size);
@@ -141,6 +142,8 @@ static int load(struct kv *kv)
                             (struct kv_slice){bytes + record.key_size, record.value_size});
         free(bytes);
     }
+    if (status == KV_OK && ferror(file))
+        status = failed(kv, "can't be read");
     fclose(file);
     return status;
 }

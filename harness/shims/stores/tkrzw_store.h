@@ -18,20 +18,25 @@ static const char *version(void)
     return TKRZW_PACKAGE_VERSION;
 }
 
-/* The status of the last call on this thread. */
+/* The status of the last call on this thread, for calls that concern no single record. */
+static int broken(void)
+{
+    return kv_fail("%s: %s", tkrzw_status_code_name(tkrzw_get_last_status_code()),
+                   tkrzw_get_last_status_message());
+}
+
+/* The same for those that do. */
 static int failed(void)
 {
     int32_t code = tkrzw_get_last_status_code();
     if (code == TKRZW_STATUS_NOT_FOUND_ERROR)
         return KV_NOT_FOUND;
-    if (code == TKRZW_STATUS_DUPLICATION_ERROR)
-        return KV_EXISTS;
-    return kv_fail("%s: %s", tkrzw_status_code_name(code), tkrzw_get_last_status_message());
+    return code == TKRZW_STATUS_DUPLICATION_ERROR ? KV_EXISTS : broken();
 }
 
 static int close_store(struct kv *kv)
 {
-    int status = tkrzw_dbm_close(kv->dbm) ? KV_OK : failed();
+    int status = tkrzw_dbm_close(kv->dbm) ? KV_OK : broken();
     free(kv);
     return status;
 }
@@ -50,26 +55,42 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     opened->dbm = tkrzw_dbm_open(file, true, type);
     if (opened->dbm == NULL) {
         free(opened);
-        return failed();
+        return broken();
     }
     *kv = opened;
     return KV_OK;
 }
 
+struct destination {
+    void *buffer;
+    size_t capacity, *size;
+    int status;
+};
+
+static const char *copy(void *context, const char *key, int32_t key_size, const char *value,
+                        int32_t value_size, int32_t *new_size)
+{
+    struct destination *to = context;
+    (void)key;
+    (void)key_size;
+    (void)new_size;
+    if (value == NULL)
+        return TKRZW_REC_PROC_NOOP;
+    *to->size = (size_t)value_size;
+    to->status = *to->size <= to->capacity ? KV_OK : KV_TOO_LARGE;
+    if (to->status == KV_OK)
+        memcpy(to->buffer, value, *to->size);
+    return TKRZW_REC_PROC_NOOP;
+}
+
+/* From where the engine has the value: tkrzw_dbm_get would allocate a copy of it. */
 static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity, size_t *size)
 {
+    struct destination to = {buffer, capacity, size, KV_NOT_FOUND};
     if (kv_check(&kv_driver, key, 0) != KV_OK)
         return KV_TOO_LARGE;
-    int32_t found;
-    char *value = tkrzw_dbm_get(kv->dbm, key.data, (int32_t)key.size, &found);
-    if (value == NULL)
-        return failed();
-    *size = (size_t)found;
-    bool fits = *size <= capacity;
-    if (fits)
-        memcpy(buffer, value, *size);
-    free(value);
-    return fits ? KV_OK : KV_TOO_LARGE;
+    bool done = tkrzw_dbm_process(kv->dbm, key.data, (int32_t)key.size, copy, &to, false);
+    return done ? to.status : failed();
 }
 
 static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
@@ -81,15 +102,15 @@ static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
     return done ? KV_OK : failed();
 }
 
-/* In one step: the exchange asks for an existing record of any value. */
+/* The engine's one call for this, compare_exchange, would read the whole old value. */
 static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
 {
     if (kv_check(&kv_driver, key, value.size) != KV_OK)
         return KV_TOO_LARGE;
-    if (tkrzw_dbm_compare_exchange(kv->dbm, key.data, (int32_t)key.size, TKRZW_ANY_DATA, 0,
-                                   value.data, (int32_t)value.size))
-        return KV_OK;
-    return tkrzw_get_last_status_code() == TKRZW_STATUS_INFEASIBLE_ERROR ? KV_NOT_FOUND : failed();
+    bool done = tkrzw_dbm_check(kv->dbm, key.data, (int32_t)key.size) &&
+                tkrzw_dbm_set(kv->dbm, key.data, (int32_t)key.size, value.data,
+                              (int32_t)value.size, true);
+    return done ? KV_OK : failed();
 }
 
 static int remove_record(struct kv *kv, struct kv_slice key)
@@ -99,6 +120,7 @@ static int remove_record(struct kv *kv, struct kv_slice key)
     return tkrzw_dbm_remove(kv->dbm, key.data, (int32_t)key.size) ? KV_OK : failed();
 }
 
+/* One call, behind which the engine sets one record after the other. */
 static int write_batch(struct kv *kv, const struct kv_record *records, size_t count)
 {
     if (kv_check_batch(&kv_driver, records, count) != KV_OK)
@@ -117,7 +139,7 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
         };
     bool done = tkrzw_dbm_set_multi(kv->dbm, pairs, (int32_t)count, true);
     free(pairs);
-    return done ? KV_OK : failed();
+    return done ? KV_OK : broken();
 }
 
 static __attribute__((unused)) int scan(struct kv *kv, struct kv_slice from, kv_visit visit,
@@ -144,7 +166,7 @@ static __attribute__((unused)) int scan(struct kv *kv, struct kv_slice from, kv_
 
 static int sync_store(struct kv *kv)
 {
-    return tkrzw_dbm_synchronize(kv->dbm, true, NULL, NULL, "") ? KV_OK : failed();
+    return tkrzw_dbm_synchronize(kv->dbm, true, NULL, NULL, "") ? KV_OK : broken();
 }
 
 static int effective_options(struct kv *kv, char *text, size_t capacity)
@@ -171,8 +193,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = CAPABILITIES,
     .name = store_name,
-    .max_key = INT32_MAX / 2, /* sizes are 32-bit integers in the API */
-    .max_value = INT32_MAX / 2,
+    .max_key = (8 << 20) - 1,   /* of the hash database, which the tree is built on */
+    .max_value = INT32_MAX / 4, /* two of a quarter more in one leaf crash the tree at close */
     .version = version,
     .error = kv_error,
     .open = open_store,

@@ -1,5 +1,6 @@
-/* TokuDB's storage library, PerconaFT: a fractal tree in a transactional environment, as shipped. A
- * write without a transaction of its own is not synced, a batch is one transaction and is. */
+/* TokuDB's storage library, PerconaFT: a fractal tree in a transactional environment, as shipped
+ * but for the time that it waits for a lock. A write without a transaction of its own is not
+ * synced, a batch is one transaction and is. */
 #include "../kv.h"
 
 #include <stdlib.h>
@@ -17,7 +18,11 @@ extern const struct kv_driver kv_driver;
 
 static const char *version(void)
 {
-    return DB_VERSION_STRING;
+    static char text[32];
+    int major, minor, patch;
+    db_version(&major, &minor, &patch);
+    snprintf(text, sizeof text, "%d.%d.%d", major, minor, patch);
+    return text;
 }
 
 static int failed(int code)

@@ -1,5 +1,5 @@
-/* Tokyo Cabinet's B+ tree, as shipped but for its mutex: what is written stays in the process's
- * cache or map until the store is closed or synced. */
+/* Tokyo Cabinet's B+ tree, as shipped: what is written stays in the process's cache or map until
+ * the store is closed or synced. So opened, without its mutex, it must not be shared by threads. */
 #include "../kv.h"
 
 #include <stdlib.h>
@@ -17,7 +17,6 @@ static const char *version(void)
     return tcversion;
 }
 
-/* The code is the last one of this thread. */
 static int failed(TCBDB *db)
 {
     int code = tcbdbecode(db);
@@ -48,8 +47,8 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     if (opened == NULL)
         return kv_fail("out of memory");
     opened->db = tcbdbnew();
-    if (!tcbdbsetmutex(opened->db) || !tcbdbopen(opened->db, file, BDBOWRITER | BDBOCREAT)) {
-        int status = failed(opened->db);
+    if (!tcbdbopen(opened->db, file, BDBOWRITER | BDBOCREAT)) {
+        int status = kv_fail("%s: %s", file, tcbdberrmsg(tcbdbecode(opened->db)));
         tcbdbdel(opened->db);
         free(opened);
         return status;
@@ -63,15 +62,14 @@ static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity
     if (kv_check(&kv_driver, key, 0) != KV_OK)
         return KV_TOO_LARGE;
     int found;
-    void *value = tcbdbget(kv->db, key.data, (int)key.size, &found);
+    const void *value = tcbdbget3(kv->db, key.data, (int)key.size, &found); /* the engine's own */
     if (value == NULL)
         return failed(kv->db);
     *size = (size_t)found;
-    bool fits = *size <= capacity;
-    if (fits)
-        memcpy(buffer, value, *size);
-    tcfree(value);
-    return fits ? KV_OK : KV_TOO_LARGE;
+    if (*size > capacity)
+        return KV_TOO_LARGE;
+    memcpy(buffer, value, *size);
+    return KV_OK;
 }
 
 static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
@@ -157,10 +155,10 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
-    .capabilities = KV_BATCH | KV_SCAN | KV_THREADS,
+    .capabilities = KV_BATCH | KV_SCAN,
     .name = "tokyocabinet-tree",
-    .max_key = INT32_MAX / 2, /* sizes are int in the API */
-    .max_value = INT32_MAX / 2,
+    .max_key = INT32_MAX / 4, /* sizes are int in the API */
+    .max_value = INT32_MAX / 4,
     .version = version,
     .error = kv_error,
     .open = open_store,
