@@ -21,14 +21,14 @@ for package in $packages; do
 done
 [ -n "$missing" ] || exit 0
 
-install="apt-get install --yes --no-install-recommends$missing"
+install="apt-get install --yes --no-install-recommends"
 if [ "$(id -u)" -eq 0 ]; then
     as_root=""
 elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
     as_root="sudo"
 else
     echo "System packages are missing. Run this, then make again:" >&2
-    echo "    sudo apt-get update && sudo $install" >&2
+    echo "    sudo apt-get update && sudo $install$missing" >&2
     exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
@@ -41,4 +41,4 @@ for package in $missing; do
         echo "$package is in no package source of this system: a store less." >&2
     fi
 done
-$as_root apt-get install --yes --no-install-recommends -qq $here >/dev/null
+$as_root $install -qq $here >/dev/null

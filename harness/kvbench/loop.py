@@ -185,12 +185,10 @@ class PythonLoop:
             yield operation, number, key[KEY_SIZE * i : KEY_SIZE * (i + 1)], value
 
     def _write_batch(self, batch: list[tuple[bytes, bytes]]) -> int:
-        start = time.perf_counter_ns()
-        try:
+        with _named("load"):
+            start = time.perf_counter_ns()
             self._open.write_batch(batch)
-        except Exception as error:  # each engine has its own
-            raise StoreError(f"load: {type(error).__name__}: {error}") from error
-        return time.perf_counter_ns() - start
+            return time.perf_counter_ns() - start
 
     def load(self, plan: Plan) -> Nanoseconds:
         nanoseconds: list[int] = []

@@ -1,12 +1,11 @@
 """SQLite by APSW, as shipped: each write is a transaction of its own."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from kvbench.bindings import Binding
 from kvbench.bindings.sql import (
     BUSY_TIMEOUT,
     CREATE,
@@ -14,19 +13,15 @@ from kvbench.bindings.sql import (
     INSERT,
     MAX_KEY,
     MAX_VALUE,
-    PRAGMAS,
     REMOVE,
     REPLACE,
-    SCAN,
     UPDATE,
+    Sqlite,
 )
-from kvbench.contract import Capability, TooLarge
+from kvbench.contract import TooLarge
 
 
-class Open(Binding):
-    capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
-    max_key, max_value = MAX_KEY, MAX_VALUE
-
+class Open(Sqlite):
     @staticmethod
     def engine_version() -> str:
         return apsw.sqlite_lib_version()
@@ -68,21 +63,3 @@ class Open(Binding):
         self._check_batch(records)
         with self._db:  # one transaction
             self._db.executemany(REPLACE, records)
-
-    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        yield from self._db.execute(SCAN, (start,))
-
-    def sync(self) -> None:
-        """Every commit is synced already: synchronous is FULL."""
-
-    def session(self) -> "Open":
-        return Open(self._folder)
-
-    def end(self) -> None:
-        self.close()
-
-    def effective_options(self) -> dict[str, str]:
-        return {name: str(self._db.execute(f"PRAGMA {name}").get) for name in PRAGMAS}
-
-    def close(self) -> None:
-        self._db.close()

@@ -1,7 +1,12 @@
-"""What RocksDB writes down of itself in a store's folder, for bindings that can't ask it."""
+"""What the bindings of RocksDB share: its limits, and what it writes down of itself in a store's
+folder, since they can't ask it."""
 
+import tempfile
 from pathlib import Path
 
+from kvbench.bindings import Binding
+
+MAX_KEY, MAX_VALUE = 8 << 20, 2**31 - 1  # bytes, as in rocksdb.c
 WANTED = (
     "write_buffer_size",
     "max_write_buffer_number",
@@ -20,6 +25,13 @@ def read_options(folder: Path) -> dict[str, str]:
         if sign:
             settings.setdefault(name.strip(), value.strip())
     return settings
+
+
+def engine_version(binding: type[Binding]) -> str:
+    """From a store made for that."""
+    with tempfile.TemporaryDirectory() as folder:
+        binding(Path(folder)).close()
+        return read_options(Path(folder))["rocksdb_version"]
 
 
 def effective_options(folder: Path) -> dict[str, str]:

@@ -1,16 +1,18 @@
 """RocksDB by rocksdict in raw mode (bytes in, bytes out), options as shipped."""
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rocksdict import Options, Rdict, WriteBatch
 
 from kvbench.bindings import Binding
-from kvbench.bindings.rocksdb_options import effective_options, read_options
+from kvbench.bindings.rocksdb_options import (
+    MAX_KEY,
+    MAX_VALUE,
+    effective_options,
+    engine_version,
+)
 from kvbench.contract import Capability, TooLarge
-
-MAX_KEY, MAX_VALUE = 8 << 20, 2**31 - 1  # bytes, as in rocksdb.c
 
 
 class Open(Binding):
@@ -19,10 +21,7 @@ class Open(Binding):
 
     @staticmethod
     def engine_version() -> str:
-        """The binding has no call for it, but the engine writes it beside each store."""
-        with tempfile.TemporaryDirectory() as folder:
-            Open(Path(folder)).close()
-            return read_options(Path(folder))["rocksdb_version"]
+        return engine_version(Open)
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

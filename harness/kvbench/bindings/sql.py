@@ -1,4 +1,12 @@
-"""The table and the statements of sqlite.c, for the bindings of SQLite."""
+"""What the bindings of SQLite share: the table and the statements of sqlite.c, and what their
+connections do alike."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from kvbench.bindings import Binding
+from kvbench.contract import Capability
 
 MAX_KEY, MAX_VALUE = 1_000_000, 990_000_000  # bytes, as in sqlite.c
 BUSY_TIMEOUT = 600  # seconds that a connection waits for another's lock
@@ -18,3 +26,31 @@ PRAGMAS = (
     "locking_mode",
     "mmap_size",
 )
+
+
+class Sqlite(Binding):
+    """A connection of its own for each session: connections wait for each other's locks."""
+
+    capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
+    max_key, max_value = MAX_KEY, MAX_VALUE
+    _folder: Path
+    _db: Any  # the binding's connection
+
+    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        yield from self._db.execute(SCAN, (start,))
+
+    def sync(self) -> None:
+        """Every commit is synced already: synchronous is FULL."""
+
+    def session(self) -> Self:
+        return type(self)(self._folder)
+
+    def end(self) -> None:
+        self.close()
+
+    def effective_options(self) -> dict[str, str]:
+        values = {name: next(iter(self._db.execute(f"PRAGMA {name}")))[0] for name in PRAGMAS}
+        return {name: str(value) for name, value in values.items()}
+
+    def close(self) -> None:
+        self._db.close()

@@ -2,11 +2,10 @@
 a transaction of its own, as in sqlite.c."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kvbench.bindings import Binding
 from kvbench.bindings.sql import (
     BUSY_TIMEOUT,
     CREATE,
@@ -14,19 +13,15 @@ from kvbench.bindings.sql import (
     INSERT,
     MAX_KEY,
     MAX_VALUE,
-    PRAGMAS,
     REMOVE,
     REPLACE,
-    SCAN,
     UPDATE,
+    Sqlite,
 )
-from kvbench.contract import Capability, TooLarge
+from kvbench.contract import TooLarge
 
 
-class Open(Binding):
-    capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
-    max_key, max_value = MAX_KEY, MAX_VALUE
-
+class Open(Sqlite):
     @staticmethod
     def engine_version() -> str:
         return sqlite3.sqlite_version
@@ -67,21 +62,3 @@ class Open(Binding):
         self._db.execute("BEGIN")
         with self._db:  # commits, or rolls back
             self._db.executemany(REPLACE, records)
-
-    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        yield from self._db.execute(SCAN, (start,))
-
-    def sync(self) -> None:
-        """Every commit is synced already: synchronous is FULL."""
-
-    def session(self) -> "Open":
-        return Open(self._folder)
-
-    def end(self) -> None:
-        self.close()
-
-    def effective_options(self) -> dict[str, str]:
-        return {name: str(self._db.execute(f"PRAGMA {name}").fetchone()[0]) for name in PRAGMAS}
-
-    def close(self) -> None:
-        self._db.close()
