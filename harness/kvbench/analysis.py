@@ -17,9 +17,22 @@ import yaml
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from kvbench import BadInput, write_whole
-from kvbench.grid import COMPRESSIBILITY, KEY_SIZE, RecordSize, format_bytes
+from kvbench.grid import (
+    CACHE,
+    COMPRESSIBILITY,
+    COMPRESSION,
+    DEFAULT,
+    DURABILITY,
+    KEY_SIZE,
+    LEVELS,
+    UNCAPPED,
+    RecordSize,
+    format_bytes,
+    parse_bytes,
+)
 from kvbench.histogram import LOG_WIDTH
 from kvbench.loop import BATCH_BYTES, BATCH_RECORDS
 from kvbench.machine import FSYNC_BYTES
@@ -93,10 +106,13 @@ class Results:
     """Collected results: `cells` has a row a measured trial, `operations` one a trial and
     operation with the factors of its cell; `machines` one a machine.
 
-    Of the ways to reach a store only those of `access` are taken: stores are compared from C.
+    Of the ways to reach a store only those of `access` are taken: stores are compared from C. They
+    are compared at one level of durability, memory and the like, but for the factors in `varying`.
     """
 
-    def __init__(self, folder: str, access: Sequence[str] = ("c",)) -> None:
+    def __init__(
+        self, folder: str, access: Sequence[str] = ("c",), varying: Sequence[str] = ()
+    ) -> None:
         self.folder = Path(folder)
         path = root() / folder
         tables = {name: table.to_pandas() for name, table in read_tables(path).items()}
@@ -108,12 +124,19 @@ class Results:
             raise BadInput(f"{folder}: no cell was measured with access {' or '.join(access)}")
         if len(self.cells.machine.unique()) > 1:
             raise BadInput(f"{folder}: results of several machines; collect each by itself")
+        for factor in set(LEVELS) - {"options"} - set(varying):
+            found = sorted(self.cells[factor].unique())
+            if len(found) > 1:
+                raise BadInput(
+                    f"{folder}: results of several levels of {factor}: {', '.join(found)}; "
+                    "collect each by itself"
+                )
         peaks = self.cells.memory_anonymous_bytes + self.cells.memory_file_bytes
         self.cells["memory_bytes"] = peaks
         self.cells["space_efficiency"] = self.cells.live_bytes / self.cells.disk_bytes
         operations = tables["operations"].assign(mean_ns=lambda rows: rows.sum_ns / rows.n)
         where = ["cell", "store", "access", "binding"]
-        factors = [*where, "record_size", "records", "compressibility", "trial", "seed"]
+        factors = [*where, "record_size", "records", "compressibility", *LEVELS, "trial", "seed"]
         self.operations = self.cells[factors].merge(operations, on="cell", validate="1:m")
 
     @property
@@ -138,6 +161,47 @@ class Results:
         present = set(self.cells.store)
         return [store for store in STORES if store in present] + sorted(present - set(STORES))
 
+    def level(self, factor: str) -> list[str]:
+        """The levels of a factor, in the order of their definition or size."""
+        order: dict[str, Sequence[str]] = {"durability": DURABILITY, "compression": COMPRESSION}
+        found = set(self.cells[factor])
+        if factor in order:
+            return [level for level in order[factor] if level in found]
+        names = sorted(found - {DEFAULT, UNCAPPED}, key=parse_bytes)
+        return [level for level in (DEFAULT, UNCAPPED) if level in found] + names
+
+    def levels(self) -> str:
+        """Durability, memory, compression and the page cache, in words."""
+        names = {
+            "durability": "durability",
+            "memory": "memory budget",
+            "compression": "compression",
+        }
+        said = []
+        for factor, name in names.items():
+            levels = self.level(factor)
+            shipped = levels == [DEFAULT]
+            said.append(f"{name} {'as shipped' if shipped else ', '.join(levels)}")
+        own = self.cells[self.cells.options != ""]
+        for options, rows in own.groupby("options"):
+            said.append(f"{', '.join(sorted(set(rows.store)))} with {options}")
+        caps = self.level("memory_max")
+        if caps != [UNCAPPED]:
+            said.append(f"page cache and all capped at {', '.join(caps)}")
+        return "; ".join(
+            said + [self._cache(state) for state in CACHE if state in set(self.cells.cache)]
+        )
+
+    def _cache(self, state: str) -> str:
+        """The state of the page cache, as mincore saw it."""
+        rows = self.cells[self.cells.cache == state]
+        if state == "cold":
+            how = " or ".join(sorted(set(rows.eviction)))
+            return f"page cache cold (by {how}, at most {rows.cached_share.max():.1%} left)"
+        if rows.cached_share.isna().any():
+            return "page cache warm"
+        return f"page cache warm ({rows.cached_share.min():.0%} of a store's files in it, or more)"
+
     def source(self) -> str:
         if self.folder.parts[:1] == ("data",):
             return f"{self.folder.name.capitalize()} data"
@@ -152,7 +216,7 @@ class Results:
         lost = f"; {failed} cells failed and are missing here" if failed else ""
         return (
             f"{self.source()}: {trials} a cell, at least {SAMPLES:,} operations of each"
-            f" kind a trial; stores as shipped, durability as each ships, page cache warm{lost}.\n"
+            f" kind a trial; {self.levels()}{lost}.\n"
             f"{machine.cpu}, {machine.cores} cores, {memory / 2**30:.1f} GiB of memory (largest"
             f" data {data / 2**20:.0f} MiB, {data / memory:.2%} of it);"
             f" {machine.file_system}, fsync {machine.fsync_ms:.2f} ms; {machine.kernel}."
@@ -273,8 +337,8 @@ def legend(figure: Figure, handles: dict[str, Any]) -> None:
 
 def foot(figure: Figure, results: Results, *lines: str) -> None:
     """The conditions below a figure."""
-    wrapped = [part for line in lines for part in textwrap.wrap(line, FOOT_CHARACTERS)]
-    text = "\n".join((*wrapped, results.conditions()))
+    said = (*lines, *results.conditions().splitlines())
+    text = "\n".join(part for line in said for part in textwrap.wrap(line, FOOT_CHARACTERS))
     figure.text(0.01, -0.01, text, ha="left", va="top", fontsize=5.5, color="#333333", wrap=False)
 
 
@@ -326,6 +390,76 @@ def best_figure(panels: dict[str, tuple[pd.DataFrame, Any]], results: Results) -
     figure.supylabel("record size", fontsize=7)
     letters = ", ".join(f"{letter(store)} {store}" for store in results.stores())
     foot(figure, results, f"Letters after = are ties: {letters}. Blank: not measured.")
+    return figure
+
+
+# A colour and a marker for each level of a factor; colours of Okabe and Ito.
+LEVEL_STYLES = (
+    ("#000000", "|"), ("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "D"), ("#CC79A7", "^"),
+    ("#E69F00", "v"), ("#56B4E9", "P"),
+)  # fmt: skip
+
+
+def level_figure(
+    summary: pd.DataFrame,
+    levels: dict[str, str],
+    panels: Sequence[str],
+    results: Results,
+    label: str,
+    *lines: str,
+    columns: int = 2,
+) -> Figure:
+    """A row a store, a marker a level: medians over the trials, with their range as a line.
+
+    `summary` is what over_trials() returned with the columns panel, store and level; `levels` maps
+    each level to its name in the legend, `panels` are in their order, `label` is of the axis of
+    values, logarithmic and alike in all panels.
+    """
+    stores = [store for store in results.stores() if store in set(summary.store)]
+    depth = -(-len(panels) // columns)
+    figure, axes = plt.subplots(
+        depth,
+        min(columns, len(panels)),
+        figsize=(7, 0.7 + depth * (0.4 + 0.145 * len(stores))),
+        squeeze=False,
+        sharex=True,
+        sharey=True,
+        layout="constrained",
+    )
+    handles: dict[str, Any] = {}
+    for axis, panel in zip(axes.flat, panels, strict=False):
+        own = summary[summary.panel == panel]
+        for k, (level, name) in enumerate(levels.items()):
+            rows = own[own.level == level].set_index("store").reindex(stores)
+            colour, marker = LEVEL_STYLES[k % len(LEVEL_STYLES)]
+            places = np.arange(len(stores)) + (k - (len(levels) - 1) / 2) * 0.8 / len(levels)
+            handles[name] = axis.errorbar(
+                rows["median"],
+                places,
+                xerr=[rows["median"] - rows["min"], rows["max"] - rows["median"]],
+                color=colour,
+                marker=marker,
+                linestyle="none",
+                markersize=3 if marker != "|" else 5,
+                elinewidth=0.7,
+            )
+        axis.set_title(panel)
+        axis.set(xscale="log", ylim=(len(stores) - 0.5, -0.5))
+        axis.set_yticks(range(len(stores)), stores, fontsize=6)
+        axis.set_yticks(np.arange(len(stores) - 1) + 0.5, minor=True)
+        axis.grid(visible=False, axis="y")
+        axis.grid(which="minor", axis="y", color="#dddddd", linewidth=0.5)
+        axis.tick_params(axis="y", length=0)
+        low, high = summary["min"].min(), summary["max"].max()
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+        axis.xaxis.set_major_formatter("{x:,g}")
+        axis.xaxis.set_minor_formatter(NullFormatter())
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
+    for axis in axes[-1]:
+        axis.set_xlabel(label)
+    legend(figure, handles)
+    foot(figure, results, *lines)
     return figure
 
 

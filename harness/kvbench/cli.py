@@ -1,5 +1,6 @@
 """The command line."""
 
+import dataclasses
 import json
 import sys
 import tempfile
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from tabulate import tabulate
 
-from kvbench import BadInput, stores
+from kvbench import BadInput, stores, write_whole
 from kvbench.grid import Cell, Grid
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ def cli() -> None:
 
 @cli.command("stores")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
-def stores_command(as_json: bool) -> None:
+@click.option("--settings", is_flag=True, help="List the levels that each has, and what they set.")
+def stores_command(as_json: bool, settings: bool) -> None:
     """List the stores, from C and from Python: engine version and capabilities, or why not."""
     found = list(stores.known().values())
     if as_json:
@@ -45,10 +47,15 @@ def stores_command(as_json: bool) -> None:
                 "capabilities": store.capabilities,
                 "max_key": store.max_key,
                 "max_value": store.max_value,
+                "default_durability": store.default_durability,
+                "settings": [dataclasses.asdict(setting) for setting in store.settings],
             }
             for store in found
         ]
         click.echo(json.dumps(rows, indent=1))
+        return
+    if settings:
+        _print_settings(found)
         return
     table = [
         (
@@ -64,6 +71,21 @@ def stores_command(as_json: bool) -> None:
     for store in found:
         if not store.available:
             click.echo(f"{store.label}: {store.reason}")
+
+
+def _print_settings(found: list[stores.Store]) -> None:
+    """Bindings have none: they are measured as shipped."""
+    rows = [
+        (
+            store.name,
+            setting.name,
+            {"": f"{setting.least:,} or more", "*": "other"}.get(setting.value, setting.value),
+            setting.means or f"lacking: {setting.lacks}",
+        )
+        for store in found
+        for setting in store.settings
+    ]
+    click.echo(tabulate(rows, headers=("store", "setting", "value", "what the store does for it")))
 
 
 def _print_counts(counts: Counter[str]) -> None:
@@ -83,14 +105,20 @@ def _print_counts(counts: Counter[str]) -> None:
     show_default=True,
     help="Seconds that a cell may take.",
 )
-def sweep(grid: Path, out: Path, dry_run: bool, retry: bool, time_limit: float) -> None:
+@click.option(
+    "--memory-max", metavar="SIZE", help='Cap each cell, page cache included: "64 MiB"; as root.'
+)
+def sweep(
+    grid: Path, out: Path, dry_run: bool, retry: bool, time_limit: float, memory_max: str | None
+) -> None:
     """Measure the cells of GRID (a TOML file) that OUT holds no result of.
 
     Exit status 3: the sweep ended, but some cells failed; `kvbench status` says why.
     """
     from kvbench.sweep import Sweep  # noqa: PLC0415 - slow to import
 
-    levels = Grid.read(grid, stores.names())
+    replaced = {} if memory_max is None else {"memory_max": [memory_max]}
+    levels = Grid.read(grid, stores.names(), replaced)
     job = Sweep(levels, out, retry)
     if dry_run:
         _dry_run(job)
@@ -120,14 +148,47 @@ def _dry_run(sweep: "Sweep") -> None:
         total += estimate
         loaded += 0 if why else cell.live_bytes
         if cell.trial == 1:
-            factors = (cell.label, cell.record_size, cell.records, cell.compressibility)
+            levels = ", ".join(cell.levels())
+            factors = (cell.label, cell.record_size, cell.records, cell.compressibility, levels)
             rows.append((*factors, why or f"{cell.live_bytes:,} B, {estimate:.1f} s"))
-    headers = ("store", "record size", "records", "compressibility", "each trial")
+    headers = ("store", "record size", "records", "compressibility", "levels", "each trial")
     click.echo(tabulate(sorted(rows), headers=headers))
     click.echo(
         f"{sweep.grid.trials} trials: {measured} cells to measure, {skipped} not, "
         f"{loaded:,} bytes to load, about {total / 60:.1f} minutes"
     )
+
+
+@cli.command("evidence")
+@click.argument("names", nargs=-1, metavar="[STORE]...")
+@click.option("--out", type=DIRECTORY, required=True, help="The table, as a CSV file.")
+@click.option(
+    "--place", type=DIRECTORY, default=Path(), help="A folder to write in; default: this one."
+)
+def evidence_command(names: Sequence[str], out: Path, place: Path) -> None:
+    """Show what each level of durability does: syncs counted, crashes survived.
+
+    Needs strace; power losses need root besides, and are left blank without.
+    """
+    import pandas as pd  # noqa: PLC0415 - slow to import
+    from tqdm import tqdm  # noqa: PLC0415
+
+    from kvbench.evidence import evidence, levels, tracing_fails  # noqa: PLC0415
+
+    known = {name: store for name, store in stores.known().items() if not store.binding}
+    for name in names:
+        if name not in known:
+            raise BadInput(f"{name!r} is no store; allowed: {', '.join(known)}")
+    if why := tracing_fails():
+        raise BadInput(f"syncs can't be counted here: {why}")
+    chosen = [known[name] for name in names or known if known[name].available and name != "null"]
+    pairs = [(store, level) for store in chosen for level in levels(store)]
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        rows = [evidence(store, level, Path(folder)) for store, level in tqdm(pairs)]
+    table = pd.DataFrame(rows)
+    for column in ("background_syncs", "survived_power_loss"):
+        table[column] = table[column].astype("Int64")
+    write_whole(out, table.to_csv(index=False).encode())
 
 
 @cli.command()

@@ -4,6 +4,7 @@ A key is 1 to max_key bytes, a value 0 to max_value bytes; what exceeds them is 
 before anything is written. Anything else that goes wrong is the engine's own exception.
 """
 
+import dataclasses
 import enum
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -30,6 +31,20 @@ class Capability(enum.IntFlag):
 
     def names(self) -> tuple[str, ...]:
         return tuple(str(flag.name).lower() for flag in Capability if self & flag)
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """A setting that a store has, or a level of one that it lacks; as in kv.h."""
+
+    name: str
+    value: str  # empty: any whole number from `least`; "*": any that is not named
+    least: int
+    means: str
+    lacks: str
+
+    def covers(self, value: str) -> bool:
+        return self.value in (value, "*") or (not self.value and value.isdecimal())
 
 
 class Session(Protocol):

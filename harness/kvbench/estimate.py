@@ -28,6 +28,8 @@ _RATES = {
 }
 _PYTHON = (3e-6, 1e-9, 3e-6, 1e-9, 0)  # what a binding adds
 _OTHER = (5e-6, 3e-9, 30e-6, 2e-9, 1)
+_SYNCS = {"none": 0, "process": 0, "sync": 2, "atomic": 2}  # of a write, roughly
+_EVICTION, _COLD_READ = 0.3, 0.5e-3  # seconds to empty the page cache; to read a page from disk
 _PROCESS = 0.2  # to start and end a worker, and to settle
 
 
@@ -38,8 +40,12 @@ def seconds(cell: Cell, fsync_ms: float) -> float:
     record, byte, operation, operation_byte, syncs = map(sum, zip(rates, added, strict=True))
     mean = cell.record_size.mean
     load = cell.records * (record + byte * mean)
-    writes = sum(name != "get" for name in cell.operations)
-    reads = len(cell.operations) - writes
+    writes = sum(name != "get" for name in cell.timed)
+    reads = len(cell.timed) - writes
     each = operation + operation_byte * mean
+    syncs = _SYNCS.get(cell.durability, syncs)
     rounds = SAMPLES * (each * (reads + writes) + writes * syncs * fsync_ms / 1000)
+    if cell.cache == "cold":
+        rounds += SAMPLES * _COLD_READ * len(cell.timed)
+        rounds += SAMPLES / min(max(cell.records // 10, 1), 100) * _EVICTION * len(cell.timed)
     return _PROCESS + load + rounds

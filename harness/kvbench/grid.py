@@ -17,6 +17,13 @@ from kvbench.bindings import BINDINGS, label
 ACCESS = ("c", "python")
 OPERATIONS = ("insert", "get", "update", "remove")
 COMPRESSIBILITY = ("compressible", "incompressible")
+DEFAULT = "default"  # the level of what is left as shipped
+DURABILITY = (DEFAULT, "none", "process", "sync", "atomic")  # the levels of kv.h
+COMPRESSION = (DEFAULT, "none", "snappy", "zlib", "lz4", "zstd", "lzo", "lzma", "bzip2")
+CACHE = ("warm", "cold")
+KEY_ORDER = ("uniform", "sequential", "zipfian")
+COLD_OPERATIONS = ("get", "update")
+UNCAPPED = "none"
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 MAX_RECORD_SIZE = 64 << 20
 KEY_SIZE = 16
@@ -75,6 +82,12 @@ class RecordSize:
         return f"{low.split()[0]}-{high}" if low.split()[1] == high.split()[1] else f"{low}-{high}"
 
 
+# What a cell sets beside the records: the fields of a cell that an older result may lack.
+LEVELS = (
+    "durability", "memory", "compression", "options", "cache", "key_order", "memory_max"
+)  # fmt: skip
+
+
 @dataclasses.dataclass(frozen=True)
 class Cell:
     """One trial of one combination of factor levels."""
@@ -87,6 +100,13 @@ class Cell:
     operations: tuple[str, ...]
     trial: int
     seed: int  # of the grid
+    durability: str = DEFAULT
+    memory: str = DEFAULT  # the budget of the store's own caches: "4 MiB"
+    compression: str = DEFAULT
+    options: str = ""  # the engine's own: "page_size=1024, ..."
+    cache: str = "warm"
+    key_order: str = "uniform"
+    memory_max: str = UNCAPPED  # of the cell with its page cache: "64 MiB"
 
     @property
     def access(self) -> str:
@@ -95,6 +115,30 @@ class Cell:
     @property
     def label(self) -> str:
         return label(self.store, self.binding)
+
+    @property
+    def timed(self) -> tuple[str, ...]:
+        """The operations that are timed: of a cold cache those that read."""
+        cold = self.cache == "cold"
+        return tuple(name for name in self.operations if not cold or name in COLD_OPERATIONS)
+
+    def settings(self) -> dict[str, str]:
+        """What the store is opened with; nothing for what is left as shipped."""
+        memory = self.memory if self.memory == DEFAULT else str(parse_bytes(self.memory))
+        levels = {
+            "durability": self.durability, "memory": memory, "compression": self.compression
+        }  # fmt: skip
+        own = dict(pair.split("=", 1) for pair in self.options.split(", ") if pair)
+        return {name: level for name, level in levels.items() if level != DEFAULT} | own
+
+    def levels(self) -> list[str]:
+        """The levels that differ from a plain cell's."""
+        named = (
+            self.durability, self.memory, self.compression, self.options, self.cache, self.key_order
+        )  # fmt: skip
+        plain = (DEFAULT, DEFAULT, DEFAULT, "", "warm", "uniform")
+        found = [level for level, usual in zip(named, plain, strict=True) if level != usual]
+        return found + ([f"max {self.memory_max}"] if self.memory_max != UNCAPPED else [])
 
     @property
     def live_bytes(self) -> int:
@@ -116,6 +160,7 @@ class Cell:
             "record_size": str(self.record_size),
             "records": self.records,
             "compressibility": self.compressibility,
+            **{name: getattr(self, name) for name in LEVELS},
             "operations": list(self.operations),
             "trial": self.trial,
             "seed": self.seed,
@@ -129,7 +174,8 @@ class Cell:
         return cls(**values)
 
     def __str__(self) -> str:
-        return f"{self.label}, {self.record_size} x {self.records}, {self.compressibility}"
+        what = (self.label, f"{self.record_size} x {self.records}", self.compressibility)
+        return ", ".join((*what, *self.levels()))
 
 
 def _choices(name: str, values: object, allowed: tuple[str, ...] | list[str]) -> tuple[str, ...]:
@@ -146,6 +192,41 @@ def _count(name: str, value: object, least: int) -> int:
         allowed = f"a whole number from {least} to 2^63 - 1"
         raise BadInput(f"{name}: {value!r} is not allowed; allowed: {allowed}")
     return value
+
+
+def _budgets(name: str, values: object, usual: str) -> tuple[str, ...]:
+    """Sizes in their shortest form, or the usual level."""
+    found = []
+    for value in _list(name, values):
+        try:
+            found.append(usual if value == usual else format_bytes(parse_bytes(value)))
+        except (BadInput, StopIteration):
+            raise BadInput(
+                f'{name}: {value!r} is no size; allowed: "{usual}", or a size as "4 MiB"'
+            ) from None
+    return tuple(dict.fromkeys(found))
+
+
+def _options(values: object, stores: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Of each store that has any, its own options as one text; sizes in bytes."""
+    if not isinstance(values, Mapping):
+        raise BadInput(f"options: {values!r} is no table of stores; allowed: sqlite = {{...}}, ...")
+    found = []
+    for store, given in values.items():
+        if store not in stores:
+            raise BadInput(f"options: {store!r} is not measured; allowed: {', '.join(stores)}")
+        if not isinstance(given, Mapping):
+            raise BadInput(f"options: {store}: {given!r} is no table of names and values")
+        texts = {}
+        for name, value in given.items():
+            if name in LEVELS:
+                raise BadInput(f"options: {store}: {name!r} is a key of the grid itself")
+            try:
+                texts[name] = str(parse_bytes(value))
+            except BadInput:
+                texts[name] = str(value)
+        found.append((store, ", ".join(f"{name}={texts[name]}" for name in sorted(texts))))
+    return tuple(sorted(found))
 
 
 def _list(name: str, values: object) -> list[object]:
@@ -165,6 +246,13 @@ class Grid:
     records: tuple[int, ...]
     operations: tuple[str, ...]  # which of the four are timed
     compressibility: tuple[str, ...]
+    durability: tuple[str, ...]
+    memory: tuple[str, ...]
+    compression: tuple[str, ...]
+    options: tuple[tuple[str, str], ...]  # of a store, its own options
+    cache: tuple[str, ...]
+    key_order: tuple[str, ...]
+    memory_max: tuple[str, ...]
     trials: int
     seed: int
     byte_limit: int  # cells whose values exceed it are skipped
@@ -186,6 +274,13 @@ class Grid:
             "records": [1000],
             "operations": list(OPERATIONS),
             "compressibility": ["incompressible"],
+            "durability": [DEFAULT],
+            "memory": [DEFAULT],
+            "compression": [DEFAULT],
+            "options": {},
+            "cache": ["warm"],
+            "key_order": ["uniform"],
+            "memory_max": [UNCAPPED],
             "trials": 3,
             "seed": 1,
             "byte_limit": "50 GiB",
@@ -197,14 +292,22 @@ class Grid:
             byte_limit = parse_bytes(given["byte_limit"])
         except BadInput as error:
             raise BadInput(f"byte_limit: {error}") from None
+        stores = _choices("stores", given["stores"], known_stores)
         grid = cls(
-            stores=_choices("stores", given["stores"], known_stores),
+            stores=stores,
             access=_choices("access", given["access"], ACCESS),
             bindings=_choices("bindings", given["bindings"], list(BINDINGS)),
             record_sizes=tuple(dict.fromkeys(sizes)),
             records=tuple(dict.fromkeys(records)),
             operations=_choices("operations", given["operations"], OPERATIONS),
             compressibility=_choices("compressibility", given["compressibility"], COMPRESSIBILITY),
+            durability=_choices("durability", given["durability"], DURABILITY),
+            memory=_budgets("memory", given["memory"], DEFAULT),
+            compression=_choices("compression", given["compression"], COMPRESSION),
+            options=_options(given["options"], stores),
+            cache=_choices("cache", given["cache"], CACHE),
+            key_order=_choices("key_order", given["key_order"], KEY_ORDER),
+            memory_max=_budgets("memory_max", given["memory_max"], UNCAPPED),
             trials=_count("trials", given["trials"], 1),
             seed=_count("seed", given["seed"], 0),
             byte_limit=byte_limit,
@@ -215,6 +318,9 @@ class Grid:
                 f"access: none of {', '.join(grid.bindings)} is a binding of "
                 f"{', '.join(grid.stores)}; allowed: {', '.join(bound)}"
             )
+        if "cold" in grid.cache and not set(grid.operations) & set(COLD_OPERATIONS):
+            wanted = " or ".join(COLD_OPERATIONS)
+            raise BadInput(f"cache: 'cold' is measured with {wanted}; add one to operations")
         return grid
 
     def accesses(self) -> list[tuple[str, str]]:
@@ -228,14 +334,17 @@ class Grid:
         ]
 
     @classmethod
-    def read(cls, path: Path, known_stores: list[str]) -> Self:
+    def read(
+        cls, path: Path, known_stores: list[str], replaced: Mapping[str, Any] | None = None
+    ) -> Self:
+        """From a TOML file; keys in `replaced` take the place of the file's."""
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise BadInput(f"{path}: not a readable TOML file: {reason}") from None
         try:
-            return cls.from_values(values, known_stores)
+            return cls.from_values(values | dict(replaced or {}), known_stores)
         except BadInput as error:
             raise BadInput(f"{path}: {error}") from None
 
@@ -243,6 +352,10 @@ class Grid:
         """As plain values: what from_values takes."""
         values = {key: value for key, value in vars(self).items()}
         values["record_sizes"] = [str(size) for size in self.record_sizes]
+        values["options"] = {
+            store: dict(pair.split("=", 1) for pair in text.split(", ") if pair)
+            for store, text in self.options
+        }
         return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
 
     def digest(self) -> str:
@@ -251,22 +364,20 @@ class Grid:
 
     def cells(self) -> Iterator[Cell]:
         """All cells: a block a trial, shuffled within the block by the seed."""
+        options = dict(self.options)
         for trial in range(1, self.trials + 1):
             block = [
                 Cell(
-                    store,
-                    binding,
-                    size,
-                    records,
-                    compressibility,
-                    self.operations,
-                    trial,
-                    self.seed,
+                    store, binding, size, records, compressibility, self.operations, trial,
+                    self.seed, durability, memory, compression, options.get(store, ""), *rest,
                 )
-                for (store, binding), size, records, compressibility in itertools.product(
-                    self.accesses(), self.record_sizes, self.records, self.compressibility
+                for (store, binding), size, records, compressibility, durability, memory,
+                compression, *rest in itertools.product(
+                    self.accesses(), self.record_sizes, self.records, self.compressibility,
+                    self.durability, self.memory, self.compression,
+                    self.cache, self.key_order, self.memory_max,
                 )
-            ]
+            ]  # fmt: skip
             random.Random(f"{self.seed} {trial}").shuffle(block)
             yield from block
 

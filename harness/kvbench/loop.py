@@ -4,19 +4,19 @@ import contextlib
 import ctypes
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from kvbench.bindings import Binding, load
+from kvbench.bindings import Binding, load, open_binding
 from kvbench.contract import Capability, StoreError
 from kvbench.grid import KEY_SIZE
 from kvbench.meter import PAGE
 from kvbench.plan import CHUNK, CODES, POOL_SIZE, Plan, Population
-from kvbench.shim import Driver, Status, read_effective_options
+from kvbench.shim import Driver, Status, option_array, read_effective_options
 from kvbench.stores import Store, loop_library
 
 BATCH_RECORDS = 1000
@@ -65,7 +65,7 @@ def make_pool(compressibility: str, largest_value: int, seed: int) -> npt.NDArra
 class Loop(Protocol):
     """Runs plans on one store and notes the nanoseconds of each operation."""
 
-    def open(self, folder: Path) -> None: ...
+    def open(self, folder: Path, settings: Mapping[str, str]) -> None: ...
 
     def load(self, plan: Plan) -> Nanoseconds:
         """Write the plan's records in batches. Returns the time of each batch."""
@@ -81,17 +81,19 @@ class Loop(Protocol):
 class ShimLoop:
     """The loop of bench.c, on a store in C."""
 
-    def __init__(self, store: Store, population: Population, pool: npt.NDArray[np.uint8]) -> None:
+    def __init__(
+        self, store: Store, stride: int, capacity: int, pool: npt.NDArray[np.uint8]
+    ) -> None:
+        """`stride` is that of the keys, `capacity` the largest value in bytes."""
         self._library = loop_library()
         self._store = store
         self._pool = pool  # kept alive
         self._nanoseconds = np.zeros(CHUNK, np.uint64)
-        capacity = population.size.high
         self._pages = [np.full(capacity + 2 * PAGE, 0xA5, np.uint8) for _ in range(2)]  # touched
         buffer, value = (-(-pages.ctypes.data // PAGE) * PAGE for pages in self._pages)
         self._bench = _Bench(
             pool=pool.ctypes.data,
-            stride=population.stride,
+            stride=stride,
             buffer=buffer,
             value=value,
             capacity=capacity,
@@ -106,9 +108,10 @@ class ShimLoop:
         columns = (plan.operation, plan.number, plan.offset, plan.size)
         return _Plan(len(plan), *(column.ctypes.data for column in columns))
 
-    def open(self, folder: Path) -> None:
+    def open(self, folder: Path, settings: Mapping[str, str]) -> None:
         self._bench.driver = ctypes.pointer(self._store.driver())
-        self._call("bench_open", os.fsencode(folder), None, ctypes.c_size_t(0))
+        options = option_array(settings)
+        self._call("bench_open", os.fsencode(folder), options, ctypes.c_size_t(len(options)))
 
     def close(self) -> None:
         self._call("bench_close")
@@ -126,9 +129,13 @@ class ShimLoop:
         return self._nanoseconds[: batches.value].copy()
 
     def run(self, plan: Plan) -> Nanoseconds:
-        nanoseconds = ctypes.c_void_p(self._nanoseconds.ctypes.data)
-        self._call("bench_run", ctypes.byref(self._plan(plan)), nanoseconds)
+        self.run_into(plan, self._nanoseconds)
         return self._nanoseconds[: len(plan)].copy()
+
+    def run_into(self, plan: Plan, nanoseconds: Nanoseconds) -> None:
+        """Run a plan of any length; the times are there as the operations return."""
+        times = ctypes.c_void_p(nanoseconds.ctypes.data)
+        self._call("bench_run", ctypes.byref(self._plan(plan)), times)
 
     def effective_options(self) -> dict[str, str]:
         return read_effective_options(self._bench.driver.contents, self._bench.kv)
@@ -157,16 +164,16 @@ def _wrong(operation: str, answer: object, value: bytes) -> str:
 class PythonLoop:
     """The same in Python, on a binding."""
 
-    def __init__(self, store: Store, population: Population, pool: npt.NDArray[np.uint8]) -> None:
+    def __init__(self, store: Store, stride: int, pool: npt.NDArray[np.uint8]) -> None:
         self._store = store
-        self._stride = population.stride
+        self._stride = stride
         self._pool = pool
 
-    def open(self, folder: Path) -> None:
-        binding = load(self._store.binding)
-        self._checked = Capability.FORGETS not in binding.capabilities
+    def open(self, folder: Path, settings: Mapping[str, str]) -> None:
+        binding = self._store.binding
+        self._checked = Capability.FORGETS not in load(binding).capabilities
         with _named("open"):
-            self._open: Binding = binding(folder)
+            self._open: Binding = open_binding(binding, folder, **settings)
 
     def _records(self, plan: Plan) -> Iterator[tuple[int, int, bytes, bytes]]:
         """Operation, number, key and value of each."""
@@ -241,4 +248,6 @@ class PythonLoop:
 
 
 def make_loop(store: Store, population: Population, pool: npt.NDArray[np.uint8]) -> Loop:
-    return (PythonLoop if store.binding else ShimLoop)(store, population, pool)
+    if store.binding:
+        return PythonLoop(store, population.stride, pool)
+    return ShimLoop(store, population.stride, population.size.high, pool)

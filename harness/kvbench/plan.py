@@ -7,6 +7,8 @@ A population of records has `records` live ones at rest. Its key numbers run fro
 
 import dataclasses
 from collections.abc import Iterator
+from math import gcd
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,7 @@ from kvbench.grid import KEY_SIZE, Cell
 CODES = {"insert": 0, "get": 1, "update": 2, "remove": 3, "absent": 4}  # as in bench.h
 SAMPLES = 1000  # of each operation, at least
 CHURN_SHARE, CHURN_LIMIT = 10, 100  # a round replaces a tenth of the records, but at most 100
+SKEW = 0.99  # of the zipfian order, as in YCSB
 CHUNK = 4096  # operations that are planned at once
 POOL_SIZE = 8 << 20  # bytes; values are slices that begin anywhere in it
 
@@ -43,6 +46,37 @@ def _mix(x: UInt64Array) -> UInt64Array:
     return x ^ (x >> np.uint64(31))
 
 
+def coprime(count: int) -> int:
+    """A step that visits all of `count` places, each once, and scatters neighbours."""
+    golden = int(count * 0.6180339887)
+    return next(step for step in range(max(golden, 1), 2 * count + 2) if gcd(step, count) == 1)
+
+
+def zipf(random: np.random.Generator, count: int, draws: int) -> npt.NDArray[np.int64]:
+    """Ranks from 0 to `count` - 1, the k-th drawn in proportion to (k + 1)^-SKEW.
+
+    By rejection-inversion (Hoermann and Derflinger, 1996), which needs no table of `count` sums.
+    """
+    power = 1 - SKEW
+
+    def integral(x: Any) -> Any:
+        return (x**power - 1) / power
+
+    def inverse(y: Any) -> Any:
+        return (1 + y * power) ** (1 / power)
+
+    low, high = integral(1.5) - 1, integral(count + 0.5)
+    certain = 2 - inverse(integral(2.5) - 2**-SKEW)
+    found = np.array([], np.int64)
+    while len(found) < draws:
+        y = high + random.random(draws) * (low - high)
+        x = inverse(y)
+        rank = np.clip(np.rint(x), 1, count)
+        kept = (rank - x <= certain) | (y >= integral(rank + 0.5) - rank**-SKEW)
+        found = np.concatenate([found, rank[kept].astype(np.int64) - 1])
+    return found[:draws]
+
+
 class Population:
     """Which records live, and which version of its value each has."""
 
@@ -55,7 +89,10 @@ class Population:
         self.random = np.random.default_rng(cell.plan_seed)
         self.dead = np.array([], np.uint64)
         self.dead = self._choose()
+        self._scatter = coprime(self.universe)
         self.version: dict[int, int] = {}  # of the records that were ever rewritten
+        self.key_order = cell.key_order
+        self._next = {"get": 0, "update": 0, "remove": 0}  # where a sequence goes on
 
     def _choose(self) -> UInt64Array:
         """As many distinct live numbers as the churn, uniformly, in random order."""
@@ -64,6 +101,35 @@ class Population:
         # The dead below the number of rank r are those with dead[i] - i <= r.
         below = np.searchsorted(dead - np.arange(len(dead), dtype=np.uint64), ranks, "right")
         return (ranks + below).astype(np.uint64)
+
+    def _alive(self, numbers: UInt64Array) -> UInt64Array:
+        return numbers[~np.isin(numbers, self.dead)]
+
+    def _sequence(self, operation: str) -> UInt64Array:
+        """As many live numbers as the churn, upwards from where the last ones ended, around."""
+        start = self._next[operation]
+        count = min(self.universe, 2 * self.churn)  # no more than the churn of them are dead
+        numbers = (np.arange(start, start + count) % self.universe).astype(np.uint64)
+        found = self._alive(numbers)[: self.churn]
+        self._next[operation] = int(found[-1] + np.uint64(1)) % self.universe
+        return found
+
+    def _popular(self) -> UInt64Array:
+        """As many live numbers as the churn, the same one perhaps several times."""
+        found = np.array([], np.uint64)
+        while len(found) < self.churn:
+            ranks = zipf(self.random, self.universe, self.churn)
+            # Popular records lie scattered over the keys, not side by side.
+            numbers = (ranks * self._scatter % self.universe).astype(np.uint64)
+            found = np.concatenate([found, self._alive(numbers)])
+        return found[: self.churn]
+
+    def _targets(self, operation: str) -> UInt64Array:
+        if self.key_order == "sequential":
+            return self._sequence(operation)
+        if self.key_order == "zipfian" and operation != "remove":
+            return self._popular()
+        return self._choose()
 
     def _plan(self, operation: str, numbers: UInt64Array, versions: UInt64Array) -> Plan:
         """The value of a record follows from its number and version alone."""
@@ -82,8 +148,9 @@ class Population:
         return np.array([self.version.get(number, 0) for number in numbers.tolist()], np.uint64)
 
     def _rewrite(self, operation: str, numbers: UInt64Array) -> Plan:
-        versions = self._versions(numbers) + np.uint64(1)
-        self.version.update(zip(numbers.tolist(), versions.tolist(), strict=True))
+        versions = np.empty(len(numbers), np.uint64)
+        for i, number in enumerate(numbers.tolist()):  # the same one may come twice
+            versions[i] = self.version[number] = self.version.get(number, 0) + 1
         return self._plan(operation, numbers, versions)
 
     def live(self, operation: str) -> Iterator[Plan]:
@@ -106,7 +173,9 @@ class Population:
         return self._plan("absent", self.dead, self._versions(self.dead))
 
     def rounds(self, operations: tuple[str, ...]) -> Iterator[list[tuple[str, Plan]]]:
-        """Rounds of operations on random keys, until each was done SAMPLES times.
+        """Rounds of operations, until each was done SAMPLES times, on keys in the cell's order:
+        uniform, every live record alike; sequential, in the order of the keys; zipfian, gets and
+        updates by popularity, the others uniform, since a record is removed but once.
 
         Inserts and removes go together, whichever of the two is timed.
         """
@@ -114,16 +183,17 @@ class Population:
         for _ in range(-(-SAMPLES // self.churn)):
             steps: list[tuple[str, Plan]] = []
             if churns:
-                inserted = self.random.permutation(self.dead)
+                sequential = self.key_order == "sequential"
+                inserted = np.sort(self.dead) if sequential else self.random.permutation(self.dead)
                 self.dead = np.array([], np.uint64)
                 steps.append(("insert", self._rewrite("insert", inserted)))
             if "get" in operations:
-                numbers = self._choose()
+                numbers = self._targets("get")
                 steps.append(("get", self._plan("get", numbers, self._versions(numbers))))
             if "update" in operations:
-                steps.append(("update", self._rewrite("update", self._choose())))
+                steps.append(("update", self._rewrite("update", self._targets("update"))))
             if churns:
-                removed = self._choose()
+                removed = self._targets("remove")
                 self.dead = removed
                 steps.append(("remove", self._plan("remove", removed, self._versions(removed))))
             yield steps

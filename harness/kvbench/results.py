@@ -12,6 +12,7 @@ data/README.md explains the columns.
 import hashlib
 import json
 import platform
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from kvbench import BadInput, write_whole
 from kvbench.grid import Cell, Grid
 from kvbench.stores import Store, checksum
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MARK = "kvbench.json"
 
 
@@ -44,6 +45,14 @@ CELLS = _schema(
     ("record_size_max", _INT, "B"),
     ("records", _INT, "1"),
     ("compressibility", _TEXT, ""),
+    ("durability", _TEXT, ""),
+    ("guarantee", _TEXT, ""),
+    ("memory", _TEXT, ""),
+    ("compression", _TEXT, ""),
+    ("options", _TEXT, ""),
+    ("cache", _TEXT, ""),
+    ("key_order", _TEXT, ""),
+    ("memory_max", _TEXT, ""),
     ("trial", _INT, "1"),
     ("seed", _INT, "1"),
     ("status", _TEXT, ""),
@@ -56,6 +65,9 @@ CELLS = _schema(
     ("started", _TEXT, "UTC"),
     ("effective_options", _TEXT, ""),
     ("compressed_share", _REAL, "1"),
+    ("snappy_share", _REAL, "1"),
+    ("cached_share", _REAL, "1"),
+    ("eviction", _TEXT, ""),
     ("live_records", _INT, "1"),
     ("live_bytes", _INT, "B"),
     ("disk_bytes", _INT, "B"),
@@ -257,7 +269,8 @@ def cell_name(cell: Cell, store: Store, machine: str) -> str:
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     size = str(cell.record_size).replace(" ", "")
     where = (cell.store, cell.binding or cell.access)
-    parts = (*where, size, cell.records, cell.compressibility, f"t{cell.trial}", digest)
+    levels = [re.sub("[^A-Za-z0-9.=-]", "", level) for level in cell.levels()]
+    parts = (*where, size, cell.records, cell.compressibility, *levels, f"t{cell.trial}", digest)
     return "_".join(map(str, parts))
 
 

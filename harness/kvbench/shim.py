@@ -5,14 +5,15 @@ The timed loop does not come this way; see loop.py.
 
 import ctypes
 import enum
+import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kvbench.contract import StoreError, TooLarge
+from kvbench.contract import Setting, StoreError, TooLarge
 
-ABI = 1  # of kv.h
+ABI = 2  # of kv.h
 SCAN_RECORDS = 100  # that a scan fetches at once
 
 
@@ -38,6 +39,18 @@ class Option(ctypes.Structure):
     _fields_ = (("name", ctypes.c_char_p), ("value", ctypes.c_char_p))
 
 
+class SettingStruct(ctypes.Structure):
+    """struct kv_setting"""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("value", ctypes.c_char_p),
+        ("least", ctypes.c_uint64),
+        ("means", ctypes.c_char_p),
+        ("lacks", ctypes.c_char_p),
+    )
+
+
 _KV = ctypes.c_void_p
 _VISIT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, Slice, Slice)
 
@@ -55,6 +68,8 @@ class Driver(ctypes.Structure):
         ("name", ctypes.c_char_p),
         ("max_key", ctypes.c_uint64),
         ("max_value", ctypes.c_uint64),
+        ("settings", ctypes.POINTER(SettingStruct)),
+        ("default_durability", ctypes.c_char_p),
         ("version", ctypes.CFUNCTYPE(ctypes.c_char_p)),
         ("error", ctypes.CFUNCTYPE(ctypes.c_char_p)),
         (
@@ -85,6 +100,23 @@ class Driver(ctypes.Structure):
 def _slice(data: bytes) -> Slice:
     """A view of `data`, which the caller keeps alive."""
     return Slice(ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p), len(data))
+
+
+def option_array(options: Mapping[str, str]) -> Any:
+    """As the array of struct kv_option that open takes."""
+    pairs = [Option(name.encode(), value.encode()) for name, value in options.items()]
+    return (Option * len(pairs))(*pairs)
+
+
+def read_settings(driver: Driver) -> tuple[Setting, ...]:
+    found = []
+    for setting in itertools.takewhile(lambda setting: setting.name, driver.settings):
+        name, value, means, lacks = (
+            (text or b"").decode()
+            for text in (setting.name, setting.value, setting.means, setting.lacks)
+        )
+        found.append(Setting(name, value, setting.least, means, lacks))
+    return tuple(found)
 
 
 def read_effective_options(driver: Driver, kv: Any) -> dict[str, str]:
@@ -163,10 +195,9 @@ class OpenShim(ShimSession):
 
     def __init__(self, driver: Driver, folder: Path, **options: str) -> None:
         super().__init__(driver, _KV())
-        pairs = [Option(name.encode(), value.encode()) for name, value in options.items()]
-        array = (Option * len(pairs))(*pairs)
+        array = option_array(options)
         kv = ctypes.byref(self._kv)
-        self._done(driver.open(os.fsencode(folder), array, len(pairs), kv))
+        self._done(driver.open(os.fsencode(folder), array, len(array), kv))
 
     def session(self) -> ShimSession:
         if not self._driver.begin:  # the threads share the store

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from kvbench import BadInput
 from kvbench.bindings import BINDINGS, label, load, open_binding
-from kvbench.contract import Capability, OpenStore
-from kvbench.shim import Driver, OpenShim
+from kvbench.contract import Capability, OpenStore, Setting
+from kvbench.shim import Driver, OpenShim, read_settings
 
 
 def shims_folder() -> Path:
@@ -45,6 +45,19 @@ class Store:
     capabilities: tuple[str, ...] = ()
     max_key: int = 0  # bytes
     max_value: int = 0  # bytes
+    settings: tuple[Setting, ...] = ()
+    default_durability: str = ""
+
+    def lacks(self, name: str, value: str) -> str:
+        """Why it has no such level of a setting; empty when it has."""
+        if self.binding:
+            return f"{self.binding} is measured as shipped"
+        own = [setting for setting in self.settings if setting.name == name]
+        for setting in own:
+            if setting.covers(value):
+                short = not setting.value and int(value) < setting.least
+                return setting.lacks or (f"less than its least, {setting.least:,}" if short else "")
+        return "has no such setting"
 
     @property
     def access(self) -> str:
@@ -94,6 +107,8 @@ def _probe_shim(name: str, reason: str) -> Store:
         capabilities=Capability(driver.capabilities).names(),
         max_key=driver.max_key,
         max_value=driver.max_value,
+        settings=read_settings(driver),
+        default_durability=driver.default_durability.decode(),
     )
 
 
@@ -139,7 +154,10 @@ def names() -> list[str]:
 def known() -> dict[str, Store]:
     """All stores by label: the shims, then the bindings."""
     found = [_probe_shim(name, reason) for name, reason in _shims().items()]
-    found += [_probe_binding(name) for name in BINDINGS]
+    durability = {store.name: store.default_durability for store in found}
+    for name in BINDINGS:
+        store = _probe_binding(name)
+        found.append(dataclasses.replace(store, default_durability=durability.get(store.name, "")))
     return {store.label: store for store in found}
 
 
@@ -148,7 +166,9 @@ def checksum(store: Store) -> str:
     """Of the code that measures a store: shim or bindings, the timed loop, and what drives it."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    code = [here / f"{name}.py" for name in ("histogram", "loop", "meter", "plan", "worker")]
+    code = [
+        here / f"{name}.py" for name in ("cache", "histogram", "loop", "meter", "plan", "worker")
+    ]
     own = sorted((here / "bindings").glob("*.py")) if store.binding else [store.path]
     for path in (shims_folder() / "libbench.so", *own, *code):
         digest.update(hashlib.sha256(path.read_bytes()).digest())

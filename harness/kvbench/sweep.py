@@ -18,8 +18,9 @@ from typing import Any
 from tqdm import tqdm
 
 from kvbench import BadInput, machine, stores
+from kvbench.control_group import capped, refused
 from kvbench.estimate import seconds
-from kvbench.grid import Cell, Grid
+from kvbench.grid import DEFAULT, LEVELS, UNCAPPED, Cell, Grid, parse_bytes
 from kvbench.results import Folder, cell_name
 
 TIME_LIMIT = 3600.0  # seconds a cell may take
@@ -94,8 +95,20 @@ def _reason(process: subprocess.Popen[str], errors: str) -> str:
 
 
 def run_cell(cell: Cell, folder: Path, time_limit: float) -> dict[str, Any]:
-    """Measure one cell in a process of its own."""
-    task = {"cell": cell.factors(), "folder": str(folder), "parent": os.getpid()}
+    """Measure one cell in a process of its own, in a control group if its memory is capped."""
+    if cell.memory_max == UNCAPPED:
+        return _run_cell(cell, folder, time_limit, "")
+    with capped(parse_bytes(cell.memory_max)) as group:
+        answer = _run_cell(cell, folder, time_limit, str(group.members))
+        if answer["status"] == "failed" and group.killed():
+            answer["reason"] = f"needs more memory than its cap of {cell.memory_max}"
+        return answer
+
+
+def _run_cell(cell: Cell, folder: Path, time_limit: float, members: str) -> dict[str, Any]:
+    task = {
+        "cell": cell.factors(), "folder": str(folder), "parent": os.getpid(), "members": members
+    }  # fmt: skip
     process = subprocess.Popen(
         [sys.executable, "-m", "kvbench.worker"],
         stdin=subprocess.PIPE,
@@ -127,11 +140,36 @@ class Sweep:
         self.grid, self.out = grid, out
         self.stores = stores.known()
         self.retry = retry
+        self._check_options()
+
+    def _check_options(self) -> None:
+        """Refuse an engine's own option that its store does not have."""
+        for name, text in self.grid.options:
+            store = self.stores[name]
+            own = {setting.name for setting in store.settings} - set(LEVELS)
+            for option in (pair.split("=", 1)[0] for pair in text.split(", ") if pair):
+                if store.available and option not in own:
+                    raise BadInput(
+                        f"options: {name} has no option {option!r}; allowed: "
+                        f"{', '.join(sorted(own)) or 'none'}"
+                    )
 
     def plan(self) -> Iterator[tuple[Cell, str]]:
         """Each cell with the reason to skip it, if there is one."""
         for cell in self.grid.cells():
-            yield cell, self.grid.skip_reason(cell)
+            yield cell, self.grid.skip_reason(cell) or self._lacks(cell)
+
+    def _lacks(self, cell: Cell) -> str:
+        """Which level of the cell its store or this machine lacks, and why."""
+        store = self.stores[cell.label]
+        if store.available:
+            for name, level in cell.settings().items():
+                if why := store.lacks(name, level):
+                    shown = getattr(cell, name, level)
+                    return f"{name}={shown}: {why}"
+        if cell.memory_max != UNCAPPED and (why := refused()):
+            return f"memory_max={cell.memory_max}: {why}"
+        return ""
 
     def todo(self, folder: Folder, machine_id: str) -> list[tuple[str, Cell, str]]:
         """Name, cell and skip reason of what has no result yet."""
@@ -186,6 +224,9 @@ class Sweep:
         store = self.stores[cell.label]
         result = {
             "cell": cell.factors(),
+            "guarantee": (
+                store.default_durability if cell.durability == DEFAULT else cell.durability
+            ),
             "machine": description["machine"],
             "engine_version": store.version,
             "binding_version": store.binding_version,

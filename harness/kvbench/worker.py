@@ -12,9 +12,13 @@ import sys
 import time
 import zlib
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+
+from kvbench.cache import cached_share, evict
 from kvbench.contract import StoreError
 from kvbench.grid import Cell
 from kvbench.histogram import Histogram
@@ -24,6 +28,10 @@ from kvbench.plan import Population, bytes_of
 from kvbench.stores import Store
 
 RATIO_BLOCK = 4096  # bytes: about what an engine compresses at once
+COMPRESSORS: dict[str, Callable[[bytes], Any]] = {
+    "zlib": lambda block: zlib.compress(block, 6),
+    "snappy": lambda block: pyarrow.compress(block, "snappy", asbytes=True),
+}
 
 
 class Phase:
@@ -54,10 +62,10 @@ class Phase:
         }
 
 
-def compressed_share(pool: Any) -> float:
-    """Bytes after zlib (level 6) per byte before, over blocks spread through the pool."""
+def compressed_share(pool: Any, compressor: str) -> float:
+    """Bytes after per byte before, over blocks spread through the pool."""
     blocks = [pool[start : start + RATIO_BLOCK].tobytes() for start in range(0, len(pool), 1 << 18)]
-    return sum(len(zlib.compress(block, 6)) for block in blocks) / sum(map(len, blocks))
+    return sum(len(COMPRESSORS[compressor](block)) for block in blocks) / sum(map(len, blocks))
 
 
 def allocated(folder: Path) -> int:
@@ -80,28 +88,47 @@ class Stopwatch:
         return lap
 
 
-def measure(cell: Cell, store: Store, folder: Path) -> dict[str, Any]:
+def join(members: str) -> None:
+    """Enter the control group that caps this cell, if there is one."""
+    if members:
+        Path(members).write_text(str(os.getpid()))
+
+
+def measure(cell: Cell, store: Store, folder: Path, members: str = "") -> dict[str, Any]:
+    """`members` is the file by which a process joins the cell's control group."""
     population = Population(cell)
     pool = make_pool(cell.compressibility, cell.record_size.high, cell.plan_seed)
     loop = make_loop(store, population, pool)
-    share = compressed_share(pool)
+    settings = cell.settings()
+    answer: dict[str, Any] = {
+        "compressed_share": compressed_share(pool, "zlib"),
+        "snappy_share": compressed_share(pool, "snappy"),
+        "eviction": "",
+    }
     for _ in Population(cell).live("insert"):
         break  # so that planning's own memory is part of the baseline
     phases: dict[str, Phase] = defaultdict(Phase)
     memory = Memory()
+    join(members)
     watch = Stopwatch()
-    answer: dict[str, Any] = {"compressed_share": share}
 
-    loop.open(folder)
+    loop.open(folder, settings)
     answer["open_s"] = watch.lap()
     for plan in population.live("insert"):
         before = usage()
         phases["load"].add(loop.load(plan), before)
     answer["load_s"] = watch.lap()
-    for steps in population.rounds(cell.operations):
+    shares = [cached_share(folder)] if cell.cache == "warm" else []
+    for steps in population.rounds(cell.timed):
         for operation, plan in steps:
+            if cell.cache == "cold":
+                loop.close()
+                answer["eviction"] = evict(folder)
+                shares.append(cached_share(folder))
+                loop.open(folder, settings)
             before = usage()
             phases[operation].add(loop.run(plan), before)
+    answer["cached_share"] = max(shares)
     answer["rounds_s"] = watch.lap()
     memory.stop()
     answer["memory_anonymous_bytes"] = memory.anonymous
@@ -119,7 +146,7 @@ def measure(cell: Cell, store: Store, folder: Path) -> dict[str, Any]:
     answer["close_s"] = watch.lap()
     sync_file_system(folder)  # some file systems allocate only then
     answer["disk_bytes"] = allocated(folder)
-    timed = ("load", *cell.operations)
+    timed = ("load", *cell.timed)
     answer["operations"] = [phases[operation].row(operation) for operation in timed]
     return answer
 
@@ -141,7 +168,7 @@ def main() -> None:
         store = Store(cell.store, cell.binding)
         answer: dict[str, Any] = {"status": "ok", "reason": ""}
         try:
-            answer |= measure(cell, store, Path(task["folder"]))
+            answer |= measure(cell, store, Path(task["folder"]), task["members"])
         except (StoreError, OSError) as error:
             answer = {"status": "failed", "reason": str(error)}
         json.dump(answer, out)

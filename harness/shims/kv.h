@@ -16,11 +16,14 @@
 #define KV_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#define KV_ABI 1
+#define KV_ABI 2
 #define KV_EXPORT __attribute__((visibility("default")))
 
 enum kv_status {
@@ -52,6 +55,26 @@ struct kv_option {
     const char *name, *value;
 };
 
+/* A setting that a store has, or one of its levels that the store lacks and why.
+ *
+ * These have one meaning for every store; without them it is as shipped:
+ *   durability   what a write is safe from when its call returns:
+ *                none     nothing: it may wait in the process, and a killed process may lose it
+ *                process  the death of the process: the operating system has it; no write is synced
+ *                sync     a loss of power too, as far as the engine and the file system promise
+ *                atomic   the same, and a crash leaves the old value or the new one, in a store
+ *                         where at `sync` an update may be torn
+ *   memory       bytes for all caches and buffers of the engine's own
+ *   compression  of what is stored: none, snappy, zlib, lz4, zstd, lzo, lzma, bzip2
+ * Any other is the engine's own, such as its page size. */
+struct kv_setting {
+    const char *name;
+    const char *value; /* one that is allowed; NULL: any whole number from `least`; "*": any other */
+    uint64_t least;
+    const char *means; /* what the shim sets for it */
+    const char *lacks; /* or why the store has no such value; then `means` is NULL */
+};
+
 /* An open store, or a thread's session on it. Each shim defines it. */
 struct kv;
 
@@ -64,6 +87,8 @@ struct kv_driver {
     uint32_t capabilities;
     const char *name;
     uint64_t max_key, max_value; /* bytes */
+    const struct kv_setting *settings; /* the last one has no name */
+    const char *default_durability;    /* the level that the engine as shipped amounts to */
 
     /* The engine's version as the loaded library states it. */
     const char *(*version)(void);
@@ -71,8 +96,8 @@ struct kv_driver {
     const char *(*error)(void);
 
     /* Opens the store in the existing folder `path`, which is its own, and creates it when the
-     * folder is empty. Nothing opens a store twice at a time. An option that the store does not
-     * know is a KV_ERROR. */
+     * folder is empty. Nothing opens a store twice at a time. The options are among the
+     * settings; any other is a KV_ERROR. */
     int (*open)(const char *path, const struct kv_option *options, size_t count, struct kv **kv);
     /* After it, all that was written is in the folder, though perhaps not yet on the device. */
     int (*close)(struct kv *kv);
@@ -135,9 +160,65 @@ static inline int kv_check_batch(const struct kv_driver *driver, const struct kv
     return KV_OK;
 }
 
-static inline int kv_no_options(const struct kv_option *options, size_t count)
+/* The value given for a setting; NULL where none is: as shipped. */
+static inline const char *kv_given(const struct kv_option *options, size_t count, const char *name)
 {
-    return count == 0 ? KV_OK : kv_fail("unknown option '%s'; allowed: none", options[0].name);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(options[i].name, name) == 0)
+            return options[i].value;
+    return NULL;
+}
+
+static inline bool kv_is(const struct kv_option *options, size_t count, const char *name,
+                         const char *value)
+{
+    const char *given = kv_given(options, count, name);
+    return given != NULL && strcmp(given, value) == 0;
+}
+
+/* The number given for a setting; 0 where none is. */
+static inline uint64_t kv_number(const struct kv_option *options, size_t count, const char *name)
+{
+    const char *given = kv_given(options, count, name);
+    return given == NULL ? 0 : strtoull(given, NULL, 10);
+}
+
+static inline bool kv_allows(const struct kv_setting *setting, const char *value)
+{
+    if (setting->means == NULL)
+        return false;
+    if (setting->value != NULL)
+        return strcmp(setting->value, value) == 0;
+    return value[0] != '\0' && value[strspn(value, "0123456789")] == '\0' &&
+           strtoull(value, NULL, 10) >= setting->least;
+}
+
+/* Refuses an option that is not among the driver's settings, and says what is. */
+static inline int kv_check_options(const struct kv_driver *driver, const struct kv_option *options,
+                                   size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char allowed[256] = "";
+        bool known = false, fits = false;
+        for (const struct kv_setting *s = driver->settings; s->name != NULL; s++) {
+            size_t used = strlen(allowed);
+            if (strcmp(s->name, options[i].name) != 0)
+                continue;
+            known = true;
+            fits = fits || kv_allows(s, options[i].value);
+            if (s->means != NULL && s->value != NULL)
+                snprintf(allowed + used, sizeof allowed - used, " %s", s->value);
+            else if (s->means != NULL)
+                snprintf(allowed + used, sizeof allowed - used, " %llu or more",
+                         (unsigned long long)s->least);
+        }
+        if (!known)
+            return kv_fail("unknown option '%s'", options[i].name);
+        if (!fits)
+            return kv_fail("option %s: '%s' is not allowed; allowed:%s", options[i].name,
+                           options[i].value, allowed[0] == '\0' ? " none" : allowed);
+    }
+    return KV_OK;
 }
 
 #endif

@@ -97,7 +97,7 @@ def test_a_damaged_result_file(kvbench: Run, write_grid: WriteGrid, tmp_path: Pa
     assert_refused(kvbench("sweep", write_grid(), "--out", out), path.name)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": 1}', '{"schema": 2, "grid": {}}'])
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": 1}', '{"schema": 3, "grid": {}}'])
 @pytest.mark.parametrize("kind", ["grids", "machines", "cells"])
 def test_damaged_files_in_a_results_folder(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path, kind: str, content: str
@@ -120,11 +120,23 @@ def test_damaged_files_in_a_results_folder(
         (["sweep", "grid.toml"], ["--out"]),
         (["sweep", "grid.toml", "--out", "x", "--time-limit", "-1"], ["-1"]),
         (["sweep", "grid.toml", "--out", "x", "--fast"], ["--fast"]),
+        (["sweep", "GRID", "--out", "x", "--memory-max", "much"], ["memory_max", "much"]),
+        (["evidence", "mongodb", "--out", "x.csv"], ["mongodb", "leveldb"]),
         (["measure"], ["measure"]),
     ],
 )
-def test_usage(kvbench: Run, arguments: list[str], words: list[str]) -> None:
-    assert_refused(kvbench(*arguments), *words)
+def test_usage(kvbench: Run, write_grid: WriteGrid, arguments: list[str], words: list[str]) -> None:
+    given = [write_grid() if argument == "GRID" else argument for argument in arguments]
+    assert_refused(kvbench(*given), *words)
+
+
+def test_an_option_that_the_engine_has_not(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    grid = write_grid(stores=["sqlite"], options={"sqlite": {"pagesize": 1024}})
+    done = kvbench("sweep", grid, "--out", tmp_path / "out")
+    assert_refused(done, "sqlite", "pagesize", "allowed: page_size")
+    assert not (tmp_path / "out").exists()
 
 
 def test_help(kvbench: Run) -> None:

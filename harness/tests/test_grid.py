@@ -69,6 +69,17 @@ def test_bytes_survive_formatting(count: int) -> None:
             {"stores": ["flat"], "access": ["python"], "bindings": ["plyvel"]},
             ["access", "flat", "plyvel", "leveldb"],
         ),
+        ({"durability": ["fsync"]}, ["fsync", "default, none, process, sync, atomic"]),
+        ({"compression": ["gzip"]}, ["gzip", "snappy, zlib, lz4"]),
+        ({"memory": ["4 MB"]}, ["memory", "4 MB", "default", "4 MiB"]),
+        ({"memory": "4 MiB"}, ["memory", "4 MiB", "list"]),
+        ({"memory_max": ["lots"]}, ["memory_max", "lots", "none"]),
+        ({"cache": ["hot"]}, ["hot", "warm, cold"]),
+        ({"cache": ["cold"], "operations": ["insert"]}, ["cold", "get or update"]),
+        ({"key_order": ["random"]}, ["random", "uniform, sequential, zipfian"]),
+        ({"options": {"bdb": {}}}, ["options", "bdb", "flat, lmdb, sqlite"]),
+        ({"options": ["page_size"]}, ["options", "page_size", "table"]),
+        ({"options": {"sqlite": {"memory": 1}}}, ["options", "memory", "grid itself"]),
         ({"threads": 4}, ["threads", "stores, access, bindings, record_sizes"]),
     ],
 )
@@ -105,6 +116,33 @@ def test_access_chooses_shims_and_bindings() -> None:
     assert {cell.label for cell in plain.cells()} == {"flat", "lmdb", "sqlite"}
     again = [Cell.from_factors(cell.factors()) for cell in levels.cells()]
     assert again == list(levels.cells())
+
+
+def test_levels_are_what_a_store_is_opened_with() -> None:
+    levels = grid(
+        stores=["sqlite", "flat"],
+        durability=["default", "sync"],
+        memory=["default", "4096 KiB"],
+        compression=["none"],
+        options={"sqlite": {"page_size": "1 KiB"}},
+        trials=1,
+    )
+    found = {(cell.store, cell.durability, cell.memory): cell.settings() for cell in levels.cells()}
+    assert found["sqlite", "sync", "4 MiB"] == {
+        "durability": "sync",
+        "memory": str(4 << 20),
+        "compression": "none",
+        "page_size": "1024",
+    }
+    assert found["flat", "default", "default"] == {"compression": "none"}
+    again = Grid.from_values(levels.values(), STORES)
+    assert (again, list(again.cells())) == (levels, list(levels.cells()))
+    assert [Cell.from_factors(cell.factors()) for cell in levels.cells()] == list(levels.cells())
+
+
+def test_a_plain_cell_sets_nothing() -> None:
+    for cell in grid().cells():
+        assert (cell.settings(), cell.levels()) == ({}, [])
 
 
 def test_byte_limit_gives_a_reason() -> None:

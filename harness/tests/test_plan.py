@@ -4,9 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from kvbench.grid import Cell, RecordSize
+from kvbench.grid import KEY_ORDER, Cell, RecordSize
 from kvbench.histogram import Histogram
-from kvbench.plan import SAMPLES, Population, bytes_of
+from kvbench.plan import SAMPLES, SKEW, Population, bytes_of, coprime, zipf
 
 CELL = Cell(
     store="flat",
@@ -24,10 +24,11 @@ def sized(records: int) -> Cell:
     return dataclasses.replace(CELL, records=records)
 
 
+@pytest.mark.parametrize("key_order", KEY_ORDER)
 @pytest.mark.parametrize("records", [1, 2, 10, 100, 1000, 12345])
-def test_rounds_against_a_dict(records: int) -> None:
+def test_rounds_against_a_dict(records: int, key_order: str) -> None:
     """Every step is legal, and what the plan expects of a get is what was written last."""
-    population = Population(sized(records))
+    population = Population(dataclasses.replace(sized(records), key_order=key_order))
     model: dict[int, tuple[int, int]] = {}
     for plan in population.live("insert"):
         for number, offset, size in zip(plan.number, plan.offset, plan.size, strict=True):
@@ -75,6 +76,47 @@ def test_only_what_is_timed_runs_but_inserts_and_removes_go_together() -> None:
     assert operations("get") == {"get"}
     assert operations("insert") == {"insert", "remove"}
     assert operations("remove", "update") == {"insert", "update", "remove"}
+
+
+def test_a_sequence_goes_upwards_and_around() -> None:
+    population = Population(dataclasses.replace(sized(250), key_order="sequential"))
+    numbers: dict[str, list[int]] = {}
+    for steps in population.rounds(CELL.operations):
+        for operation, plan in steps:
+            assert (np.diff(plan.number.astype(np.int64)) > 0).sum() >= len(plan) - 2
+            numbers.setdefault(operation, []).extend(plan.number.tolist())
+    for operation in ("get", "update", "remove"):
+        falls = (np.diff(numbers[operation]) < 0).sum()
+        assert falls == pytest.approx(1000 / 250, abs=1)  # once around, each time
+        assert len(set(numbers[operation])) >= 250
+
+
+def test_the_zipfian_order_has_its_skew() -> None:
+    ranks = zipf(np.random.default_rng(1), 1000, 200_000)
+    assert (ranks.min(), ranks.max()) == (0, 999)
+    weights = np.arange(1, 1001) ** -SKEW
+    for rank in (0, 1, 2, 9, 99):
+        share = weights[rank] / weights.sum()
+        assert (ranks == rank).mean() == pytest.approx(share, rel=0.1)
+    assert zipf(np.random.default_rng(1), 1, 5).tolist() == [0] * 5
+
+
+@pytest.mark.parametrize("count", [2, 3, 10, 1100, 10**9])
+def test_popular_records_lie_scattered_and_are_all_there(count: int) -> None:
+    step = coprime(count)
+    if count < 10_000:
+        assert sorted(rank * step % count for rank in range(count)) == list(range(count))
+    places = sorted(rank * step % count for rank in range(10))
+    assert places[-1] - places[0] >= min(count - 1, count // 2)
+
+
+def test_gets_of_the_zipfian_order_repeat_themselves() -> None:
+    population = Population(dataclasses.replace(sized(10_000), key_order="zipfian"))
+    got = [p for steps in population.rounds(("get",)) for _, plan in steps for p in plan.number]
+    most = max(got.count(number) for number in set(got))
+    assert len(got) == 1000
+    assert 60 < most < 140  # 1 in 9.8 of all is expected
+    assert len(set(got)) < 700
 
 
 def test_a_trial_has_its_own_plan_and_all_stores_share_it() -> None:

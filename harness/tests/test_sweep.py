@@ -12,8 +12,9 @@ from typing import Any
 import pandas as pd
 import pytest
 from conftest import BINDINGS, KEEPING, Run
-from kvbench import results, stores
+from kvbench import cache, control_group, results, stores
 from kvbench.bindings import label
+from kvbench.grid import parse_bytes
 
 WriteGrid = Callable[..., Path]
 
@@ -120,6 +121,102 @@ def test_dry_run_measures_and_writes_nothing(
     assert not out.exists()
 
 
+def test_two_levels_of_each_factor_over_all_stores(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    """No cell fails: a store does what it is asked for, or is skipped with its reason."""
+    out = tmp_path / "out"
+    grid = write_grid(
+        stores=KEEPING,
+        durability=["process", "sync"],
+        memory=["4 MiB", "128 MiB"],
+        compression=["none", "snappy"],
+    )
+    done = kvbench("sweep", grid, "--out", out)
+    assert done.returncode == 0, kvbench("status", out).stdout
+    measured = 0
+    for result in cells(out):
+        cell, store = result["cell"], stores.known()[result["cell"]["store"]]
+        asked = {name: cell[name] for name in ("durability", "memory", "compression")}
+        asked["memory"] = str(parse_bytes(cell["memory"]))
+        lacking = [name for name, level in asked.items() if store.lacks(name, level)]
+        assert result["status"] == ("skipped" if lacking else "ok")
+        if lacking:
+            assert result["reason"].startswith(f"{lacking[0]}={cell[lacking[0]]}: ")
+        else:
+            assert result["guarantee"] == cell["durability"]
+            measured += 1
+    assert measured > 8
+    dry = kvbench("sweep", grid, "--out", out, "--dry-run").stdout
+    assert "memory=4 MiB: no cache of its own" in dry
+
+
+def test_a_binding_is_measured_as_shipped_alone(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    grid = write_grid(stores=["sqlite"], access=["c", "python"], durability=["sync"])
+    assert kvbench("sweep", grid, "--out", out).stdout.strip() == "1 ok, 2 skipped"
+    reasons = {result["reason"] for result in cells(out)} - {""}
+    assert "durability=sync: sqlite3 is measured as shipped" in reasons
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path) -> None:
+    """Skips where files live in memory, which nothing can put them out of."""
+    (tmp_path / "probe").write_bytes(bytes(1 << 20))
+    cache.evict(tmp_path)
+    if cache.cached_share(tmp_path) > 0:
+        pytest.skip(f"{tmp_path}: a file system in memory")
+    (tmp_path / "probe").unlink()
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_a_cold_cache_is_cold_and_a_warm_one_warm(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    grid = write_grid(stores=["flat", "lmdb"], records=[1000], cache=["warm", "cold"])
+    assert kvbench("sweep", grid, "--out", out).stdout.strip() == "4 ok"
+    for result in cells(out):
+        names = [row["operation"] for row in result["operations"]]
+        if result["cell"]["cache"] == "warm":
+            assert result["eviction"] == ""
+            assert result["cached_share"] > 0.99
+            assert names == ["load", "insert", "get", "update", "remove"]
+        else:
+            assert result["eviction"] in ("drop_caches", "fadvise")
+            assert result["cached_share"] < 0.05
+            assert names == ["load", "get", "update"]
+
+
+@pytest.mark.usefixtures("on_disk")
+def test_a_cap_holds_the_page_cache_too(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    """A store that leans on the page cache gets by with less; one that needs more is put down."""
+    if why := control_group.refused():
+        pytest.skip(why)
+    grid = write_grid(
+        stores=["lmdb", "sqlite"],
+        record_sizes=["16 KiB"],
+        records=[4000],
+        operations=["get"],
+    )
+    out = tmp_path / "out"
+    done = kvbench("sweep", grid, "--out", out, "--memory-max", "32 MiB")
+    assert done.stdout.strip() == "2 ok"
+    for result in cells(out):
+        assert result["cell"]["memory_max"] == "32 MiB"
+        assert result["cached_share"] < 0.6
+    large = write_grid(
+        stores=["sqlite"], record_sizes=["16 KiB"], records=[4000], memory=["64 MiB"]
+    )
+    done = kvbench("sweep", large, "--out", tmp_path / "large", "--memory-max", "32 MiB")
+    assert (done.returncode, done.stdout.strip()) == (3, "1 failed")
+    assert cells(tmp_path / "large")[0]["reason"] == "needs more memory than its cap of 32 MiB"
+
+
 MISSING = '#include "kv.h"\nextern int engine(void); int use(void) { return engine(); }\n'
 
 
@@ -156,7 +253,7 @@ def test_a_store_of_another_abi_is_refused(
     compile_shim("old", '#include "kv.h"\nconst struct kv_driver kv_driver = {.abi = 99};\n')
     listed = kvbench("stores", env={"KVBENCH_SHIMS": str(own_shims)})
     assert listed.returncode == 0
-    assert "built for ABI 99, the harness has 1" in listed.stdout
+    assert "built for ABI 99, the harness has 2" in listed.stdout
 
 
 # Stores that lie or break: flat, altered.
@@ -170,6 +267,7 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
 }}
 const struct kv_driver kv_driver = {{
     .abi = KV_ABI, .name = "altered", .max_key = 127, .max_value = FOLDER_MAX_VALUE,
+    .settings = folder_settings, .default_durability = "process",
     .version = folder_version, .error = kv_error, .open = open_store, .close = folder_close,
     .get = {get}, .insert = folder_insert, .update = {update}, .remove = {remove},
     .write_batch = folder_write_batch, .sync = folder_sync,

@@ -1,14 +1,44 @@
-/* Berkeley DB in one file, without an environment: as shipped, and as the sources ran it. So opened
- * it must not be shared by threads. The file that includes this has defined store_name, type and
- * CAPABILITIES. */
+/* Berkeley DB in one file. As shipped, and as the sources ran it, without an environment; for a
+ * durability above none in a private environment with transactions, of which each write is one. It
+ * takes no locks and must not be shared by threads. The file that includes this has defined
+ * store_name, type and CAPABILITIES. */
 #include "../kv.h"
 
 #include <db.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define FILE_NAME "records.db"
+#define CHECKPOINT_KIB (32 << 10) /* of log between two checkpoints; what is older is removed */
+
 struct kv {
+    DB_ENV *environment; /* NULL: none */
     DB *db;
+};
+
+static const struct kv_setting settings[] = {
+    {.name = "durability", .value = "none", .means = "no environment: no log, no transactions"},
+    {.name = "durability",
+     .value = "process",
+     .means = "private environment, each write a transaction, DB_TXN_WRITE_NOSYNC; the engine "
+              "still syncs its log before a changed page leaves the cache and before the last page "
+              "of the file is freed"},
+    {.name = "durability",
+     .value = "sync",
+     .means = "private environment, each write a transaction, its log synced"},
+    {.name = "durability",
+     .value = "*",
+     .lacks = "its updates are atomic at every level that survives a crash"},
+    {.name = "memory",
+     .least = 1 << 20,
+     .means = "cache_size gets it all; the engine adds a quarter to what is below 500 MiB, and an "
+              "environment has a log buffer of 32 KiB besides"},
+    {.name = "compression", .value = "none", .means = "the engine has none"},
+    {.name = "compression", .value = "*", .lacks = "the engine has no compression"},
+    {.name = "page_size",
+     .least = 512,
+     .means = "bytes, a power of 2 up to 65536; as shipped the block size of the file system"},
+    {.name = NULL},
 };
 
 extern const struct kv_driver kv_driver;
@@ -31,36 +61,86 @@ static int failed(int code)
     return kv_fail("%s", db_strerror(code));
 }
 
+/* The environment can't be closed before its database. */
 static int close_store(struct kv *kv)
 {
-    int code = kv->db->close(kv->db, 0);
+    int code = kv->db == NULL ? 0 : kv->db->close(kv->db, 0);
+    int closed = kv->environment == NULL ? 0 : kv->environment->close(kv->environment, 0);
     free(kv);
+    if (code == 0)
+        code = closed;
     return code == 0 ? KV_OK : failed(code);
+}
+
+/* Recovers first what an earlier process has left. */
+static int open_environment(struct kv *kv, const char *path, uint64_t memory, u_int32_t flags)
+{
+    DB_ENV *environment;
+    int code = db_env_create(&environment, 0);
+    if (code != 0)
+        return code;
+    kv->environment = environment;
+    if (memory != 0)
+        code = environment->set_cachesize(environment, memory >> 30, memory & ((1 << 30) - 1), 1);
+    if (code == 0)
+        code = environment->set_flags(environment, flags, 1);
+    if (code == 0)
+        code = environment->log_set_config(environment, DB_LOG_AUTO_REMOVE, 1);
+    if (code == 0)
+        code = environment->open(environment, path,
+                                 DB_CREATE | DB_PRIVATE | DB_RECOVER | DB_INIT_MPOOL |
+                                     DB_INIT_LOG | DB_INIT_TXN,
+                                 0666);
+    return code;
 }
 
 static int open_store(const char *path, const struct kv_option *options, size_t count,
                       struct kv **kv)
 {
     char file[4096];
-    if (kv_no_options(options, count) != KV_OK)
+    if (kv_check_options(&kv_driver, options, count) != KV_OK)
         return KV_ERROR;
-    if (snprintf(file, sizeof file, "%s/records.db", path) >= (int)sizeof file)
+    if (snprintf(file, sizeof file, "%s/" FILE_NAME, path) >= (int)sizeof file)
         return kv_fail("path too long");
+    bool process = kv_is(options, count, "durability", "process");
+    bool logged = process || kv_is(options, count, "durability", "sync");
+    uint64_t memory = kv_number(options, count, "memory");
+    uint64_t page = kv_number(options, count, "page_size");
+    if ((page & (page - 1)) != 0 || page > 65536)
+        return kv_fail("page_size %llu is no power of 2 up to 65536", (unsigned long long)page);
+    if (logged && memory == 0 && page > 16384)
+        memory = 16 * page; /* as the engine does by itself without an environment */
     struct kv *opened = calloc(1, sizeof *opened);
     if (opened == NULL)
         return kv_fail("out of memory");
-    int code = db_create(&opened->db, NULL, 0);
-    if (code != 0) {
-        free(opened);
-        return failed(code);
-    }
-    code = opened->db->open(opened->db, NULL, file, NULL, type, DB_CREATE, 0666);
+    int code = 0;
+    if (logged)
+        code = open_environment(opened, path, memory,
+                                DB_AUTO_COMMIT | (process ? DB_TXN_WRITE_NOSYNC : 0));
+    if (code == 0)
+        code = db_create(&opened->db, opened->environment, 0);
+    if (code == 0 && memory != 0 && !logged)
+        code = opened->db->set_cachesize(opened->db, memory >> 30, memory & ((1 << 30) - 1), 1);
+    if (code == 0 && page != 0)
+        code = opened->db->set_pagesize(opened->db, page);
+    if (code == 0)
+        code = opened->db->open(opened->db, NULL, logged ? FILE_NAME : file, NULL, type, DB_CREATE,
+                                0666);
     if (code != 0) {
         close_store(opened);
         return failed(code);
     }
     *kv = opened;
     return KV_OK;
+}
+
+/* Ends a write: where there is a log, keeps it from growing. The engine answers at once as long as
+ * too little was logged. */
+static int written(struct kv *kv, int code)
+{
+    if (code == 0 && kv->environment != NULL)
+        code = kv->environment->txn_checkpoint(kv->environment, CHECKPOINT_KIB, 0, 0);
+    return code == 0 ? KV_OK : failed(code);
 }
 
 static DBT dbt(struct kv_slice slice)
@@ -92,9 +172,10 @@ static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
         return KV_TOO_LARGE;
     DBT k = dbt(key), v = dbt(value);
     int code = kv->db->put(kv->db, NULL, &k, &v, DB_NOOVERWRITE);
-    return code == 0 ? KV_OK : failed(code);
+    return written(kv, code);
 }
 
+/* With one writer, the two calls need no transaction around them. */
 static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
 {
     if (kv_check(&kv_driver, key, value.size) != KV_OK)
@@ -103,7 +184,7 @@ static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
     int code = kv->db->exists(kv->db, NULL, &k, 0);
     if (code == 0)
         code = kv->db->put(kv->db, NULL, &k, &v, 0);
-    return code == 0 ? KV_OK : failed(code);
+    return written(kv, code);
 }
 
 static int remove_record(struct kv *kv, struct kv_slice key)
@@ -112,11 +193,11 @@ static int remove_record(struct kv *kv, struct kv_slice key)
         return KV_TOO_LARGE;
     DBT k = dbt(key);
     int code = kv->db->del(kv->db, NULL, &k, 0);
-    return code == 0 ? KV_OK : failed(code);
+    return written(kv, code);
 }
 
-/* One bulk put. The buffer holds the bytes from its start and, from its end, four 32-bit words a
- * record and one that closes the list. */
+/* One bulk put, in an environment one transaction. The buffer holds the bytes from its start and,
+ * from its end, four 32-bit words a record and one that closes the list. */
 static int write_batch(struct kv *kv, const struct kv_record *records, size_t count)
 {
     if (kv_check_batch(&kv_driver, records, count) != KV_OK)
@@ -142,7 +223,7 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
                    ? DB_BUFFER_SMALL
                    : kv->db->put(kv->db, NULL, &bulk, &none, DB_MULTIPLE_KEY);
     free(bulk.data);
-    return code == 0 ? KV_OK : failed(code);
+    return written(kv, code);
 }
 
 static __attribute__((unused)) int scan(struct kv *kv, struct kv_slice from, kv_visit visit,
@@ -165,7 +246,8 @@ static __attribute__((unused)) int scan(struct kv *kv, struct kv_slice from, kv_
 
 static int sync_store(struct kv *kv)
 {
-    int code = kv->db->sync(kv->db, 0);
+    int code = kv->environment == NULL ? kv->db->sync(kv->db, 0)
+                                       : kv->environment->log_flush(kv->environment, NULL);
     return code == 0 ? KV_OK : failed(code);
 }
 
@@ -173,13 +255,20 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 {
     u_int32_t gigabytes, bytes, page;
     int parts;
-    int code = kv->db->get_cachesize(kv->db, &gigabytes, &bytes, &parts);
-    if (code == 0)
-        code = kv->db->get_pagesize(kv->db, &page);
+    u_int32_t flags = DB_TXN_WRITE_NOSYNC;
+    int code = kv->db->get_pagesize(kv->db, &page);
+    if (code == 0 && kv->environment == NULL)
+        code = kv->db->get_cachesize(kv->db, &gigabytes, &bytes, &parts);
+    if (code == 0 && kv->environment != NULL)
+        code = kv->environment->get_cachesize(kv->environment, &gigabytes, &bytes, &parts);
+    if (code == 0 && kv->environment != NULL)
+        code = kv->environment->get_flags(kv->environment, &flags);
     if (code != 0)
         return failed(code);
-    snprintf(text, capacity, "cache_size=%llu\npage_size=%u\nenvironment=none\nsync=off\n",
-             ((unsigned long long)gigabytes << 30) + bytes, page);
+    snprintf(text, capacity, "cache_size=%llu\npage_size=%u\nenvironment=%s\nsync=%s\n",
+             ((unsigned long long)gigabytes << 30) + bytes, page,
+             kv->environment == NULL ? "none" : "transactional",
+             flags & DB_TXN_WRITE_NOSYNC ? "off" : "each write");
     return KV_OK;
 }
 
@@ -189,6 +278,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .name = store_name,
     .max_key = UINT32_MAX / 4, /* lengths are 32 bits, also that of a batch of both */
     .max_value = UINT32_MAX / 4,
+    .settings = settings,
+    .default_durability = "none",
     .version = version,
     .error = kv_error,
     .open = open_store,

@@ -16,16 +16,32 @@
 
 enum {
     FOLDER_MAX_KEY = 127,    /* a name has at most 255 bytes */
-    FOLDER_PATH = 6 + 255 + 1 /* "aa/bb/", the name, NUL */
+    FOLDER_PATH = 6 + 255 + 1 /* "aa/bb/", the name, perhaps a "~", NUL */
 };
 #define FOLDER_MAX_VALUE (UINT64_C(1) << 32) /* far below any file system's limit */
 
 struct kv {
     int folder; /* descriptor of the store's folder */
     int nested;
+    bool sync, atomic; /* each write; atomic writes are synced too */
 };
 
 extern const struct kv_driver kv_driver;
+
+static const struct kv_setting folder_settings[] = {
+    {.name = "durability", .value = "process", .means = "nothing is synced, as shipped"},
+    {.name = "durability",
+     .value = "sync",
+     .means = "fsync of the file, and of its folder when a name came or went; syncfs for a batch"},
+    {.name = "durability",
+     .value = "atomic",
+     .means = "as sync, and each value is written to a temporary file that is then renamed"},
+    {.name = "durability", .value = "*", .lacks = "a file's bytes go to the operating system at once"},
+    {.name = "memory", .value = "*", .lacks = "no cache of its own: it leans on the page cache"},
+    {.name = "compression", .value = "none", .means = "files are kept as they are"},
+    {.name = "compression", .value = "*", .lacks = "files are kept as they are"},
+    {.name = NULL},
+};
 
 /* The engine of a folder is the kernel's file system. */
 static const char *folder_version(void)
@@ -42,12 +58,14 @@ static int folder_fail(const char *what)
 static int folder_open(const char *path, int nested, const struct kv_option *options, size_t count,
                        struct kv **kv)
 {
-    if (kv_no_options(options, count) != KV_OK)
+    if (kv_check_options(&kv_driver, options, count) != KV_OK)
         return KV_ERROR;
     struct kv *opened = calloc(1, sizeof *opened);
     if (opened == NULL)
         return kv_fail("out of memory");
     opened->nested = nested;
+    opened->atomic = kv_is(options, count, "durability", "atomic");
+    opened->sync = opened->atomic || kv_is(options, count, "durability", "sync");
     opened->folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (opened->folder < 0) {
         free(opened);
@@ -82,6 +100,22 @@ static void folder_path(const struct kv *kv, struct kv_slice key, char path[FOLD
     }
 }
 
+/* Makes the names in a folder durable; `path` is that of a record in it. */
+static int folder_sync_names(const struct kv *kv, const char *path, size_t parent_length)
+{
+    char parent[6] = ".";
+    if (kv->nested && parent_length > 0) {
+        memcpy(parent, path, parent_length);
+        parent[parent_length] = '\0';
+    }
+    int folder = openat(kv->folder, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return folder_fail("open folder");
+    int status = fsync(folder) == 0 ? KV_OK : folder_fail("fsync folder");
+    close(folder);
+    return status;
+}
+
 /* Makes the two folders above a nested record. */
 static int folder_make_parents(const struct kv *kv, const char *path)
 {
@@ -94,7 +128,9 @@ static int folder_make_parents(const struct kv *kv, const char *path)
     parent[2] = '/';
     if (mkdirat(kv->folder, parent, 0777) != 0 && errno != EEXIST)
         return folder_fail("make folder");
-    return KV_OK;
+    if (!kv->sync)
+        return KV_OK;
+    return folder_sync_names(kv, path, 0) == KV_OK ? folder_sync_names(kv, path, 2) : KV_ERROR;
 }
 
 /* Opens for writing, with the folders above made where they are missing; -1 and errno otherwise. */
@@ -106,8 +142,8 @@ static int folder_create(const struct kv *kv, const char *path, int flags)
     return file;
 }
 
-/* Writes the value and closes the file. */
-static int folder_write(int file, struct kv_slice value)
+/* Writes the value, syncs it if asked to, and closes the file. */
+static int folder_write(int file, struct kv_slice value, bool sync)
 {
     const char *data = value.data;
     size_t left = value.size;
@@ -123,7 +159,40 @@ static int folder_write(int file, struct kv_slice value)
         data += written;
         left -= (size_t)written;
     }
+    if (sync && fsync(file) != 0) {
+        folder_fail("fsync");
+        close(file);
+        return KV_ERROR;
+    }
     return close(file) == 0 ? KV_OK : folder_fail("close");
+}
+
+/* The name of the temporary file beside a record: no key's, and no longer than a name may be. */
+static void folder_temporary(const char *path, char temporary[FOLDER_PATH])
+{
+    size_t length = strlen(path);
+    memcpy(temporary, path, length);
+    memcpy(temporary + length, "~", 2);
+}
+
+/* Writes beside the record, then gives the file its name. */
+static int folder_write_atomic(struct kv *kv, const char *path, struct kv_slice value,
+                               unsigned rename_flags)
+{
+    char temporary[FOLDER_PATH];
+    folder_temporary(path, temporary);
+    int file = folder_create(kv, temporary, O_TRUNC);
+    if (file < 0)
+        return folder_fail("create");
+    int status = folder_write(file, value, true);
+    if (status == KV_OK &&
+        renameat2(kv->folder, temporary, kv->folder, path, rename_flags) != 0)
+        status = errno == EEXIST ? KV_EXISTS : folder_fail("rename");
+    if (status != KV_OK) {
+        unlinkat(kv->folder, temporary, 0);
+        return status;
+    }
+    return folder_sync_names(kv, path, 5);
 }
 
 static int folder_get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity,
@@ -162,26 +231,30 @@ static int folder_insert(struct kv *kv, struct kv_slice key, struct kv_slice val
     if (kv_check(&kv_driver, key, value.size) != KV_OK)
         return KV_TOO_LARGE;
     folder_path(kv, key, path);
+    if (kv->atomic)
+        return folder_write_atomic(kv, path, value, RENAME_NOREPLACE);
     int file = folder_create(kv, path, O_EXCL);
     if (file < 0)
         return errno == EEXIST ? KV_EXISTS : folder_fail("create");
-    int result = folder_write(file, value);
+    int result = folder_write(file, value, kv->sync);
     if (result != KV_OK)
         unlinkat(kv->folder, path, 0); /* no half record */
-    return result;
+    return result == KV_OK && kv->sync ? folder_sync_names(kv, path, 5) : result;
 }
 
-/* As a program does by default: truncate, then write. */
+/* As a program does by default: truncate, then write. The folder stays as it is. */
 static int folder_update(struct kv *kv, struct kv_slice key, struct kv_slice value)
 {
     char path[FOLDER_PATH];
     if (kv_check(&kv_driver, key, value.size) != KV_OK)
         return KV_TOO_LARGE;
     folder_path(kv, key, path);
+    if (kv->atomic && faccessat(kv->folder, path, F_OK, 0) == 0)
+        return folder_write_atomic(kv, path, value, 0);
     int file = openat(kv->folder, path, O_WRONLY | O_TRUNC | O_CLOEXEC);
     if (file < 0)
         return errno == ENOENT ? KV_NOT_FOUND : folder_fail("open");
-    return folder_write(file, value);
+    return folder_write(file, value, kv->sync);
 }
 
 /* Leaves the folders above a nested record in place. */
@@ -193,23 +266,7 @@ static int folder_remove(struct kv *kv, struct kv_slice key)
     folder_path(kv, key, path);
     if (unlinkat(kv->folder, path, 0) != 0)
         return errno == ENOENT ? KV_NOT_FOUND : folder_fail("unlink");
-    return KV_OK;
-}
-
-static int folder_write_batch(struct kv *kv, const struct kv_record *records, size_t count)
-{
-    char path[FOLDER_PATH];
-    if (kv_check_batch(&kv_driver, records, count) != KV_OK)
-        return KV_TOO_LARGE;
-    for (size_t i = 0; i < count; i++) {
-        folder_path(kv, records[i].key, path);
-        int file = folder_create(kv, path, O_TRUNC);
-        if (file < 0)
-            return folder_fail("create");
-        if (folder_write(file, records[i].value) != KV_OK)
-            return KV_ERROR;
-    }
-    return KV_OK;
+    return kv->sync ? folder_sync_names(kv, path, 5) : KV_OK;
 }
 
 static int folder_sync(struct kv *kv)
@@ -217,10 +274,45 @@ static int folder_sync(struct kv *kv)
     return syncfs(kv->folder) == 0 ? KV_OK : folder_fail("syncfs");
 }
 
+/* Gives the temporary files of a batch, all of them synced, their names. */
+static int folder_rename_batch(struct kv *kv, const struct kv_record *records, size_t count)
+{
+    char path[FOLDER_PATH], temporary[FOLDER_PATH];
+    for (size_t i = 0; i < count; i++) {
+        folder_path(kv, records[i].key, path);
+        folder_temporary(path, temporary);
+        if (renameat(kv->folder, temporary, kv->folder, path) != 0)
+            return folder_fail("rename");
+    }
+    return KV_OK;
+}
+
+static int folder_write_batch(struct kv *kv, const struct kv_record *records, size_t count)
+{
+    char path[FOLDER_PATH], temporary[FOLDER_PATH];
+    if (kv_check_batch(&kv_driver, records, count) != KV_OK)
+        return KV_TOO_LARGE;
+    for (size_t i = 0; i < count; i++) {
+        folder_path(kv, records[i].key, path);
+        folder_temporary(path, temporary);
+        int file = folder_create(kv, kv->atomic ? temporary : path, O_TRUNC);
+        if (file < 0)
+            return folder_fail("create");
+        if (folder_write(file, records[i].value, false) != KV_OK)
+            return KV_ERROR;
+    }
+    int status = kv->sync ? folder_sync(kv) : KV_OK;
+    if (status != KV_OK || !kv->atomic)
+        return status;
+    status = folder_rename_batch(kv, records, count);
+    return status == KV_OK ? folder_sync(kv) : status;
+}
+
 static int folder_effective_options(struct kv *kv, char *text, size_t capacity)
 {
-    snprintf(text, capacity, "levels=%d\nupdate=truncate and write\nsync=none\n",
-             kv->nested ? 2 : 0);
+    snprintf(text, capacity, "levels=%d\nupdate=%s\nsync=%s\n", kv->nested ? 2 : 0,
+             kv->atomic ? "write and rename" : "truncate and write",
+             kv->sync ? "file and folder" : "none");
     return KV_OK;
 }
 

@@ -1,5 +1,7 @@
 /* GNU dbm, a hash in one file, as shipped: what is written stays in the operating system's cache
- * until the store is closed or synced. Without order, transactions or a lock between threads. */
+ * until the store is closed or synced. Without order, transactions or a lock between threads. A
+ * kill in mid-write leaves a file that refuses every call until gdbm_recover, which may not find
+ * all records again. */
 #include "../kv.h"
 
 #include <errno.h>
@@ -9,6 +11,19 @@
 
 struct kv {
     GDBM_FILE db;
+};
+
+static const struct kv_setting settings[] = {
+    {.name = "durability", .value = "none", .means = "nothing is synced, as shipped"},
+    {.name = "durability",
+     .value = "*",
+     .lacks = "a kill in mid-write tears its index: records are lost even after gdbm_recover"},
+    {.name = "memory",
+     .value = "*",
+     .lacks = "no cache of records: it maps its file, so it leans on the page cache"},
+    {.name = "compression", .value = "none", .means = "the engine has none"},
+    {.name = "compression", .value = "*", .lacks = "the engine has no compression"},
+    {.name = NULL},
 };
 
 extern const struct kv_driver kv_driver;
@@ -51,7 +66,7 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
                       struct kv **kv)
 {
     char file[4096];
-    if (kv_no_options(options, count) != KV_OK)
+    if (kv_check_options(&kv_driver, options, count) != KV_OK)
         return KV_ERROR;
     if (snprintf(file, sizeof file, "%s/records.gdbm", path) >= (int)sizeof file)
         return kv_fail("path too long");
@@ -146,6 +161,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .name = "gdbm",
     .max_key = INT32_MAX / 4, /* key, value and the round-up to blocks fit an int together */
     .max_value = INT32_MAX / 4,
+    .settings = settings,
+    .default_durability = "none",
     .version = version,
     .error = kv_error,
     .open = open_store,

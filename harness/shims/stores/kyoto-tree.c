@@ -5,4 +5,15 @@ static const char store_name[] = "kyoto-tree";
 static const char file_name[] = "records.kct";
 enum { CAPABILITIES = KV_BATCH | KV_SCAN | KV_THREADS };
 
+#define OWN_SETTINGS                                                                               \
+    {.name = "durability", .value = "none", .means = "no transactions, as shipped"},               \
+    {.name = "durability",                                                                         \
+     .value = "*",                                                                                 \
+     .lacks = "KCOAUTOTRAN: the open after a kill in mid-write may fail, and then records are "    \
+              "missing"},                                                                          \
+    {.name = "memory",                                                                             \
+     .least = 1 << 20,                                                                             \
+     .means = "pccap, the page cache, gets it all; the engine overruns it while pages are "        \
+              "split"}
+
 #include "kyoto_store.h"

@@ -1,14 +1,11 @@
-/* Kyoto Cabinet through its C API, as shipped: what is written stays in the process's cache or map
- * until the store is closed or synced. The file that includes this has defined store_name,
- * file_name (its suffix chooses the kind of database) and CAPABILITIES.
+/* Kyoto Cabinet through its C API. As shipped, what is written stays in the process's cache or map
+ * until the store is closed or synced, and the repair at open may fail on what a kill in mid-write
+ * has left; for a durability above none each write is a transaction. The file that includes this
+ * has defined store_name, file_name (its suffix chooses the kind of database), CAPABILITIES and
+ * OWN_SETTINGS: durability and memory. Compression, small and linear last as long as the file.
  *
- * Options, each a tuning parameter of the engine that lasts as long as the file:
- *   small=on         TSMALL: 32-bit addresses instead of 48-bit ones, for smaller files
- *   linear=on        TLINEAR: collisions in a linked list instead of a tree
- *   compression=lzo  TCOMPRESS by LZO; or zlib, lzma; none, as shipped
- *
- * A batch is kcdbsetbulk, which other threads see whole, but which an error leaves half done.
- * LevelDB's benchmark of 2011 gave TreeDB no batch. */
+ * A batch is kcdbsetbulk, which other threads see whole, but which, as shipped, an error leaves
+ * half done. LevelDB's benchmark of 2011 gave TreeDB no batch. */
 #include "../kv.h"
 
 #include <inttypes.h>
@@ -18,11 +15,27 @@
 
 struct kv {
     KCDB *db;
-    const char *compression; /* asked for; the engine tells only whether there is one */
+    char compression[8];     /* asked for; the engine tells only whether there is one */
+    bool transactions, sync; /* each write is a transaction, and that one is synced */
 };
 
-static const char *const algorithms[] = {"none", "lzo", "zlib", "lzma"};
-enum { NONE, ALGORITHMS = sizeof algorithms / sizeof *algorithms };
+static const struct kv_setting settings[] = {
+    OWN_SETTINGS,
+    {.name = "compression", .value = "none", .means = "no compression, as shipped"},
+    {.name = "compression", .value = "lzo", .means = "TCOMPRESS by LZO"},
+    {.name = "compression", .value = "zlib", .means = "TCOMPRESS by zlib"},
+    {.name = "compression", .value = "lzma", .means = "TCOMPRESS by LZMA"},
+    {.name = "compression", .value = "*", .lacks = "the engine has lzo, zlib and lzma only"},
+    {.name = "small",
+     .value = "on",
+     .means = "TSMALL: 32-bit addresses instead of 48-bit ones, for smaller files"},
+    {.name = "small", .value = "off", .means = "48-bit addresses, as shipped"},
+    {.name = "linear",
+     .value = "on",
+     .means = "TLINEAR: collisions in a linked list instead of a tree"},
+    {.name = "linear", .value = "off", .means = "collisions in a tree, as shipped"},
+    {.name = NULL},
+};
 
 extern const struct kv_driver kv_driver;
 
@@ -41,49 +54,22 @@ static int failed(KCDB *db)
     return kv_fail("%s", kcecodename(code));
 }
 
-/* Reads "on" or "off" into `flag`. */
-static int read_switch(const struct kv_option *option, int *flag)
-{
-    *flag = strcmp(option->value, "on") == 0;
-    if (*flag || strcmp(option->value, "off") == 0)
-        return KV_OK;
-    return kv_fail("%s: '%s'; allowed: on, off", option->name, option->value);
-}
-
 /* Writes the tuning parameters that the options stand for, as kcdbopen wants them in the path. */
-static int tuning(const struct kv_option *options, size_t count, char *text, size_t capacity,
-                  const char **compression)
+static void tune(const struct kv_option *options, size_t count, const char *compression,
+                 char *text, size_t capacity)
 {
-    int small = 0, linear = 0, status = KV_OK;
-    size_t algorithm = NONE;
-    for (size_t i = 0; i < count && status == KV_OK; i++) {
-        if (strcmp(options[i].name, "small") == 0) {
-            status = read_switch(&options[i], &small);
-        } else if (strcmp(options[i].name, "linear") == 0) {
-            status = read_switch(&options[i], &linear);
-        } else if (strcmp(options[i].name, "compression") == 0) {
-            for (algorithm = 0; algorithm < ALGORITHMS; algorithm++)
-                if (strcmp(options[i].value, algorithms[algorithm]) == 0)
-                    break;
-            if (algorithm == ALGORITHMS)
-                status = kv_fail("compression: '%s'; allowed: none, lzo, zlib, lzma",
-                                 options[i].value);
-        } else {
-            status = kv_fail("unknown option '%s'; allowed: small, linear, compression",
-                             options[i].name);
-        }
-    }
-    if (status != KV_OK)
-        return status;
-    *compression = algorithms[algorithm];
-    if (small || linear || algorithm != NONE)
-        snprintf(text, capacity, "#opts=%s%s%s", small ? "s" : "", linear ? "l" : "",
-                 algorithm == NONE ? "" : "c");
-    if (algorithm != NONE) {
-        size_t used = strlen(text);
-        snprintf(text + used, capacity - used, "#zcomp=%s", *compression);
-    }
-    return KV_OK;
+    const char *small = kv_is(options, count, "small", "on") ? "s" : "";
+    const char *linear = kv_is(options, count, "linear", "on") ? "l" : "";
+    const char *compress = strcmp(compression, "none") == 0 ? "" : "c";
+    const char *memory = kv_given(options, count, "memory");
+    size_t used = 0;
+    text[0] = '\0';
+    if (*small || *linear || *compress)
+        used += (size_t)snprintf(text, capacity, "#opts=%s%s%s", small, linear, compress);
+    if (*compress)
+        used += (size_t)snprintf(text + used, capacity - used, "#zcomp=%s", compression);
+    if (memory != NULL)
+        snprintf(text + used, capacity - used, "#pccap=%s", memory);
 }
 
 static int close_store(struct kv *kv)
@@ -97,22 +83,27 @@ static int close_store(struct kv *kv)
 static int open_store(const char *path, const struct kv_option *options, size_t count,
                       struct kv **kv)
 {
-    char parameters[64] = "", file[4096];
-    const char *compression;
-    int status = tuning(options, count, parameters, sizeof parameters, &compression);
-    if (status != KV_OK)
-        return status;
+    char parameters[128], file[4096];
+    if (kv_check_options(&kv_driver, options, count) != KV_OK)
+        return KV_ERROR;
     if (strchr(path, '#') != NULL) /* where the engine's parameters begin */
         return kv_fail("%s: the engine opens no path that contains '#'", path);
+    const char *compression = kv_given(options, count, "compression");
+    if (compression == NULL)
+        compression = "none";
+    tune(options, count, compression, parameters, sizeof parameters);
     if (snprintf(file, sizeof file, "%s/%s%s", path, file_name, parameters) >= (int)sizeof file)
         return kv_fail("path too long");
     struct kv *opened = calloc(1, sizeof *opened);
     if (opened == NULL)
         return kv_fail("out of memory");
+    snprintf(opened->compression, sizeof opened->compression, "%s", compression);
+    opened->sync = kv_is(options, count, "durability", "sync");
+    opened->transactions = opened->sync || kv_is(options, count, "durability", "process");
     opened->db = kcdbnew();
-    opened->compression = compression;
-    if (!kcdbopen(opened->db, file, KCOWRITER | KCOCREATE)) {
-        status = kv_fail("open: %s", kcdbemsg(opened->db));
+    uint32_t mode = KCOWRITER | KCOCREATE | (opened->transactions ? KCOAUTOTRAN : 0);
+    if (!kcdbopen(opened->db, file, mode)) {
+        int status = kv_fail("open: %s", kcdbemsg(opened->db));
         kcdbdel(opened->db);
         free(opened);
         return status;
@@ -132,26 +123,45 @@ static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity
     return *size <= capacity ? KV_OK : KV_TOO_LARGE;
 }
 
+/* Begins a write, if the transaction is `ours` and not the engine's own. With KCOAUTOSYNC the
+ * engine's own would be synced too, but so would each record of a batch. */
+static int begin(struct kv *kv, bool ours)
+{
+    return !ours || kcdbbegintran(kv->db, kv->sync) ? KV_OK : failed(kv->db);
+}
+
+/* Ends it. */
+static int end(struct kv *kv, bool ours, bool done)
+{
+    int status = done ? KV_OK : failed(kv->db);
+    return !ours || kcdbendtran(kv->db, done) ? status : failed(kv->db);
+}
+
 static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
 {
     if (kv_check(&kv_driver, key, value.size) != KV_OK)
         return KV_TOO_LARGE;
-    return kcdbadd(kv->db, key.data, key.size, value.data, value.size) ? KV_OK : failed(kv->db);
+    if (begin(kv, kv->sync) != KV_OK)
+        return KV_ERROR;
+    return end(kv, kv->sync, kcdbadd(kv->db, key.data, key.size, value.data, value.size));
 }
 
 static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
 {
     if (kv_check(&kv_driver, key, value.size) != KV_OK)
         return KV_TOO_LARGE;
-    return kcdbreplace(kv->db, key.data, key.size, value.data, value.size) ? KV_OK
-                                                                           : failed(kv->db);
+    if (begin(kv, kv->sync) != KV_OK)
+        return KV_ERROR;
+    return end(kv, kv->sync, kcdbreplace(kv->db, key.data, key.size, value.data, value.size));
 }
 
 static int remove_record(struct kv *kv, struct kv_slice key)
 {
     if (kv_check(&kv_driver, key, 0) != KV_OK)
         return KV_TOO_LARGE;
-    return kcdbremove(kv->db, key.data, key.size) ? KV_OK : failed(kv->db);
+    if (begin(kv, kv->sync) != KV_OK)
+        return KV_ERROR;
+    return end(kv, kv->sync, kcdbremove(kv->db, key.data, key.size));
 }
 
 static KCSTR string_of(struct kv_slice slice)
@@ -170,9 +180,12 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
         return kv_fail("out of memory");
     for (size_t i = 0; i < count; i++)
         array[i] = (KCREC){string_of(records[i].key), string_of(records[i].value)};
-    int64_t stored = kcdbsetbulk(kv->db, array, count, 1);
+    int status = begin(kv, kv->transactions); /* one for all */
+    if (status == KV_OK)
+        status = end(kv, kv->transactions,
+                     kcdbsetbulk(kv->db, array, count, 1) == (int64_t)count);
     free(array);
-    return stored == (int64_t)count ? KV_OK : failed(kv->db);
+    return status;
 }
 
 static __attribute__((unused)) int scan(struct kv *kv, struct kv_slice from, kv_visit visit,
@@ -226,10 +239,10 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
         snprintf(pages, sizeof pages, "page_cache=%lld\npage_size=%lld\n",
                  status_of(status, "pccap"), status_of(status, "psiz"));
     snprintf(text, capacity,
-             "buckets=%lld\nmap_size=%lld\n%ssmall=%s\nlinear=%s\ncompression=%s\nsync=off\n",
+             "buckets=%lld\nmap_size=%lld\n%ssmall=%s\nlinear=%s\ncompression=%s\nsync=%s\n",
              status_of(status, "bnum"), status_of(status, "msiz"), pages,
              options & 1 ? "on" : "off", options & 2 ? "on" : "off",
-             options & 4 ? kv->compression : "none");
+             options & 4 ? kv->compression : "none", kv->sync ? "each write" : "off");
     kcfree(status);
     return KV_OK;
 }
@@ -240,6 +253,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .name = store_name,
     .max_key = INT32_MAX / 4, /* sizes are 32-bit integers in the API */
     .max_value = INT32_MAX / 4,
+    .settings = settings,
+    .default_durability = "none",
     .version = version,
     .error = kv_error,
     .open = open_store,

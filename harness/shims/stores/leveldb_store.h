@@ -1,6 +1,5 @@
-/* LevelDB's C API, which its forks kept, options as shipped. The file that includes this has
- * included the engine's c.h and defined store_name, version() and shipped, settings that the API
- * can't read back.
+/* LevelDB's C API, which its forks kept. The file that includes this has included the engine's c.h
+ * and defined store_name, version() and shipped, settings that the API can't read back.
  * The API has no way to ask whether a key exists, so insert, update and remove read it first. */
 #include "../kv.h"
 
@@ -10,12 +9,30 @@
 
 struct kv {
     leveldb_t *db;
+    leveldb_cache_t *cache; /* NULL: the engine's own */
     leveldb_options_t *options;
     leveldb_readoptions_t *read;
     leveldb_writeoptions_t *write;
+    bool sync;
 };
 
 extern const struct kv_driver kv_driver;
+
+static const struct kv_setting settings[] = {
+    {.name = "durability", .value = "process", .means = "the log is written, not synced, as shipped"},
+    {.name = "durability", .value = "sync", .means = "write option sync"},
+    {.name = "durability", .value = "none", .lacks = "every write goes to its log"},
+    {.name = "durability", .value = "*", .lacks = "its writes are atomic at every level"},
+    {.name = "memory",
+     .least = 128 << 10, /* the engine's least write buffer is half of that */
+     .means = "half of it write_buffer, half block_cache"},
+    {.name = "write_buffer", .least = 64 << 10, .means = "bytes of the memtable"},
+    {.name = "block_cache", .means = "bytes of an LRU cache of uncompressed blocks"},
+    {.name = "compression", .value = "none", .means = "no compression of blocks"},
+    {.name = "compression", .value = "snappy", .means = "each block by Snappy, as shipped"},
+    {.name = "compression", .value = "*", .lacks = "it has Snappy alone"},
+    {.name = NULL},
+};
 
 /* Takes over the message that the engine allocated. */
 static int failed(char *message)
@@ -32,15 +49,38 @@ static int close_store(struct kv *kv)
     leveldb_writeoptions_destroy(kv->write);
     leveldb_readoptions_destroy(kv->read);
     leveldb_options_destroy(kv->options);
+    if (kv->cache != NULL)
+        leveldb_cache_destroy(kv->cache);
     free(kv);
     return KV_OK;
+}
+
+static void set_options(struct kv *kv, const struct kv_option *options, size_t count)
+{
+    size_t half = kv_number(options, count, "memory") / 2;
+    size_t buffer = kv_number(options, count, "write_buffer");
+    size_t cache = kv_number(options, count, "block_cache");
+    buffer = buffer == 0 ? half : buffer;
+    cache = cache == 0 ? half : cache;
+    if (buffer > 0)
+        leveldb_options_set_write_buffer_size(kv->options, buffer);
+    if (cache > 0) {
+        kv->cache = leveldb_cache_create_lru(cache);
+        leveldb_options_set_cache(kv->options, kv->cache);
+    }
+    if (kv_is(options, count, "compression", "none"))
+        leveldb_options_set_compression(kv->options, leveldb_no_compression);
+    if (kv_is(options, count, "compression", "snappy"))
+        leveldb_options_set_compression(kv->options, leveldb_snappy_compression);
+    kv->sync = kv_is(options, count, "durability", "sync");
+    leveldb_writeoptions_set_sync(kv->write, kv->sync);
 }
 
 static int open_store(const char *path, const struct kv_option *options, size_t count,
                       struct kv **kv)
 {
     char *message = NULL;
-    if (kv_no_options(options, count) != KV_OK)
+    if (kv_check_options(&kv_driver, options, count) != KV_OK)
         return KV_ERROR;
     struct kv *opened = calloc(1, sizeof *opened);
     if (opened == NULL)
@@ -49,6 +89,7 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     opened->read = leveldb_readoptions_create();
     opened->write = leveldb_writeoptions_create();
     leveldb_options_set_create_if_missing(opened->options, 1);
+    set_options(opened, options, count);
     opened->db = leveldb_open(opened->options, path, &message);
     if (message != NULL) {
         close_store(opened);
@@ -171,9 +212,8 @@ static int sync_store(struct kv *kv)
 
 static int effective_options(struct kv *kv, char *text, size_t capacity)
 {
-    (void)kv;
-    snprintf(text, capacity, "options=library defaults (the C API reads none back): %s\nsync=off\n",
-             shipped);
+    snprintf(text, capacity, "options=not read back by the C API; as shipped: %s\nsync=%s\n",
+             shipped, kv->sync ? "each write" : "off");
     return KV_OK;
 }
 
@@ -183,6 +223,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .name = store_name,
     .max_key = UINT32_MAX / 4, /* a block's offsets are 32 bits, and it holds both */
     .max_value = UINT32_MAX / 4,
+    .settings = settings,
+    .default_durability = "process",
     .version = version,
     .error = kv_error,
     .open = open_store,

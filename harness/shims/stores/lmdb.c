@@ -1,4 +1,4 @@
-/* LMDB, as shipped: one transaction and one sync a write. Its map is set once to a size that no
+/* LMDB: one transaction a write and, as shipped, one sync. Its map is set once to a size that no
  * experiment reaches; the file grows only with what is stored. */
 #include "../kv.h"
 
@@ -17,6 +17,17 @@ struct kv {
 };
 
 extern const struct kv_driver kv_driver;
+
+static const struct kv_setting settings[] = {
+    {.name = "durability", .value = "process", .means = "MDB_NOSYNC"},
+    {.name = "durability", .value = "sync", .means = "each transaction is synced, as shipped"},
+    {.name = "durability", .value = "none", .lacks = "it hands each commit to the operating system"},
+    {.name = "durability", .value = "*", .lacks = "its writes are atomic at every level"},
+    {.name = "memory", .value = "*", .lacks = "no cache of its own: it maps the page cache"},
+    {.name = "compression", .value = "none", .means = "the engine has none"},
+    {.name = "compression", .value = "*", .lacks = "the engine has none"},
+    {.name = NULL},
+};
 
 static const char *version(void)
 {
@@ -78,14 +89,15 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
                       struct kv **kv)
 {
     struct kv opened = {0};
-    if (kv_no_options(options, count) != KV_OK)
+    if (kv_check_options(&kv_driver, options, count) != KV_OK)
         return KV_ERROR;
+    unsigned nosync = kv_is(options, count, "durability", "process") ? MDB_NOSYNC : 0;
     int code = mdb_env_create(&opened.env);
     if (code != 0)
         return failed(code);
     code = mdb_env_set_mapsize(opened.env, MAP_SIZE);
     if (code == 0) /* without thread-local reader slots, so that a thread may hold two sessions */
-        code = mdb_env_open(opened.env, path, MDB_NOTLS, 0666);
+        code = mdb_env_open(opened.env, path, MDB_NOTLS | nosync, 0666);
     if (code == 0)
         code = open_dbi(&opened);
     int status = code == 0 ? begin(&opened, kv) : failed(code);
@@ -245,6 +257,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .name = "lmdb",
     .max_key = 511, /* mdb_env_get_maxkeysize as compiled by default */
     .max_value = UINT32_MAX,
+    .settings = settings,
+    .default_durability = "sync",
     .version = version,
     .error = kv_error,
     .open = open_store,

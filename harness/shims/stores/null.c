@@ -9,6 +9,13 @@ struct kv {
 
 extern const struct kv_driver kv_driver;
 
+static const struct kv_setting settings[] = {
+    {.name = "durability", .value = "*", .lacks = "it keeps nothing"},
+    {.name = "memory", .value = "*", .lacks = "it keeps nothing"},
+    {.name = "compression", .value = "*", .lacks = "it keeps nothing"},
+    {.name = NULL},
+};
+
 static const char *version(void)
 {
     return "1";
@@ -18,7 +25,7 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
                       struct kv **kv)
 {
     (void)path;
-    if (kv_no_options(options, count) != KV_OK)
+    if (kv_check_options(&kv_driver, options, count) != KV_OK)
         return KV_ERROR;
     *kv = calloc(1, sizeof **kv);
     return *kv == NULL ? kv_fail("out of memory") : KV_OK;
@@ -74,6 +81,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .name = "null",
     .max_key = UINT32_MAX,
     .max_value = UINT32_MAX,
+    .settings = settings,
+    .default_durability = "none",
     .version = version,
     .error = kv_error,
     .open = open_store,

@@ -1,5 +1,5 @@
-/* SQLite, as shipped: rollback journal, synchronous=FULL, one transaction a write. The table is
- * what a program writes without thought: a key, a value, the key being primary. */
+/* SQLite, one transaction a write; as shipped with a rollback journal and synchronous=FULL. The
+ * table is what a program writes without thought: a key, a value, the key being primary. */
 #include "../kv.h"
 
 #include <sqlite3.h>
@@ -20,9 +20,24 @@ static const char *const sql[STATEMENTS] = {
 struct kv {
     sqlite3 *db;
     sqlite3_stmt *statement[STATEMENTS];
+    char pragmas[256]; /* run on each connection */
 };
 
 extern const struct kv_driver kv_driver;
+
+static const struct kv_setting settings[] = {
+    {.name = "durability",
+     .value = "none",
+     .means = "journal_mode=MEMORY, synchronous=OFF: a kill in a write may spoil the database"},
+    {.name = "durability", .value = "process", .means = "journal_mode=WAL, synchronous=OFF"},
+    {.name = "durability", .value = "sync", .means = "journal_mode=WAL, synchronous=FULL"},
+    {.name = "durability", .value = "*", .lacks = "its writes are atomic at each level with a log"},
+    {.name = "memory", .least = 64 << 10, .means = "all of it cache_size"},
+    {.name = "page_size", .least = 512, .means = "bytes, a power of two to 65,536"},
+    {.name = "compression", .value = "none", .means = "the engine has none"},
+    {.name = "compression", .value = "*", .lacks = "the engine has none"},
+    {.name = NULL},
+};
 
 static int failed(struct kv *kv)
 {
@@ -44,14 +59,17 @@ static int close_store(struct kv *kv)
 }
 
 /* A connection of its own for each session: connections wait for each other's locks. */
-static int connect_to(const char *file, struct kv **kv)
+static int connect_to(const char *file, const char *pragmas, struct kv **kv)
 {
     struct kv *opened = calloc(1, sizeof *opened);
     if (opened == NULL)
         return kv_fail("out of memory");
+    strcpy(opened->pragmas, pragmas);
     int status = sqlite3_open(file, &opened->db) == SQLITE_OK ? KV_OK : failed(opened);
     if (status == KV_OK && sqlite3_busy_timeout(opened->db, 600000 /* ms */) != SQLITE_OK)
         status = failed(opened);
+    if (status == KV_OK)
+        status = execute(opened, pragmas);
     if (status == KV_OK)
         status = execute(opened, "CREATE TABLE IF NOT EXISTS records "
                                  "(key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL)");
@@ -66,20 +84,48 @@ static int connect_to(const char *file, struct kv **kv)
     return status;
 }
 
+/* The page size comes first: it is fixed by the first write, which a WAL may be. */
+static void choose_pragmas(char *text, size_t capacity, const struct kv_option *options,
+                           size_t count)
+{
+    static const struct {
+        const char *level, *pragmas;
+    } levels[] = {
+        {"none", "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;"},
+        {"process", "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;"},
+        {"sync", "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"},
+    };
+    unsigned long long page = kv_number(options, count, "page_size");
+    unsigned long long memory = kv_number(options, count, "memory");
+    const char *durability = "";
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+        if (kv_is(options, count, "durability", levels[i].level))
+            durability = levels[i].pragmas;
+    int used = 0;
+    text[0] = '\0';
+    if (page > 0)
+        used += snprintf(text, capacity, "PRAGMA page_size=%llu;", page);
+    if (memory > 0) /* negative: KiB, not pages */
+        used += snprintf(text + used, capacity - (size_t)used, "PRAGMA cache_size=-%llu;",
+                         memory >> 10);
+    snprintf(text + used, capacity - (size_t)used, "%s", durability);
+}
+
 static int open_store(const char *path, const struct kv_option *options, size_t count,
                       struct kv **kv)
 {
-    char file[4096];
-    if (kv_no_options(options, count) != KV_OK)
+    char file[4096], pragmas[sizeof((struct kv *)0)->pragmas];
+    if (kv_check_options(&kv_driver, options, count) != KV_OK)
         return KV_ERROR;
     if (snprintf(file, sizeof file, "%s/records.sqlite", path) >= (int)sizeof file)
         return kv_fail("path too long");
-    return connect_to(file, kv);
+    choose_pragmas(pragmas, sizeof pragmas, options, count);
+    return connect_to(file, pragmas, kv);
 }
 
 static int begin(struct kv *kv, struct kv **session)
 {
-    return connect_to(sqlite3_db_filename(kv->db, NULL), session);
+    return connect_to(sqlite3_db_filename(kv->db, NULL), kv->pragmas, session);
 }
 
 static int bind(sqlite3_stmt *statement, int index, struct kv_slice slice)
@@ -186,10 +232,18 @@ static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *conte
     return status;
 }
 
-/* Every commit is synced already: synchronous is FULL. */
+/* What no commit may have synced: the database and its journal or log. */
 static int sync_store(struct kv *kv)
 {
-    (void)kv;
+    static const int which[] = {SQLITE_FCNTL_FILE_POINTER, SQLITE_FCNTL_JOURNAL_POINTER};
+    for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
+        sqlite3_file *file = NULL;
+        if (sqlite3_file_control(kv->db, "main", which[i], &file) != SQLITE_OK)
+            return failed(kv);
+        if (file != NULL && file->pMethods != NULL &&
+            file->pMethods->xSync(file, SQLITE_SYNC_FULL) != SQLITE_OK)
+            return kv_fail("sync failed");
+    }
     return KV_OK;
 }
 
@@ -219,6 +273,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .name = "sqlite",
     .max_key = 1000000, /* kept in an index entry; far below SQLITE_MAX_LENGTH with a value */
     .max_value = 990000000, /* SQLITE_MAX_LENGTH is 1,000,000,000 for the whole row */
+    .settings = settings,
+    .default_durability = "process", /* a power loss may undo the last commit: its journal's removal is not synced */
     .version = sqlite3_libversion,
     .error = kv_error,
     .open = open_store,

@@ -26,6 +26,18 @@ struct kv {
 
 extern const struct kv_driver kv_driver;
 
+/* CHANGE: which levels the engine has of what is measured alike for every store, what open sets for
+ * each, and why it lacks the others ("*": any that is not named). kv.h says what they mean; claim of
+ * durability only what its tests show. Without an option the engine is as shipped. */
+static const struct kv_setting settings[] = {
+    {.name = "durability", .value = "none", .means = "nothing is written before close, as shipped"},
+    {.name = "durability", .value = "*", .lacks = "nothing is written before close"},
+    {.name = "memory", .value = "*", .lacks = "it keeps all records in memory"},
+    {.name = "compression", .value = "none", .means = "the engine has none"},
+    {.name = "compression", .value = "*", .lacks = "the engine has none"},
+    {.name = NULL},
+};
+
 /* CHANGE: the version of the library that is loaded, by a call if it has one: the number alone. */
 static const char *version(void)
 {
@@ -157,12 +169,12 @@ static int close_store(struct kv *kv)
 }
 
 /* CHANGE: open the store inside the folder `path`, and create it when there is none, with the
- * engine's options as shipped. When it fails, free everything and leave *kv alone. An engine with
- * options reads them here and refuses any other by name; see kyoto_store.h. */
+ * engine's options as shipped. When it fails, free everything and leave *kv alone. kv_is() and
+ * kv_number() tell what the options ask for; see sqlite.c. */
 static int open_store(const char *path, const struct kv_option *options, size_t count,
                       struct kv **kv)
 {
-    if (kv_no_options(options, count) != KV_OK)
+    if (kv_check_options(&kv_driver, options, count) != KV_OK)
         return KV_ERROR;
     struct kv *opened = calloc(1, sizeof *opened);
     if (opened == NULL)
@@ -268,7 +280,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 
 /* CHANGE: the name, which is this file's without .c; the largest key and value, in bytes, with room
  * for what the engine adds where its sizes are int; and the capabilities that it keeps, see kv.h,
- * or 0. With KV_THREADS, .begin and .end open and close a thread's own session if the engine wants
+ * or 0; the durability that the engine as shipped amounts to. With KV_THREADS, .begin and .end open and close a thread's own session if the engine wants
  * one. */
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
@@ -276,6 +288,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .name = "template",
     .max_key = UINT32_MAX,
     .max_value = UINT32_MAX,
+    .settings = settings,
+    .default_durability = "none",
     .version = version,
     .error = kv_error,
     .open = open_store,

@@ -1,14 +1,20 @@
-/* Tkrzw through its C API, as shipped. What is written stays in the process's cache or map until
- * the store is closed or synced. The file that includes this has defined store_name, file_name,
- * type (a parameter of the engine) and CAPABILITIES. */
+/* Tkrzw through its C API. As shipped, what is written stays in the process's cache or map until
+ * the store is closed or synced, and a write that is cut off may lose a record or a whole page of
+ * them; at a durability above none nothing is written over and each record has a checksum. The
+ * file that includes this has defined store_name, file_name, type and durable_parameters
+ * (parameters of the engine), CAPABILITIES, PAGE_SIZE, SOFT_AT_PROCESS and settings. */
 #include "../kv.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tkrzw_langc.h>
 
+enum synchronize { LEFT, SOFT, HARD }; /* nothing, to the operating system, to the device */
+
 struct kv {
     TkrzwDBM *dbm;
+    enum synchronize each_write;
 };
 
 extern const struct kv_driver kv_driver;
@@ -41,18 +47,44 @@ static int close_store(struct kv *kv)
     return status;
 }
 
+/* Writes the engine's parameters that the options stand for. The engine's names of the ways to
+ * compress are ours in upper case. */
+static void set_parameters(const struct kv_option *options, size_t count, char *text,
+                           size_t capacity)
+{
+    const char *durability = kv_given(options, count, "durability");
+    const char *compression = kv_given(options, count, "compression");
+    uint64_t pages = kv_number(options, count, "memory") / PAGE_SIZE;
+    size_t used = (size_t)snprintf(text, capacity, "%s", type);
+    if (durability != NULL && strcmp(durability, "none") != 0)
+        used += (size_t)snprintf(text + used, capacity - used, "%s", durable_parameters);
+    if (pages != 0)
+        used += (size_t)snprintf(text + used, capacity - used, ",max_cached_pages=%llu",
+                                 (unsigned long long)(pages < INT32_MAX ? pages : INT32_MAX));
+    if (compression != NULL)
+        used += (size_t)snprintf(text + used, capacity - used, ",record_comp_mode=RECORD_COMP_");
+    for (; compression != NULL && *compression != '\0' && used + 1 < capacity; compression++)
+        text[used++] = (char)toupper(*compression);
+    text[used] = '\0';
+}
+
 static int open_store(const char *path, const struct kv_option *options, size_t count,
                       struct kv **kv)
 {
-    char file[4096];
-    if (kv_no_options(options, count) != KV_OK)
+    char file[4096], parameters[256];
+    if (kv_check_options(&kv_driver, options, count) != KV_OK)
         return KV_ERROR;
     if (snprintf(file, sizeof file, "%s/%s", path, file_name) >= (int)sizeof file)
         return kv_fail("path too long");
     struct kv *opened = calloc(1, sizeof *opened);
     if (opened == NULL)
         return kv_fail("out of memory");
-    opened->dbm = tkrzw_dbm_open(file, true, type);
+    if (kv_is(options, count, "durability", "sync"))
+        opened->each_write = HARD;
+    else if (SOFT_AT_PROCESS && kv_is(options, count, "durability", "process"))
+        opened->each_write = SOFT;
+    set_parameters(options, count, parameters, sizeof parameters);
+    opened->dbm = tkrzw_dbm_open(file, true, parameters);
     if (opened->dbm == NULL) {
         free(opened);
         return broken();
@@ -93,13 +125,26 @@ static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity
     return done ? to.status : failed();
 }
 
+static int synchronize(struct kv *kv, bool hard)
+{
+    return tkrzw_dbm_synchronize(kv->dbm, hard, NULL, NULL, "") ? KV_OK : broken();
+}
+
+/* Ends a write that the engine has done or refused. */
+static int written(struct kv *kv, bool done)
+{
+    if (!done)
+        return failed();
+    return kv->each_write == LEFT ? KV_OK : synchronize(kv, kv->each_write == HARD);
+}
+
 static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
 {
     if (kv_check(&kv_driver, key, value.size) != KV_OK)
         return KV_TOO_LARGE;
     bool done = tkrzw_dbm_set(kv->dbm, key.data, (int32_t)key.size, value.data,
                               (int32_t)value.size, false);
-    return done ? KV_OK : failed();
+    return written(kv, done);
 }
 
 /* The engine's one call for this, compare_exchange, would read the whole old value. */
@@ -110,14 +155,14 @@ static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
     bool done = tkrzw_dbm_check(kv->dbm, key.data, (int32_t)key.size) &&
                 tkrzw_dbm_set(kv->dbm, key.data, (int32_t)key.size, value.data,
                               (int32_t)value.size, true);
-    return done ? KV_OK : failed();
+    return written(kv, done);
 }
 
 static int remove_record(struct kv *kv, struct kv_slice key)
 {
     if (kv_check(&kv_driver, key, 0) != KV_OK)
         return KV_TOO_LARGE;
-    return tkrzw_dbm_remove(kv->dbm, key.data, (int32_t)key.size) ? KV_OK : failed();
+    return written(kv, tkrzw_dbm_remove(kv->dbm, key.data, (int32_t)key.size));
 }
 
 /* One call, behind which the engine sets one record after the other. */
@@ -139,7 +184,7 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
         };
     bool done = tkrzw_dbm_set_multi(kv->dbm, pairs, (int32_t)count, true);
     free(pairs);
-    return done ? KV_OK : broken();
+    return written(kv, done);
 }
 
 static __attribute__((unused)) int scan(struct kv *kv, struct kv_slice from, kv_visit visit,
@@ -166,7 +211,7 @@ static __attribute__((unused)) int scan(struct kv *kv, struct kv_slice from, kv_
 
 static int sync_store(struct kv *kv)
 {
-    return tkrzw_dbm_synchronize(kv->dbm, true, NULL, NULL, "") ? KV_OK : broken();
+    return synchronize(kv, true);
 }
 
 static int effective_options(struct kv *kv, char *text, size_t capacity)
@@ -178,14 +223,18 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
     size_t used = 0;
     TkrzwKeyValuePair *pairs = tkrzw_dbm_inspect(kv->dbm, &count);
     text[0] = '\0';
-    for (int32_t i = 0; i < count; i++)
+    for (int32_t i = 0; i < count; i++) {
+        const char *name = pairs[i].key_ptr, *value = pairs[i].value_ptr;
         for (size_t j = 0; j < sizeof wanted / sizeof *wanted; j++)
-            if (strcmp(pairs[i].key_ptr, wanted[j]) == 0 && used < capacity)
-                used += (size_t)snprintf(text + used, capacity - used, "%s=%s\n",
-                                         pairs[i].key_ptr, pairs[i].value_ptr);
+            if (strcmp(name, wanted[j]) == 0 && used < capacity)
+                used += (size_t)snprintf(text + used, capacity - used, "%s=%s\n", name, value);
+        if (strcmp(name, "record_comp_mode") == 0 && used < capacity)
+            used += (size_t)snprintf(text + used, capacity - used, "compression=%s\n", value);
+    }
     tkrzw_free_str_map(pairs, count);
     if (used < capacity)
-        snprintf(text + used, capacity - used, "sync=off\n");
+        snprintf(text + used, capacity - used, "sync=%s\n",
+                 kv->each_write == HARD ? "each write" : "off");
     return KV_OK;
 }
 
@@ -195,6 +244,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .name = store_name,
     .max_key = (8 << 20) - 1,   /* of the hash database, which the tree is built on */
     .max_value = INT32_MAX / 4, /* two of a quarter more in one leaf crash the tree at close */
+    .settings = settings,
+    .default_durability = "none",
     .version = version,
     .error = kv_error,
     .open = open_store,

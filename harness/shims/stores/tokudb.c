@@ -1,7 +1,7 @@
 /* TokuDB's storage library, PerconaFT: a fractal tree in a transactional environment, as shipped
- * but for the time that it waits for a lock. A write without a transaction of its own is not
- * synced, a batch is one transaction and is. */
-#include "../kv.h"
+ * but for the time that it waits for a lock. So opened, a write without a transaction of its own is
+ * not synced, a batch is one transaction and is. */
+#include "tokudb_settings.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +12,8 @@
 struct kv {
     DB_ENV *environment;
     DB *db;
+    uint32_t commit;  /* flags of a batch's commit */
+    const char *sync; /* what is synced */
 };
 
 extern const struct kv_driver kv_driver;
@@ -45,31 +47,47 @@ static int close_store(struct kv *kv)
     return code == 0 ? KV_OK : failed(code);
 }
 
-static int open_environment(struct kv *kv, const char *path)
+static int open_environment(struct kv *kv, const char *path, const struct kv_option *options,
+                            size_t count)
 {
     DB_ENV *environment;
+    uint64_t memory = kv_number(options, count, "memory");
     int code = db_env_create(&environment, 0);
     if (code != 0)
         return code;
     kv->environment = environment;
-    code = environment->open(environment, path,
-                             DB_CREATE | DB_PRIVATE | DB_THREAD | DB_RECOVER | DB_INIT_MPOOL |
-                                 DB_INIT_LOCK | DB_INIT_LOG | DB_INIT_TXN,
-                             0666);
+    if (memory != 0)
+        code = environment->set_cachesize(environment, memory >> 30, memory & ((1 << 30) - 1), 1);
+    if (code == 0)
+        code = environment->open(environment, path,
+                                 DB_CREATE | DB_PRIVATE | DB_THREAD | DB_RECOVER | DB_INIT_MPOOL |
+                                     DB_INIT_LOCK | DB_INIT_LOG | DB_INIT_TXN,
+                                 0666);
+    if (code == 0 && kv_is(options, count, "durability", "sync")) /* open forgets it */
+        code = environment->set_flags(environment, DB_AUTO_COMMIT, 1);
     return code != 0 ? code : environment->set_lock_timeout(environment, LOCK_TIMEOUT_MS, NULL);
 }
 
 static int open_store(const char *path, const struct kv_option *options, size_t count,
                       struct kv **kv)
 {
-    if (kv_no_options(options, count) != KV_OK)
+    if (kv_check_options(&kv_driver, options, count) != KV_OK)
         return KV_ERROR;
     struct kv *opened = calloc(1, sizeof *opened);
     if (opened == NULL)
         return kv_fail("out of memory");
-    int code = open_environment(opened, path);
+    opened->sync = "each batch, no single write";
+    if (kv_is(options, count, "durability", "sync"))
+        opened->sync = "each write";
+    if (kv_is(options, count, "durability", "none")) {
+        opened->sync = "off";
+        opened->commit = DB_TXN_NOSYNC;
+    }
+    int code = open_environment(opened, path, options, count);
     if (code == 0)
         code = db_create(&opened->db, opened->environment, 0);
+    if (code == 0)
+        code = set_compression(opened->db, options, count);
     if (code == 0)
         code = opened->db->open(opened->db, NULL, "records", NULL, DB_BTREE, DB_CREATE | DB_THREAD,
                                 0666);
@@ -155,7 +173,7 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
         code = kv->db->put(kv->db, txn, &k, &v, 0);
     }
     if (code == 0)
-        code = txn->commit(txn, 0);
+        code = txn->commit(txn, kv->commit);
     else
         txn->abort(txn);
     return code == 0 ? KV_OK : failed(code);
@@ -200,20 +218,27 @@ static int sync_store(struct kv *kv)
     return code == 0 ? KV_OK : failed(code);
 }
 
-/* The cache is left out: asked for its size, the engine says 0. */
 static int effective_options(struct kv *kv, char *text, size_t capacity)
 {
     uint32_t page, read_page, fanout;
+    uint64_t cache;
+    TOKU_COMPRESSION_METHOD method;
     int code = kv->db->get_pagesize(kv->db, &page);
     if (code == 0)
         code = kv->db->get_readpagesize(kv->db, &read_page);
     if (code == 0)
         code = kv->db->get_fanout(kv->db, &fanout);
+    if (code == 0)
+        code = kv->db->get_compression_method(kv->db, &method);
+    if (code == 0)
+        code = get_cache_size(kv->environment, &cache);
     if (code != 0)
         return failed(code);
     snprintf(text, capacity,
-             "page_size=%u\nread_page_size=%u\nfanout=%u\nsync=each batch, no single write\n", page,
-             read_page, fanout);
+             "page_size=%u\nread_page_size=%u\nfanout=%u\nsync=%s\ncache_size=%llu\n"
+             "compression=%s\n",
+             page, read_page, fanout, kv->sync, (unsigned long long)cache,
+             compression_name(method));
     return KV_OK;
 }
 
@@ -223,6 +248,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .name = "tokudb",
     .max_key = 32 << 10,
     .max_value = 32 << 20,
+    .settings = settings,
+    .default_durability = "none",
     .version = version,
     .error = kv_error,
     .open = open_store,

@@ -1,5 +1,8 @@
 /* Tokyo Cabinet's B+ tree, as shipped: what is written stays in the process's cache or map until
- * the store is closed or synced. So opened, without its mutex, it must not be shared by threads. */
+ * the store is closed or synced. So opened, without its mutex, it must not be shared by threads.
+ *
+ * A transaction for each write would not make it safe: as one begins, the tree's root is written
+ * over in place before there is a log, and its end is never synced. */
 #include "../kv.h"
 
 #include <stdlib.h>
@@ -8,6 +11,24 @@
 
 struct kv {
     TCBDB *db;
+};
+
+static const struct kv_setting settings[] = {
+    {.name = "durability", .value = "none", .means = "no transactions, as shipped"},
+    {.name = "durability",
+     .value = "process",
+     .lacks = "a kill as a transaction begins may leave a file that does not open"},
+    {.name = "durability",
+     .value = "*",
+     .lacks = "its log's end is not synced: a loss of power undoes the last transaction"},
+    {.name = "memory",
+     .value = "*",
+     .lacks = "its cache is counted in leaves of up to 128 records, not in bytes"},
+    {.name = "compression", .value = "none", .means = "pages as they are, as shipped"},
+    {.name = "compression", .value = "zlib", .means = "BDBTDEFLATE: each page by zlib"},
+    {.name = "compression", .value = "bzip2", .means = "BDBTBZIP: each page by bzip2"},
+    {.name = "compression", .value = "*", .lacks = "the engine has zlib and bzip2 only"},
+    {.name = NULL},
 };
 
 extern const struct kv_driver kv_driver;
@@ -35,11 +56,20 @@ static int close_store(struct kv *kv)
     return status;
 }
 
+/* Which counts when the file is made. */
+static bool set_compression(TCBDB *db, const char *compression)
+{
+    if (compression == NULL || strcmp(compression, "none") == 0)
+        return true;
+    uint8_t option = strcmp(compression, "zlib") == 0 ? BDBTDEFLATE : BDBTBZIP;
+    return tcbdbtune(db, 0, 0, 0, -1, -1, option); /* the rest as shipped */
+}
+
 static int open_store(const char *path, const struct kv_option *options, size_t count,
                       struct kv **kv)
 {
     char file[4096];
-    if (kv_no_options(options, count) != KV_OK)
+    if (kv_check_options(&kv_driver, options, count) != KV_OK)
         return KV_ERROR;
     if (snprintf(file, sizeof file, "%s/records.tcb", path) >= (int)sizeof file)
         return kv_fail("path too long");
@@ -47,7 +77,8 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     if (opened == NULL)
         return kv_fail("out of memory");
     opened->db = tcbdbnew();
-    if (!tcbdbopen(opened->db, file, BDBOWRITER | BDBOCREAT)) {
+    if (!set_compression(opened->db, kv_given(options, count, "compression")) ||
+        !tcbdbopen(opened->db, file, BDBOWRITER | BDBOCREAT)) {
         int status = kv_fail("%s: %s", file, tcbdberrmsg(tcbdbecode(opened->db)));
         tcbdbdel(opened->db);
         free(opened);
@@ -144,12 +175,22 @@ static int sync_store(struct kv *kv)
     return tcbdbsync(kv->db) ? KV_OK : failed(kv->db);
 }
 
+static const char *compression_of(TCBDB *db)
+{
+    uint8_t options = tcbdbopts(db);
+    if (options & BDBTDEFLATE)
+        return "zlib";
+    if (options & BDBTBZIP)
+        return "bzip2";
+    return options & BDBTTCBS ? "on" : "none";
+}
+
 static int effective_options(struct kv *kv, char *text, size_t capacity)
 {
     snprintf(text, capacity,
              "leaf_members=%u\nnode_members=%u\nbuckets=%llu\ncompression=%s\nsync=off\n",
              tcbdblmemb(kv->db), tcbdbnmemb(kv->db), (unsigned long long)tcbdbbnum(kv->db),
-             tcbdbopts(kv->db) & (BDBTDEFLATE | BDBTBZIP | BDBTTCBS) ? "on" : "none");
+             compression_of(kv->db));
     return KV_OK;
 }
 
@@ -159,6 +200,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .name = "tokyocabinet-tree",
     .max_key = INT32_MAX / 4, /* sizes are int in the API */
     .max_value = INT32_MAX / 4,
+    .settings = settings,
+    .default_durability = "none",
     .version = version,
     .error = kv_error,
     .open = open_store,

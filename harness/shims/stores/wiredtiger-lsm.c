@@ -1,6 +1,6 @@
 /* WiredTiger's log-structured merge tree. */
 static const char store_name[] = "wiredtiger-lsm";
 static const char table_type[] = "key_format=u,value_format=u,type=lsm";
-enum { MAX_KEY = 16 << 20, MAX_VALUE = 64 << 20 };
+enum { LEAST_CACHE = 32 << 20, MAX_KEY = 16 << 20, MAX_VALUE = 64 << 20 };
 
 #include "wiredtiger_store.h"

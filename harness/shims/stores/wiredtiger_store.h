@@ -1,18 +1,19 @@
-/* WiredTiger, as shipped: a table of raw bytes, no log, so that what is written reaches the disk
- * with a checkpoint, at close or sync. The file that includes this has defined store_name,
- * table_type, MAX_KEY and MAX_VALUE: the engine's own limit is a little below 4 GiB, but beyond
- * these a write was not seen to work with the cache that ships. A session and its cursors serve one
- * thread. */
-#include "../kv.h"
+/* WiredTiger: a table of raw bytes. As shipped it has no log, so that what is written reaches the
+ * disk with a checkpoint, at close or sync; for a durability above none it has one. The file that
+ * includes this has defined store_name, table_type, LEAST_CACHE, MAX_KEY and MAX_VALUE: the
+ * engine's own limit is a little below 4 GiB, but beyond these a write was not seen to work with
+ * the cache that ships. A session and its cursors serve one thread. */
+#include "wiredtiger_settings.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <wiredtiger.h>
 
-#define TABLE "table:records"
 #define ROLLBACKS 1000 /* that one write may meet */
 
 struct kv {
+    char table[96]; /* its configuration */
+    bool logged, synced, sized;
     WT_CONNECTION *connection;
     WT_SESSION *session;
     WT_CURSOR *strict; /* insert finds no record there, update and remove find one */
@@ -48,17 +49,17 @@ static int end(struct kv *session)
 
 static int begin(struct kv *kv, struct kv **session)
 {
-    struct kv *opened = calloc(1, sizeof *opened);
+    struct kv *opened = malloc(sizeof *opened);
     if (opened == NULL)
         return kv_fail("out of memory");
-    opened->connection = kv->connection;
+    *opened = *kv;
     int code = kv->connection->open_session(kv->connection, NULL, NULL, &opened->session);
     if (code != 0) {
         free(opened);
         return failed(code);
     }
     WT_SESSION *own = opened->session;
-    code = own->create(own, TABLE, table_type);
+    code = own->create(own, TABLE, kv->table);
     if (code == 0)
         code = own->open_cursor(own, TABLE, NULL, "overwrite=false", &opened->strict);
     if (code == 0)
@@ -74,10 +75,18 @@ static int begin(struct kv *kv, struct kv **session)
 static int open_store(const char *path, const struct kv_option *options, size_t count,
                       struct kv **kv)
 {
-    struct kv shared;
-    if (kv_no_options(options, count) != KV_OK)
+    char configuration[5000];
+    struct kv shared = {
+        .sized = kv_given(options, count, "memory") != NULL,
+        .synced = kv_is(options, count, "durability", "sync"),
+        .logged = kv_is(options, count, "durability", "sync") ||
+                  kv_is(options, count, "durability", "process"),
+    };
+    if (kv_check_options(&kv_driver, options, count) != KV_OK ||
+        configure(options, count, configuration, sizeof configuration) != KV_OK)
         return KV_ERROR;
-    int code = wiredtiger_open(path, NULL, "create", &shared.connection);
+    configure_table(options, count, shared.table, sizeof shared.table);
+    int code = wiredtiger_open(path, NULL, configuration, &shared.connection);
     if (code != 0)
         return failed(code);
     int status = begin(&shared, kv);
@@ -212,48 +221,25 @@ static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *conte
 
 static int sync_store(struct kv *kv)
 {
-    int code = kv->session->checkpoint(kv->session, NULL);
+    WT_SESSION *session = kv->session;
+    int code = kv->logged ? session->log_flush(session, "sync=on")
+                          : session->checkpoint(session, NULL);
     return code == 0 ? KV_OK : failed(code);
-}
-
-/* Adds "name=value" of the table's configuration, as the engine keeps it. */
-static int add_setting(WT_CONFIG_PARSER *parser, const char *name, char *text, size_t capacity)
-{
-    WT_CONFIG_ITEM found;
-    size_t used = strlen(text);
-    int code = parser->get(parser, name, &found);
-    if (code == 0)
-        snprintf(text + used, capacity - used, "%s=%.*s\n", name,
-                 found.len == 0 ? 4 : (int)found.len, found.len == 0 ? "none" : found.str);
-    return code == WT_NOTFOUND ? 0 : code;
 }
 
 static int effective_options(struct kv *kv, char *text, size_t capacity)
 {
-    static const char *const names[] = {"type", "block_compressor", "leaf_page_max",
-                                        "memory_page_max"};
-    WT_SESSION *session = kv->session;
-    WT_CURSOR *metadata;
-    WT_CONFIG_PARSER *parser;
-    const char *configuration;
-    int code = session->open_cursor(session, "metadata:create", NULL, NULL, &metadata);
-    if (code != 0)
-        return failed(code);
-    metadata->set_key(metadata, TABLE);
-    code = metadata->search(metadata);
-    if (code == 0)
-        code = metadata->get_value(metadata, &configuration);
-    if (code == 0)
-        code = wiredtiger_config_parser_open(NULL, configuration, strlen(configuration), &parser);
-    if (code == 0) {
-        snprintf(text, capacity, "cache_size=100MB (shipped; not read back)\nlog=off\nsync=off\n");
-        for (size_t i = 0; i < sizeof names / sizeof *names && code == 0; i++)
-            code = add_setting(parser, names[i], text, capacity);
-        parser->close(parser);
+    char cache[64] = "100MB (shipped; not read back)";
+    int64_t size;
+    int code = 0;
+    if (kv->sized) {
+        code = get_cache_size(kv->connection, kv->session, &size);
+        snprintf(cache, sizeof cache, "%lld", (long long)size);
     }
-    int closed = metadata->close(metadata);
+    snprintf(text, capacity, "cache_size=%s\nlog=%s\nsync=%s\n", cache,
+             kv->logged ? "on" : "off", kv->synced ? "each write" : "off");
     if (code == 0)
-        code = closed;
+        code = add_table_settings(kv->session, text, capacity);
     return code == 0 ? KV_OK : failed(code);
 }
 
@@ -263,6 +249,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .name = store_name,
     .max_key = MAX_KEY,
     .max_value = MAX_VALUE,
+    .settings = settings,
+    .default_durability = "none",
     .version = version,
     .error = kv_error,
     .open = open_store,

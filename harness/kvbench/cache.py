@@ -1,0 +1,99 @@
+"""The page cache: how much of a store is in it, and how to put it out."""
+
+import ctypes
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from kvbench.meter import PAGE, sync_file_system
+
+FILES = 1000  # that are looked at; of more, so many spread evenly
+DROP = Path("/proc/sys/vm/drop_caches")
+
+_MMAP_FAILED = ctypes.c_void_p(-1).value
+
+
+def _files(folder: Path) -> list[str]:
+    paths = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
+    return sorted(paths)
+
+
+def _mincore(descriptor: int, size: int) -> int:
+    """How many pages of a file are resident."""
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = (
+        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
+    )  # fmt: skip
+    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    address = library.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+    if address == _MMAP_FAILED:
+        raise OSError(ctypes.get_errno(), "mmap failed")
+    pages = np.zeros(-(-size // PAGE), np.uint8)
+    try:
+        status = library.mincore(
+            ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_void_p(pages.ctypes.data)
+        )
+        if status != 0:
+            raise OSError(ctypes.get_errno(), "mincore failed")
+    finally:
+        library.munmap(address, size)
+    return int((pages & 1).sum())
+
+
+def _looked_at(folder: Path) -> Iterator[int]:
+    """Descriptors of the files that stand for all."""
+    paths = _files(folder)
+    for index in np.unique(np.linspace(0, len(paths) - 1, min(len(paths), FILES)).astype(int)):
+        try:
+            descriptor = os.open(paths[index], os.O_RDONLY)
+        except FileNotFoundError:  # an engine may remove files at any time
+            continue
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def _pages_of_data(descriptor: int) -> int:
+    """Those that hold something: not the holes, and not what was only set aside for later."""
+    pages = end = 0
+    while True:
+        try:
+            start = os.lseek(descriptor, end, os.SEEK_DATA)
+        except OSError:  # none from there on
+            return pages
+        end = os.lseek(descriptor, start, os.SEEK_HOLE)
+        pages += -(-end // PAGE) - start // PAGE
+
+
+def cached_share(folder: Path) -> float:
+    """Of the pages of data in the folder's files, the share in the page cache, by mincore(2)."""
+    resident = pages = 0
+    for descriptor in _looked_at(folder):
+        size = os.fstat(descriptor).st_size
+        if size > 0:
+            data = _pages_of_data(descriptor)
+            resident, pages = resident + min(_mincore(descriptor, size), data), pages + data
+    return resident / pages if pages else 1.0
+
+
+def evict(folder: Path) -> str:
+    """Put the files of a closed store out of the page cache. Returns how it was done.
+
+    As root the kernel drops the cache with all dentries and inodes. Elsewhere files are evicted one
+    by one by posix_fadvise, which leaves the names and inodes of a folder warm.
+    """
+    sync_file_system(folder)
+    try:
+        DROP.write_text("3")
+        return "drop_caches"
+    except OSError:
+        for path in _files(folder):
+            descriptor = os.open(path, os.O_RDONLY)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)
+        return "fadvise"

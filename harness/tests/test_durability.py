@@ -1,0 +1,148 @@
+"""What each level of durability claims, seen from outside: syncs counted by strace, writers killed,
+disks copied in the middle of writes. `pytest` prints the table of the syncs at its end."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import KEEPING, KNOWN
+from kvbench import evidence
+from kvbench.contract import StoreError
+from kvbench.grid import DEFAULT
+from kvbench.stores import Store
+
+PAIRS = [(KNOWN[name], level) for name in KEEPING for level in evidence.levels(KNOWN[name])]
+
+needs_tracing = pytest.mark.skipif(
+    bool(evidence.tracing_fails()), reason=f"no tracing: {evidence.tracing_fails()}"
+)
+
+
+@pytest.fixture(scope="session")
+def mountable(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Skips what needs to mount an image, with the reason."""
+    if why := evidence.mounting_fails(tmp_path_factory.mktemp("mount")):
+        pytest.skip(f"no image can be mounted: {why}")
+
+
+def options_of(level: str) -> dict[str, str]:
+    return {} if level == DEFAULT else {"durability": level}
+
+
+def guarantee(store: Store, level: str) -> str:
+    return store.default_durability if level == DEFAULT else level
+
+
+def claims(*levels: str) -> list[tuple[Store, str]]:
+    return [(store, level) for store, level in PAIRS if guarantee(store, level) in levels]
+
+
+def name(value: object) -> str:
+    return value.name if isinstance(value, Store) else str(value)
+
+
+@needs_tracing
+@pytest.mark.parametrize(("store", "level"), PAIRS, ids=name)
+def test_syncs_per_write(
+    store: Store, level: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """One at least where a loss of power is to be survived, none below; as shipped: anything."""
+    slopes = evidence.syncs_per_write(store, tmp_path, **options_of(level))
+    total = sum(slopes.values())
+    calls = ", ".join(f"{call} {slope:.2f}" for call, slope in slopes.items())
+    row = (store.name, level, guarantee(store, level), f"{total:.3f}", calls)
+    request.node.user_properties.append(("slope", row))
+    if level in ("sync", "atomic"):
+        assert total >= 1
+    elif level != DEFAULT:
+        assert total == 0
+    if guarantee(store, level) == "sync":
+        assert total >= 1
+
+
+@pytest.mark.parametrize(("store", "level"), claims("process", "sync", "atomic"), ids=name)
+@pytest.mark.parametrize(("acknowledged", "size"), [(1009, 100), (203, 20_000)])
+def test_what_returned_survives_a_kill(
+    store: Store, level: str, acknowledged: int, size: int, tmp_path: Path
+) -> None:
+    count = evidence.survive_kill(store, tmp_path, acknowledged, size, **options_of(level))
+    assert count >= acknowledged
+
+
+@pytest.mark.parametrize(("store", "level"), claims("sync", "atomic"), ids=name)
+@pytest.mark.parametrize(("acknowledged", "size"), [(503, 100), (101, 20_000)])
+def test_what_returned_survives_a_loss_of_power(
+    store: Store, level: str, acknowledged: int, size: int, tmp_path: Path, mountable: None
+) -> None:
+    count = evidence.survive_power_loss(store, tmp_path, acknowledged, size, **options_of(level))
+    assert count >= acknowledged
+
+
+UNSYNCED = """
+#include <leveldb/c.h>
+#define leveldb_writeoptions_set_sync(options, value) ((void)(options), (void)(value))
+#include "leveldb.c"
+"""
+UNLOGGED = """
+#include <rocksdb/c.h>
+#define rocksdb_writeoptions_disable_WAL(options, value) \\
+    rocksdb_writeoptions_disable_WAL(options, 1)
+#include "rocksdb.c"
+"""
+
+
+@pytest.fixture
+def alter(
+    own_shims: Path, compile_shim: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Store]:
+    """Puts an altered shim in the place of a store's own."""
+
+    def build(name: str, source: str) -> Store:
+        if not KNOWN[name].available:
+            pytest.skip(KNOWN[name].reason)
+        compile_shim(name, source, f"-l{name}")
+        monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
+        return KNOWN[name]
+
+    return build
+
+
+@needs_tracing
+def test_a_shim_that_does_not_sync_has_no_slope(
+    alter: Callable[..., Store], tmp_path: Path
+) -> None:
+    store = alter("leveldb", UNSYNCED)
+    assert evidence.syncs_per_write(store, tmp_path, durability="sync") == {}
+
+
+def test_a_shim_that_does_not_sync_loses_writes_with_the_power(
+    alter: Callable[..., Store], tmp_path: Path, mountable: None
+) -> None:
+    store = alter("leveldb", UNSYNCED)
+    with pytest.raises(StoreError, match="is missing"):
+        evidence.survive_power_loss(store, tmp_path, 500, 100, durability="sync")
+
+
+def test_a_shim_that_does_not_log_loses_writes_with_the_process(
+    alter: Callable[..., Store], tmp_path: Path
+) -> None:
+    store = alter("rocksdb", UNLOGGED)
+    with pytest.raises(StoreError, match="is missing"):
+        evidence.survive_kill(store, tmp_path, 500, 100, durability="process")
+
+
+def test_an_atomic_update_leaves_no_temporary_file(tmp_path: Path) -> None:
+    for label in ("flat", "nested"):
+        folder = tmp_path / label
+        folder.mkdir()
+        store = KNOWN[label].open(folder, durability="atomic")
+        assert store.insert(b"key", b"first")
+        assert not store.insert(b"key", b"second")
+        assert store.update(b"key", b"third")
+        assert not store.update(b"other", b"value")
+        store.write_batch([(b"key", b"fourth"), (b"other", b"fifth")])
+        assert (store.get(b"key"), store.get(b"other")) == (b"fourth", b"fifth")
+        store.close()
+        files = [name for _, _, names in os.walk(folder) for name in names]
+        assert sorted(files) == sorted((b"key".hex(), b"other".hex()))

@@ -1,0 +1,172 @@
+"""Settings are obeyed: what a store was asked for is what it does, by what it says of itself and by
+what can be seen from outside."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import KEEPING, KNOWN, Run
+from kvbench.contract import StoreError
+from kvbench.grid import COMPRESSION, DURABILITY
+from kvbench.stores import Store
+from kvbench.worker import allocated
+
+WriteGrid = Callable[..., Path]
+
+WORDS = b"the quick brown fox jumps over the lazy dog and runs away "
+SMALL, LARGE = 4 << 20, 96 << 20  # bytes of memory
+
+
+def levels(store: Store, name: str) -> list[str]:
+    return [s.value for s in store.settings if s.name == name and s.means and s.value]
+
+
+def pairs(name: str) -> list[tuple[Store, str]]:
+    return [(KNOWN[label], level) for label in KEEPING for level in levels(KNOWN[label], name)]
+
+
+def ids(value: object) -> str:
+    return value.name if isinstance(value, Store) else str(value)
+
+
+def stored_bytes(store: Store, folder: Path, **options: str) -> int:
+    """What 16 MiB of words, in records of 4 KiB, take in the files of the store."""
+    if not store.lacks("memory", str(1 << 20)):
+        options["memory"] = str(1 << 20)  # so that no log holds it all
+    folder.mkdir()
+    opened = store.open(folder, **options)
+    for start in range(0, 4096, 256):
+        batch = [
+            (i.to_bytes(8, "big"), (b"%d " % i + WORDS * 80)[:4096])
+            for i in range(start, start + 256)
+        ]
+        opened.write_batch(batch)
+    opened.sync()
+    opened.close()
+    opened = store.open(folder, **options)  # logs of the first time are gone, what is left is data
+    assert opened.get((7).to_bytes(8, "big")) == (b"7 " + WORDS * 80)[:4096]
+    opened.close()
+    return allocated(folder)
+
+
+@pytest.mark.parametrize("label", KEEPING)
+def test_every_level_is_offered_or_lacking_with_a_reason(label: str) -> None:
+    store = KNOWN[label]
+    assert store.default_durability in DURABILITY[1:]
+    for name, known in (("durability", DURABILITY), ("compression", COMPRESSION)):
+        for level in known[1:]:
+            assert store.lacks(name, level) != "has no such setting"
+            assert (level in levels(store, name)) == (store.lacks(name, level) == "")
+        assert set(levels(store, name)) <= set(known)
+    assert store.lacks("memory", str(1 << 30)) != "has no such setting"
+    for setting in store.settings:
+        assert bool(setting.means) != bool(setting.lacks), setting
+
+
+@pytest.mark.parametrize("label", KEEPING)
+def test_a_lacking_level_is_refused_by_the_store_itself(label: str, tmp_path: Path) -> None:
+    store = KNOWN[label]
+    for name, level in (("durability", "quorum"), ("memory", "12 apples"), ("compression", "rar")):
+        with pytest.raises(StoreError, match=f"option {name}: '{level}' is not allowed; allowed: "):
+            store.open(tmp_path, **{name: level})
+
+
+@pytest.mark.parametrize(
+    ("store", "level"), [pair for pair in pairs("compression") if pair[1] != "none"], ids=ids
+)
+def test_compression_makes_the_files_smaller(store: Store, level: str, tmp_path: Path) -> None:
+    plain = stored_bytes(store, tmp_path / "plain", compression="none")
+    small = stored_bytes(store, tmp_path / "small", compression=level)
+    assert plain > 16 << 20
+    assert small < 0.9 * plain  # Basho's fork compresses a table when it moves it, not at first
+
+
+IGNORES_COMPRESSION = """
+#include <leveldb/c.h>
+#define leveldb_options_set_compression(options, value) ((void)(options), (void)(value))
+#include "leveldb.c"
+"""
+
+
+@pytest.mark.skipif(not KNOWN["leveldb"].available, reason="no LevelDB")
+def test_a_shim_that_ignores_compression_is_found_out(
+    own_shims: Path,
+    compile_shim: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """As the code behind a published benchmark does: it builds the options, and opens without."""
+    compile_shim("leveldb", IGNORES_COMPRESSION, "-lleveldb")
+    monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
+    with pytest.raises(AssertionError):
+        test_compression_makes_the_files_smaller(KNOWN["leveldb"], "snappy", tmp_path)
+
+
+BUDGETED = [label for label in KEEPING if not KNOWN[label].lacks("memory", str(LARGE))]
+
+
+@pytest.mark.parametrize("label", BUDGETED)
+def test_a_larger_budget_is_used(
+    label: str, kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    """The peak of anonymous memory grows with the budget, over data of about 49 MiB."""
+    least = max(s.least for s in KNOWN[label].settings if s.name == "memory")
+    grid = write_grid(
+        stores=[label],
+        record_sizes=["1 KiB"],
+        records=[50_000],
+        operations=["get"],
+        memory=[max(SMALL, least), LARGE],
+    )
+    out = tmp_path / "out"
+    done = kvbench("sweep", grid, "--out", out)
+    assert done.stdout.strip() == "2 ok", done
+    assert kvbench("collect", out).returncode == 0
+    peaks = pd.read_parquet(out / "cells.parquet").set_index("memory").memory_anonymous_bytes
+    assert peaks["96 MiB"] > peaks.drop("96 MiB").iloc[0] + (10 << 20)
+
+
+@pytest.mark.parametrize(("store", "level"), pairs("durability"), ids=ids)
+def test_what_the_store_says_of_syncs_is_true(store: Store, level: str, tmp_path: Path) -> None:
+    """As far as it says anything."""
+    opened = store.open(tmp_path, durability=level)
+    said = opened.effective_options().get("sync", "")
+    opened.close()
+    synced = level in ("sync", "atomic")
+    assert not said or (said not in ("off", "none")) == synced
+
+
+@pytest.mark.parametrize(
+    ("label", "options", "said"),
+    [
+        ("sqlite", {"memory": str(1 << 20)}, {"cache_size": "-1024"}),
+        ("sqlite", {"page_size": "1024"}, {"page_size": "1024"}),
+        ("sqlite", {"durability": "none"}, {"journal_mode": "memory", "synchronous": "0"}),
+        ("sqlite", {"durability": "process"}, {"journal_mode": "wal", "synchronous": "0"}),
+        ("sqlite", {"durability": "sync"}, {"journal_mode": "wal", "synchronous": "2"}),
+        ("lmdb", {"durability": "process"}, {"sync": "off"}),
+        ("lmdb", {"durability": "sync"}, {"sync": "each transaction"}),
+        (
+            "rocksdb",
+            {"memory": str(4 << 20)},
+            {"write_buffer_size": str(2 << 20), "block_cache": str(2 << 20)},
+        ),
+        (
+            "rocksdb",
+            {"write_buffer": str(120 << 20), "block_cache": str(8 << 20)},
+            {"write_buffer_size": str(120 << 20), "block_cache": str(8 << 20)},
+        ),
+        ("rocksdb", {"compression": "zstd"}, {"compression": "zstd"}),
+    ],
+    ids=str,
+)
+def test_settings_are_read_back_from_the_engine(
+    label: str, options: dict[str, str], said: dict[str, str], tmp_path: Path
+) -> None:
+    if not KNOWN[label].available:
+        pytest.skip(KNOWN[label].reason)
+    opened = KNOWN[label].open(tmp_path, **options)
+    effective = opened.effective_options()
+    opened.close()
+    assert {name: effective[name] for name in said} == said
