@@ -5,6 +5,7 @@
 # make figures  redraw figures/, _variables.yml and the notebooks from data/ (tracked files)
 # make pilot    measure the pilot of data/pilot again (30 minutes, quiet machine)
 # make bindings the same for data/bindings (30 minutes)
+# make durability, memory-budget, compression, cold-cache   the same for those (5 to 20 minutes each)
 # make lock     resolve requirements.lock anew
 
 PYTHON ?= python3
@@ -14,6 +15,7 @@ GRID := harness/grids/quick.toml
 LOCAL := build/local
 ANALYSES := best-option latency space
 NOTEBOOKS := $(ANALYSES:%=notebooks/%.ipynb)
+EXPERIMENTS := durability memory-budget compression cold-cache
 SOURCES := $(shell find harness/shims harness/kvbench -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake')
 
 # The venv comes first, so that papermill, quarto and nbval find its python and its kernel.
@@ -22,7 +24,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONWARNINGS := ignore::DeprecationWarning
 
 .NOTPARALLEL: # nothing may run beside a measurement
-.PHONY: paper test render measure figures pilot bindings lock setup clean
+.PHONY: paper test render measure figures pilot bindings $(EXPERIMENTS) lock setup clean
 
 paper: build/this-machine/.done render
 	@echo "The paper:        $(CURDIR)/build/paper/paper/index.html"
@@ -81,7 +83,8 @@ render: setup
 
 figures: setup
 	rm -rf build/figures
-	KVBENCH_FIGURES=build/figures python notebooks/execute.py $(NOTEBOOKS) notebooks/bindings.ipynb
+	KVBENCH_FIGURES=build/figures python notebooks/execute.py $(NOTEBOOKS) notebooks/bindings.ipynb \
+	    $(EXPERIMENTS:%=notebooks/%.ipynb)
 	cp build/figures/*.svg build/figures/*.png figures/
 	{ echo "# Written by make figures from data/; not by hand."; cat build/figures/*.yml; } > _variables.yml
 
@@ -98,6 +101,12 @@ bindings: setup
 	kvbench sweep harness/grids/bindings.toml --out build/bindings
 	kvbench collect build/bindings
 	@echo "To publish it: cp build/bindings/*.parquet data/bindings && make figures"
+
+$(EXPERIMENTS): setup
+	kvbench sweep harness/grids/$@.toml --out build/$@ || test $$? -eq 3 # killed by its cap: a result
+	if [ $@ = durability ]; then kvbench evidence --out build/$@/evidence.csv; fi
+	kvbench collect build/$@
+	@echo "To publish it: cp build/$@/*.parquet build/$@/*.csv data/$@ && make figures"
 
 # Tests
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the engines' libraries from Debian where they are missing: as root, or by sudo without
-# a password. Elsewhere says what to run. A store whose library is missing is left out.
+# Installs the engines' libraries, and the tools of the tests, from Debian where they are missing: as
+# root, or by sudo without a password. Elsewhere says what to run. A store whose library is missing is left out.
 set -eu
 
 # The engines are those that CMakeLists.txt names.
@@ -8,6 +8,8 @@ stores="$(dirname "$0")/shims/CMakeLists.txt"
 packages=$(sed -n 's/^kv_store(.* DEBIAN \([^ )]*\)).*/\1/p' "$stores" | sort -u | tr '\n' ' ')
 command -v cc >/dev/null || packages="$packages gcc"
 command -v c++ >/dev/null || packages="$packages g++"
+command -v strace >/dev/null || packages="$packages strace" # counts syncs
+command -v mkfs.ext4 >/dev/null || packages="$packages e2fsprogs" # the disk that is copied
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages="$packages python3-venv"
 
 if ! command -v apt-get >/dev/null; then

@@ -43,6 +43,7 @@ from kvbench.worker import RATIO_BLOCK
 
 LEGEND_COLUMNS = 8
 FOOT_CHARACTERS = 150  # that a line below a figure holds
+WARM = 0.95  # of a store's files in the page cache: less is named where it occurs
 TIE = 0.05  # stores within 5 % of the best are as good as it
 
 # A letter, a colour and a marker for each store. The first seven have the colours of Okabe and Ito,
@@ -200,7 +201,10 @@ class Results:
             return f"page cache cold (by {how}, at most {rows.cached_share.max():.1%} left)"
         if rows.cached_share.isna().any():
             return "page cache warm"
-        return f"page cache warm ({rows.cached_share.min():.0%} of a store's files in it, or more)"
+        least = rows.groupby("store").cached_share.min()
+        less = [f"{name} {share:.0%}" for name, share in least[least < WARM].items()]
+        rest = f"; less: {', '.join(less)}" if less else ""
+        return f"page cache warm ({WARM:.0%} of a store's files in it or more{rest})"
 
     def source(self) -> str:
         if self.folder.parts[:1] == ("data",):

@@ -33,6 +33,7 @@ FLUSHED, FLUSHED_SIZE = 4000, 100_000  # 100 MB of values and more: any buffer i
 IMAGE = 256 << 20  # bytes of the disk that is copied
 CRASHES = 5  # of each kind a level
 CRASHED = ((100, 3000), (4000, 2000), (100_000, 400))  # bytes at most, writes at most
+CHECK_LIMIT = 20  # seconds: an engine may wait for ever on what a crash has left
 MORE = 100_000  # writes that a writer has to do when it is interrupted
 CALLS = ("fsync", "fdatasync", "msync", "sync_file_range", "syncfs", "sync")
 TRACER = ("strace", "--follow-forks", "--seccomp-bpf", "--quiet=all", "--signal=none")
@@ -144,10 +145,13 @@ def check_writes(store: Store, folder: Path, acknowledged: int, size: int, **opt
 def _check_apart(store: Store, folder: Path, acknowledged: int, size: int, **options: str) -> None:
     """The same in a process of its own: an engine may crash on what it finds, or hold on to it."""
     arguments = [str(folder), store.name, str(acknowledged), str(size), *_arguments(options)]
-    done = subprocess.run(
-        [sys.executable, "-m", "kvbench.evidence", *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "kvbench.evidence", *arguments], stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", check=False, timeout=CHECK_LIMIT,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise StoreError(f"not open and read within {CHECK_LIMIT} s") from None
     if done.returncode:
         last = (done.stdout.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
         raise StoreError(last)

@@ -97,7 +97,7 @@ struct kv_driver {
 
     /* Opens the store in the existing folder `path`, which is its own, and creates it when the
      * folder is empty. Nothing opens a store twice at a time. The options are among the
-     * settings; any other is a KV_ERROR. */
+     * settings; any other is a KV_ERROR. Their texts are the caller's, and gone after the call. */
     int (*open)(const char *path, const struct kv_option *options, size_t count, struct kv **kv);
     /* After it, all that was written is in the folder, though perhaps not yet on the device. */
     int (*close)(struct kv *kv);

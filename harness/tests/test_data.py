@@ -3,11 +3,14 @@
 import re
 from pathlib import Path
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from kvbench import BadInput, results
+from kvbench.grid import Grid
 
 DATA = Path(__file__).parents[2] / "data"
+GRIDS = Path(__file__).parents[1] / "grids"
 
 
 def dictionary() -> dict[str, list[tuple[str, str, str]]]:
@@ -26,15 +29,48 @@ def test_the_dictionary_is_the_schema() -> None:
         name: [(field.name, str(field.type), field.metadata[b"unit"].decode()) for field in columns]
         for name, columns in results.TABLES.items()
     }
-    assert dictionary() == schema
+    described = dictionary()
+    evidence = described.pop("evidence.csv")
+    assert described == schema
+    table = pd.read_csv(DATA / "durability" / "evidence.csv")
+    assert [column for column, _, _ in evidence] == list(table.columns)
 
 
-@pytest.mark.parametrize("name", ["pilot", "bindings"])
+EXPERIMENTS = ["durability", "memory-budget", "compression", "cold-cache"]
+
+
+@pytest.mark.parametrize("name", ["pilot", "bindings", *EXPERIMENTS])
 def test_committed_data_are_of_the_schema_and_small(name: str) -> None:
     tables = results.read_tables(DATA / name)
-    assert tables["cells"].num_rows > 0
-    assert not set(tables["cells"]["status"].to_pylist()) - {"ok", "skipped"}
+    cells = tables["cells"].to_pandas()
+    assert len(cells) > 0
+    failed = cells[~cells.status.isin(["ok", "skipped"])]
+    assert all(reason.startswith("needs more memory than its cap") for reason in failed.reason)
     assert sum(path.stat().st_size for path in (DATA / name).iterdir()) < 10 << 20
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_experiments_are_those_of_their_grids_and_whole(name: str) -> None:
+    cells = results.read_tables(DATA / name)["cells"].to_pandas()
+    grid = Grid.read(GRIDS / f"{name}.toml", sorted(set(cells.store)))
+    assert len(cells) == sum(1 for _ in grid.cells())
+    assert grid.trials == 5
+    measured = cells[cells.status == "ok"]
+    assert measured.revision.nunique() == 1
+    assert (measured[measured.cache == "cold"].cached_share < 0.05).all()
+    free = measured[(measured.cache == "warm") & (measured.memory_max == "none")]
+    assert (free.cached_share > 0.9).all()
+
+
+def test_the_evidence_is_what_the_levels_claim() -> None:
+    table = pd.read_csv(DATA / "durability" / "evidence.csv")
+    chosen = table[table.durability != "default"]
+    safe = table.guarantee.isin(["process", "sync", "atomic"])
+    synced = table.guarantee.isin(["sync", "atomic"])
+    assert (table[safe].survived_kill == table[safe].crashes).all()
+    assert (table[synced].survived_power_loss == table[synced].crashes).all()
+    assert (table[synced].syncs_per_write >= 1).all()
+    assert (chosen[~chosen.guarantee.isin(["sync", "atomic"])].syncs_per_write == 0).all()
 
 
 def test_every_cell_from_python_has_its_cell_from_c() -> None:

@@ -41,13 +41,13 @@ def test_both_loops_write_and_read_the_same_records(label: str, first: str, tmp_
     population = Population(cell(binding.name))
     pool = make_pool("incompressible", SIZE.high, population.random.integers(1 << 40))
     loop: Any = make_loop(writer, population, pool)
-    loop.open(tmp_path)
+    loop.open(tmp_path, {})
     batches = [len(loop.load(plan)) for plan in population.live("insert")]
     assert batches == [3]  # of at most a thousand records
     run_rounds(loop, population)
     loop.close()
     loop = make_loop(reader, population, pool)
-    loop.open(tmp_path)
+    loop.open(tmp_path, {})
     for plan in population.live("get"):
         loop.run(plan)
     loop.run(population.absent())
@@ -97,10 +97,13 @@ def test_a_wrong_answer_is_found(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kvbench.loop.load", lambda name: altered(**methods))
+    for where in ("kvbench.loop.load", "kvbench.bindings.load"):
+        monkeypatch.setattr(where, lambda name: altered(**methods))
     population = Population(cell("leveldb", "plyvel"))
-    loop = PythonLoop(KNOWN["leveldb/plyvel"], population, make_pool("incompressible", 200, 1))
-    loop.open(tmp_path)
+    loop = PythonLoop(
+        KNOWN["leveldb/plyvel"], population.stride, make_pool("incompressible", 200, 1)
+    )
+    loop.open(tmp_path, {})
     for plan in population.live("insert"):
         loop.load(plan)
     with pytest.raises(StoreError, match=said):
@@ -113,8 +116,8 @@ def test_a_wrong_answer_is_found(
 
 def test_a_failing_batch_is_named(tmp_path: Path) -> None:
     population = Population(cell("lmdb", "lmdb"))
-    loop = PythonLoop(KNOWN["lmdb/lmdb"], population, make_pool("incompressible", 200, 1))
-    loop.open(tmp_path)
+    loop = PythonLoop(KNOWN["lmdb/lmdb"], population.stride, make_pool("incompressible", 200, 1))
+    loop.open(tmp_path, {})
     loop.close()
     with pytest.raises(StoreError, match="load: "):
         loop.load(next(population.live("insert")))
@@ -128,7 +131,7 @@ def test_large_values_are_batches_of_their_own(tmp_path: Path) -> None:
         huge = Cell(store.name, store.binding, size, 5, "incompressible", ("get",), 1, 1)
         population = Population(huge)
         loop = make_loop(store, population, make_pool("incompressible", size.high, 1))
-        loop.open(tmp_path)
+        loop.open(tmp_path, {})
         counts.append(sum(len(loop.load(plan)) for plan in population.live("insert")))
         loop.close()
     assert counts == [5, 5]

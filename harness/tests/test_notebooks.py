@@ -7,7 +7,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from kvbench import analysis
+from kvbench import BadInput, analysis
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -52,6 +52,40 @@ def test_a_bad_value_fails_before_anything_is_measured(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "'mongodb' is unknown; allowed:" in done.stderr
     assert not out.exists()
+
+
+FACTORS = {
+    "durability": ["durability"],
+    "memory-budget": ["memory", "memory_max"],
+    "compression": ["compression"],
+    "cold-cache": ["cache"],
+}
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_a_figure_states_its_conditions(name: str, tmp_path: Path) -> None:
+    """Run by papermill; what the foot of a figure has to say is in every one of them."""
+    output = tmp_path / "out.ipynb"
+    done = papermill(f"{name}.ipynb", output, "-p", "results", f"data/{name}")
+    assert done.returncode == 0, done.stderr
+    sources = [cell.source for cell in nbformat.read(output, 4).cells]
+    drawn = [source for source in sources if source.startswith("#| label: fig-")]
+    assert drawn
+    assert all("analysis.level_figure(" in source for source in drawn)
+    said = analysis.Results(f"data/{name}", varying=FACTORS[name]).conditions()
+    for word in (
+        "durability",
+        "memory budget",
+        "page cache",
+        "GiB of memory (largest data",
+        "fsync",
+    ):
+        assert word in said
+
+
+def test_mixed_levels_are_refused_where_they_are_not_the_question() -> None:
+    with pytest.raises(BadInput, match="several levels of durability: atomic, default"):
+        analysis.Results("data/durability")
 
 
 def test_sweep_then_best_option_on_its_results(tmp_path: Path) -> None:

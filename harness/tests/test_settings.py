@@ -158,6 +158,18 @@ def test_what_the_store_says_of_syncs_is_true(store: Store, level: str, tmp_path
             {"write_buffer_size": str(120 << 20), "block_cache": str(8 << 20)},
         ),
         ("rocksdb", {"compression": "zstd"}, {"compression": "zstd"}),
+        ("bdb", {"page_size": "1024"}, {"page_size": "1024", "environment": "none"}),
+        ("bdb", {"durability": "sync"}, {"environment": "transactional", "sync": "each write"}),
+        ("bdb", {"memory": str(600 << 20)}, {"cache_size": str(600 << 20)}),
+        (
+            "wiredtiger-btree",
+            {"memory": str(8 << 20), "compression": "zlib"},
+            {"cache_size": str(8 << 20), "compression": "zlib"},
+        ),
+        ("kyoto-tree", {"memory": str(4 << 20)}, {"page_cache": str(4 << 20)}),
+        ("tkrzw-tree", {"memory": str(4 << 20)}, {"max_cached_pages": str((4 << 20) // 8130)}),
+        ("tkrzw-hash", {"compression": "lz4"}, {"compression": "lz4"}),
+        ("tokyocabinet-tree", {"compression": "zlib"}, {"compression": "zlib"}),
     ],
     ids=str,
 )
