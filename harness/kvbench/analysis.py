@@ -188,7 +188,7 @@ class Results:
             said.append(f"{', '.join(sorted(set(rows.store)))} with {options}")
         caps = self.level("memory_max")
         if caps != [UNCAPPED]:
-            said.append(f"page cache and all capped at {', '.join(caps)}")
+            said.append(f"cap on all memory {', '.join(caps)}")
         return "; ".join(
             said + [self._cache(state) for state in CACHE if state in set(self.cells.cache)]
         )
@@ -196,6 +196,8 @@ class Results:
     def _cache(self, state: str) -> str:
         """The state of the page cache, as mincore saw it."""
         rows = self.cells[self.cells.cache == state]
+        if (rows.memory_max == UNCAPPED).any():
+            rows = rows[rows.memory_max == UNCAPPED]  # a cap is there to keep the cache small
         if state == "cold":
             how = " or ".join(sorted(set(rows.eviction)))
             return f"page cache cold (by {how}, at most {rows.cached_share.max():.1%} left)"
