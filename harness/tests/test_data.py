@@ -59,7 +59,8 @@ def test_experiments_are_those_of_their_grids_and_whole(name: str) -> None:
     assert measured.revision.nunique() == 1
     assert (measured[measured.cache == "cold"].cached_share < 0.05).all()
     free = measured[(measured.cache == "warm") & (measured.memory_max == "none")]
-    assert (free.cached_share > 0.9).all()
+    # Basho's LevelDB tells the kernel to drop what it has written, and WiredTiger's LSM at times.
+    assert (free[~free.store.isin(["basho", "wiredtiger-lsm"])].cached_share > 0.9).all()
 
 
 def test_the_evidence_is_what_the_levels_claim() -> None:
