@@ -1,6 +1,7 @@
 """The page cache: how much of a store is in it, and how to put it out."""
 
 import ctypes
+import itertools
 import mmap
 import os
 from collections.abc import Iterator
@@ -16,9 +17,14 @@ DROP = Path("/proc/sys/vm/drop_caches")
 _MMAP_FAILED = ctypes.c_void_p(-1).value
 
 
-def _files(folder: Path) -> list[str]:
-    paths = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
-    return sorted(paths)
+def _files(folder: str) -> Iterator[str]:
+    """One after the other: a list of a million names would count as memory of the store."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(entry.path)
+            else:
+                yield entry.path
 
 
 def _mincore(descriptor: int, size: int) -> int:
@@ -46,10 +52,10 @@ def _mincore(descriptor: int, size: int) -> int:
 
 def _looked_at(folder: Path) -> Iterator[int]:
     """Descriptors of the files that stand for all."""
-    paths = _files(folder)
-    for index in np.unique(np.linspace(0, len(paths) - 1, min(len(paths), FILES)).astype(int)):
+    every = -(-sum(1 for _ in _files(os.fspath(folder))) // FILES)
+    for path in itertools.islice(_files(os.fspath(folder)), None, None, max(every, 1)):
         try:
-            descriptor = os.open(paths[index], os.O_RDONLY)
+            descriptor = os.open(path, os.O_RDONLY)
         except FileNotFoundError:  # an engine may remove files at any time
             continue
         try:
@@ -92,7 +98,7 @@ def evict(folder: Path) -> str:
         DROP.write_text("3")
         return "drop_caches"
     except OSError:
-        for path in _files(folder):
+        for path in _files(os.fspath(folder)):
             descriptor = os.open(path, os.O_RDONLY)
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(descriptor)

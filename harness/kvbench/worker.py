@@ -107,6 +107,7 @@ def measure(cell: Cell, store: Store, folder: Path, members: str = "") -> dict[s
     }
     for _ in Population(cell).live("insert"):
         break  # so that planning's own memory is part of the baseline
+    cached_share(Path(__file__).parent / "bindings")  # and that of looking at the page cache
     phases: dict[str, Phase] = defaultdict(Phase)
     memory = Memory()
     join(members)

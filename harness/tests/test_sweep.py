@@ -344,7 +344,7 @@ def test_a_cell_that_takes_too_long_is_put_down(
 def test_one_sweep_a_folder(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "kvbench.cli", "sweep"]
-    grid = write_grid(stores=["sqlite"], trials=30)
+    grid = write_grid(stores=["sqlite"], trials=300)
     process = subprocess.Popen([*command, str(grid), "--out", str(out)], stderr=subprocess.DEVNULL)
     while process.poll() is None and not list(out.glob("cells/*.json")):
         pass
