@@ -45,6 +45,7 @@ LEGEND_COLUMNS = 8
 FOOT_CHARACTERS = 150  # that a line below a figure holds
 WARM = 0.95  # of a store's files in the page cache: less is named where it occurs
 TIE = 0.05  # stores within 5 % of the best are as good as it
+FLOORS = 3  # times that lie within so many of the harness's own are marked
 
 # A letter, a colour and a marker for each store. The first seven have the colours of Okabe and Ito,
 # which colour-blind readers tell apart; stores of one engine share a colour and differ in marker.
@@ -138,7 +139,8 @@ class Results:
         operations = tables["operations"].assign(mean_ns=lambda rows: rows.sum_ns / rows.n)
         where = ["cell", "store", "access", "binding"]
         factors = [*where, "record_size", "records", "compressibility", *LEVELS, "trial", "seed"]
-        self.operations = self.cells[factors].merge(operations, on="cell", validate="1:m")
+        rows = self.cells[[*factors, "floor_ns"]].merge(operations, on="cell", validate="1:m")
+        self.operations = rows.assign(near_floor=rows.mean_ns < FLOORS * rows.floor_ns)
 
     @property
     def machine(self) -> Any:
@@ -208,6 +210,19 @@ class Results:
         rest = f"; less: {', '.join(less)}" if less else ""
         return f"page cache warm ({WARM:.0%} of a store's files in it or more{rest})"
 
+    def _floor(self) -> str:
+        """What the harness reports of an operation that does nothing, and what is close to that."""
+        if self.cells.floor_ns.isna().any():
+            return "the harness's floor was not measured with them"
+        own = self.cells.groupby("access").floor_ns.median()
+        floors = " and ".join(
+            f"{format_ns(floor)}{' from Python' if access == 'python' else ''}"
+            for access, floor in own.items()
+        )
+        near = self.operations[self.operations.operation != "load"].near_floor.any()
+        marks = "hollow, or with a °: within" if near else "no time is within"
+        return f"floor of the harness {floors} an operation ({marks} {FLOORS} times that)"
+
     def source(self) -> str:
         if self.folder.parts[:1] == ("data",):
             return f"{self.folder.name.capitalize()} data"
@@ -222,7 +237,7 @@ class Results:
         lost = f"; {failed} cells failed and are missing here" if failed else ""
         return (
             f"{self.source()}: {trials} a cell, at least {SAMPLES:,} operations of each"
-            f" kind a trial; {self.levels()}{lost}.\n"
+            f" kind a trial; {self.levels()}{lost}; {self._floor()}.\n"
             f"{machine.cpu}, {machine.cores} cores, {memory / 2**30:.1f} GiB of memory (largest"
             f" data {data / 2**20:.0f} MiB, {data / memory:.2%} of it);"
             f" {machine.file_system}, fsync {machine.fsync_ms:.2f} ms; {machine.kernel}."
@@ -230,9 +245,13 @@ class Results:
 
 
 def over_trials(rows: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
-    """Median and range of a value over the trials of each group."""
-    grouped = rows.groupby(list(by), observed=True)[value]
-    return grouped.agg(["median", "min", "max", "count"]).reset_index()
+    """Median and range of a value over the trials of each group, and for times, whether most of
+    the trials lie near the harness's floor."""
+    grouped = rows.groupby(list(by), observed=True)
+    summary = grouped[value].agg(["median", "min", "max", "count"])
+    if "near_floor" in rows:
+        summary["near_floor"] = grouped.near_floor.mean() >= 0.5
+    return summary.reset_index()
 
 
 def best(rows: pd.DataFrame, value: str, by: Sequence[str], largest: bool = False) -> pd.DataFrame:
@@ -250,8 +269,9 @@ def best(rows: pd.DataFrame, value: str, by: Sequence[str], largest: bool = Fals
         overlap = (others["min"] <= first["max"]) & (others["max"] >= first["min"])
         overlap &= (others["count"] > 1) & (first["count"] > 1)
         ties = tuple(others.store[close | overlap])
-        found.append((*key, first.store, first["median"], ties))
-    return pd.DataFrame(found, columns=[*by, "store", "value", "ties"])
+        near = bool(first.get("near_floor", False))
+        found.append((*key, first.store, first["median"], ties, near))
+    return pd.DataFrame(found, columns=[*by, "store", "value", "ties", "near_floor"])
 
 
 def _scaled(value: float, units: Sequence[tuple[str, float]]) -> str:
@@ -348,6 +368,21 @@ def foot(figure: Figure, results: Results, *lines: str) -> None:
     figure.text(0.01, -0.01, text, ha="left", va="top", fontsize=5.5, color="#333333", wrap=False)
 
 
+def hollow(axis: Any, x: Any, y: Any, near: Any, colour: str, marker: str) -> None:
+    """Draw again, without their filling, the markers of what is near the harness's floor."""
+    near = np.asarray(near, bool)
+    axis.plot(
+        np.asarray(x)[near],
+        np.asarray(y)[near],
+        linestyle="none",
+        marker=marker,
+        markersize=3,
+        markeredgecolor=colour,
+        markerfacecolor="white",
+        zorder=3,
+    )
+
+
 def best_figure(panels: dict[str, tuple[pd.DataFrame, Any]], results: Results) -> Figure:
     """A table a panel: rows are record sizes, columns compressibility x record count.
 
@@ -382,7 +417,7 @@ def best_figure(panels: dict[str, tuple[pd.DataFrame, Any]], results: Results) -
             axis.text(
                 x + 0.5,
                 y + middle,
-                f"{row.store} {show(row.value)}",
+                f"{row.store} {show(row.value)}{'°' if row.near_floor else ''}",
                 ha="center",
                 va="center",
                 fontsize=5,
@@ -449,6 +484,9 @@ def level_figure(
                 markersize=3 if marker != "|" else 5,
                 elinewidth=0.7,
             )
+            if "near_floor" in rows:
+                near = rows.near_floor.eq(True)  # not for the stores without a row
+                hollow(axis, rows["median"], places, near, colour, marker)
         axis.set_title(panel)
         axis.set(xscale="log", ylim=(len(stores) - 0.5, -0.5))
         axis.set_yticks(range(len(stores)), stores, fontsize=6)

@@ -73,6 +73,10 @@ class Loop(Protocol):
     def run(self, plan: Plan) -> Nanoseconds:
         """Returns the time of each operation. A wrong answer is a StoreError."""
 
+    def check(self, plan: Plan, first: int, end: int) -> None:
+        """Whether the records from number `first` to below `end` are those of the plan, a get of
+        each in the order of their numbers. Anything else is a StoreError."""
+
     def effective_options(self) -> dict[str, str]: ...
 
     def close(self) -> None: ...
@@ -136,6 +140,13 @@ class ShimLoop:
         """Run a plan of any length; the times are there as the operations return."""
         times = ctypes.c_void_p(nanoseconds.ctypes.data)
         self._call("bench_run", ctypes.byref(self._plan(plan)), times)
+
+    def check(self, plan: Plan, first: int, end: int) -> None:
+        if self._bench.driver.contents.capabilities & Capability.SCAN:
+            limits = (ctypes.c_uint64(first), ctypes.c_uint64(end))
+            self._call("bench_check", ctypes.byref(self._plan(plan)), *limits)
+        else:
+            self.run_into(plan, self._nanoseconds)
 
     def effective_options(self) -> dict[str, str]:
         return read_effective_options(self._bench.driver.contents, self._bench.kv)
@@ -237,6 +248,9 @@ class PythonLoop:
             if self._checked and (wrong := _wrong(operation, answer, value)):
                 raise StoreError(f"{operation} of record {number}: {wrong}")
         return nanoseconds
+
+    def check(self, plan: Plan, first: int, end: int) -> None:
+        self.run(plan)
 
     def effective_options(self) -> dict[str, str]:
         with _named("effective options"):

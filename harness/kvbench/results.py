@@ -24,7 +24,7 @@ from kvbench import BadInput, write_whole
 from kvbench.grid import Cell, Grid
 from kvbench.stores import Store, checksum
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 MARK = "kvbench.json"
 
 
@@ -73,6 +73,7 @@ CELLS = _schema(
     ("disk_bytes", _INT, "B"),
     ("memory_anonymous_bytes", _INT, "B"),
     ("memory_file_bytes", _INT, "B"),
+    ("floor_ns", _REAL, "ns"),
     ("settle_s", _REAL, "s"),
     ("removed_files", _INT, "1"),
     ("open_s", _REAL, "s"),

@@ -57,4 +57,13 @@ int bench_load(struct bench *bench, const struct bench_plan *plan, size_t batch_
  * none (KV_FORGETS). Stops at the first operation that fails or answers wrongly. */
 int bench_run(struct bench *bench, const struct bench_plan *plan, uint64_t *nanoseconds);
 
+/* Scans the keys of the numbers from `first` to below `end`, and compares what it finds with the
+ * plan: its records in the order of their numbers, with their values, and no other. For stores
+ * with KV_SCAN; several times as fast as a get of each. */
+int bench_check(struct bench *bench, const struct bench_plan *plan, uint64_t first, uint64_t end);
+
+/* Two clock reads `count` times, and no operation between: what timing costs by itself.
+ * nanoseconds[i] is the time that pair i tells. */
+void bench_clock(size_t count, uint64_t *nanoseconds);
+
 #endif

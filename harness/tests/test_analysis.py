@@ -42,6 +42,15 @@ def test_one_trial_has_no_range_to_overlap() -> None:
     assert best(a=[10], b=[10.4, 50, 60]) == ("a", 10, ())
 
 
+def test_times_near_the_floor_are_told() -> None:
+    times = rows(a=[50, 60, 70], b=[90, 90, 60])
+    marked = times.assign(near_floor=times["value"] < analysis.FLOORS * 23)
+    summary = analysis.over_trials(marked, "value", ["store"]).set_index("store")
+    assert summary.near_floor.to_dict() == {"a": True, "b": False}
+    assert analysis.best(marked, "value", ["records"]).near_floor.tolist() == [True]
+    assert analysis.best(times, "value", ["records"]).near_floor.tolist() == [False]
+
+
 @pytest.mark.parametrize(
     ("nanoseconds", "text"),
     [

@@ -1,5 +1,6 @@
 """The loop in Python is the loop in C: same records, same checks."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from kvbench.bindings import Binding, load
 from kvbench.contract import StoreError
 from kvbench.grid import Cell, RecordSize
 from kvbench.loop import PythonLoop, ShimLoop, make_loop, make_pool
-from kvbench.plan import Population
+from kvbench.plan import CHUNK, CODES, Plan, Population
 
 KNOWN = stores.known()
 SIZE = RecordSize.parse("100-200 B")
@@ -52,6 +53,53 @@ def test_both_loops_write_and_read_the_same_records(label: str, first: str, tmp_
         loop.run(plan)
     loop.run(population.absent())
     run_rounds(loop, population)
+    loop.close()
+
+
+SCANNING = [
+    name
+    for name, store in KNOWN.items()
+    if store.available and not store.binding and "scan" in store.capabilities
+]
+
+
+@pytest.mark.parametrize("name", SCANNING)
+def test_a_check_by_scan_finds_every_record_and_no_other(name: str, tmp_path: Path) -> None:
+    large = dataclasses.replace(cell(name), records=CHUNK + 500)
+    population = Population(large)
+    loop = ShimLoop(
+        KNOWN[name], population.stride, SIZE.high, make_pool("incompressible", SIZE.high, 1)
+    )
+    loop.open(tmp_path, {})
+    for plan in population.live("insert"):
+        loop.load(plan)
+    run_rounds(loop, population)
+    first, last = population.live("get")
+    loop.check(first, 0, CHUNK)
+    loop.check(last, CHUNK, population.universe)
+
+    def without(plan: Plan, i: int) -> Plan:
+        columns = (plan.operation, plan.number, plan.offset, plan.size)
+        return Plan(*(np.delete(column, i) for column in columns))
+
+    i = 7  # neither the first nor the last
+    for missing in (0, i, -1):
+        with pytest.raises(StoreError, match=r"scan: a record that was removed.*: key exists"):
+            loop.check(without(last, missing), CHUNK, population.universe)
+    with pytest.raises(StoreError, match=f"wrong answer: get of record {last.number[i]}:"):
+        longer = last.size.copy()
+        longer[i] += 1
+        loop.check(dataclasses.replace(last, size=longer), CHUNK, population.universe)
+    for place in (0, i, -1):
+        gone = Plan(
+            np.array([CODES["remove"]], np.uint8),
+            *(column[place].reshape(1) for column in (last.number, last.offset, last.size)),
+        )
+        loop.run(gone)
+        with pytest.raises(StoreError, match=f"scan: record {gone.number[0]}: key not found"):
+            loop.check(last, CHUNK, population.universe)
+        last = without(last, place)
+        loop.check(last, CHUNK, population.universe)
     loop.close()
 
 

@@ -8,7 +8,6 @@ import importlib
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import ClassVar
 
@@ -26,6 +25,8 @@ class Entry:
     def version(self) -> str:
         if not self.distribution:
             return platform.python_version()
+        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - slow to import
+
         try:
             return version(self.distribution)
         except PackageNotFoundError:  # the module is another package's of the same interface
