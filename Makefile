@@ -5,6 +5,7 @@
 # make figures  redraw figures/, _variables.yml and the notebooks from data/ (tracked files)
 # make pilot    measure the pilot of data/pilot again (30 minutes, quiet machine)
 # make bindings the same for data/bindings (30 minutes)
+# make bench    measure the harness itself (15 minutes, quiet machine)
 # make durability, memory-budget, compression, cold-cache   the same for those (5 to 20 minutes each)
 # make lock     resolve requirements.lock anew
 
@@ -24,7 +25,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONWARNINGS := ignore::DeprecationWarning
 
 .NOTPARALLEL: # nothing may run beside a measurement
-.PHONY: paper test render measure figures pilot bindings $(EXPERIMENTS) lock setup clean
+.PHONY: paper test render measure figures pilot bindings bench $(EXPERIMENTS) lock setup bare-loops clean
 
 paper: build/this-machine/.done render
 	@echo "The paper:        $(CURDIR)/build/paper/paper/index.html"
@@ -84,7 +85,7 @@ render: setup
 figures: setup
 	rm -rf build/figures
 	KVBENCH_FIGURES=build/figures python notebooks/execute.py $(NOTEBOOKS) notebooks/bindings.ipynb \
-	    $(EXPERIMENTS:%=notebooks/%.ipynb)
+	    notebooks/speed.ipynb $(EXPERIMENTS:%=notebooks/%.ipynb)
 	cp build/figures/*.svg build/figures/*.png figures/
 	{ echo "# Written by make figures from data/; not by hand."; cat build/figures/*.yml; } > _variables.yml
 
@@ -107,6 +108,20 @@ $(EXPERIMENTS): setup
 	if [ $@ = durability ]; then kvbench evidence --out build/$@/evidence.csv; fi
 	kvbench collect build/$@
 	@echo "To publish it: cp build/$@/*.parquet build/$@/*.csv data/$@ && make figures"
+
+# The harness itself. PEERS: the engines' own benchmarks, as "leveldb=PROGRAM lmdb=PROGRAM";
+# RocksDB's is db_bench of Debian's rocksdb-tools, if it is on the PATH.
+
+bench: setup bare-loops
+	rm -rf build/bench/quick
+	kvbench sweep $(GRID) --out build/bench/quick || test $$? -eq 3
+	python harness/bench/speed.py --out build/bench --bare-loops build/bench/bare \
+	    --quick build/bench/quick $(PEERS:%=--peer %)
+	@echo "To publish it: cp build/bench/speed.csv data/speed && make figures"
+
+bare-loops: setup
+	cmake -S harness/bench -B build/bench/bare >build/bare-loops.log
+	cmake --build build/bench/bare >>build/bare-loops.log
 
 # Tests
 

@@ -62,6 +62,12 @@ def make_pool(compressibility: str, largest_value: int, seed: int) -> npt.NDArra
     return pool
 
 
+def as_struct(plan: Plan) -> ctypes.Structure:
+    """For C; it points into the plan's arrays."""
+    columns = (plan.operation, plan.number, plan.offset, plan.size)
+    return _Plan(len(plan), *(column.ctypes.data for column in columns))
+
+
 class Loop(Protocol):
     """Runs plans on one store and notes the nanoseconds of each operation."""
 
@@ -108,10 +114,6 @@ class ShimLoop:
         if status != Status.OK:
             raise StoreError(self._bench.error.decode(errors="replace"))
 
-    def _plan(self, plan: Plan) -> _Plan:
-        columns = (plan.operation, plan.number, plan.offset, plan.size)
-        return _Plan(len(plan), *(column.ctypes.data for column in columns))
-
     def open(self, folder: Path, settings: Mapping[str, str]) -> None:
         self._bench.driver = ctypes.pointer(self._store.driver())
         options = option_array(settings)
@@ -120,12 +122,12 @@ class ShimLoop:
     def close(self) -> None:
         self._call("bench_close")
 
-    def load(self, plan: Plan) -> Nanoseconds:
+    def load(self, plan: Plan, batch_records: int = BATCH_RECORDS) -> Nanoseconds:
         batches = ctypes.c_size_t()
         self._call(
             "bench_load",
-            ctypes.byref(self._plan(plan)),
-            ctypes.c_size_t(BATCH_RECORDS),
+            ctypes.byref(as_struct(plan)),
+            ctypes.c_size_t(batch_records),
             ctypes.c_size_t(BATCH_BYTES),
             ctypes.c_void_p(self._nanoseconds.ctypes.data),
             ctypes.byref(batches),
@@ -139,12 +141,12 @@ class ShimLoop:
     def run_into(self, plan: Plan, nanoseconds: Nanoseconds) -> None:
         """Run a plan of any length; the times are there as the operations return."""
         times = ctypes.c_void_p(nanoseconds.ctypes.data)
-        self._call("bench_run", ctypes.byref(self._plan(plan)), times)
+        self._call("bench_run", ctypes.byref(as_struct(plan)), times)
 
     def check(self, plan: Plan, first: int, end: int) -> None:
         if self._bench.driver.contents.capabilities & Capability.SCAN:
             limits = (ctypes.c_uint64(first), ctypes.c_uint64(end))
-            self._call("bench_check", ctypes.byref(self._plan(plan)), *limits)
+            self._call("bench_check", ctypes.byref(as_struct(plan)), *limits)
         else:
             self.run_into(plan, self._nanoseconds)
 

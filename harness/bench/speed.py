@@ -1,0 +1,675 @@
+"""How much of each number is the harness's own? `make bench` writes the answer as a table.
+
+Every comparison is made of pairs, run one after the other in fresh processes, in an order that
+alternates; the quotient of a pair is one value. A measure is missed when the whole interval of its
+values lies outside its goal.
+"""
+
+import ctypes
+import dataclasses
+import functools
+import itertools
+import json
+import math
+import multiprocessing
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from kvbench import BadInput, machine, stores, write_whole
+from kvbench.estimate import seconds
+from kvbench.grid import Cell, Grid, RecordSize
+from kvbench.loop import BATCH_RECORDS, ShimLoop, as_struct, make_pool
+from kvbench.plan import CHUNK, CODES, POOL_SIZE, Plan
+from kvbench.results import TABLES, Folder
+from kvbench.sweep import BAR, Sweep, run_cell
+from tabulate import tabulate
+from tqdm import tqdm
+
+ROOT = Path(__file__).parents[2]
+CONFIDENCE = 0.95  # of the interval of a median, at least, where there are values enough
+ENGINES = ("leveldb", "rocksdb", "lmdb", "sqlite", "bdb", "flat")
+LOOKING_UP = ("leveldb", "rocksdb", "lmdb", "bdb")  # have no update that tells of a missing key
+VALUE = 100  # bytes
+DURABILITY = {"durability": "process"}
+# What db_bench sets otherwise than RocksDB's own defaults, set back.
+AS_SHIPPED = (
+    "--enable_pipelined_write=false",
+    "--dump_malloc_stats=false",
+    "--table_cache_numshardbits=6",
+    "--delayed_write_rate=16777216",
+    "--hard_pending_compaction_bytes_limit=274877906944",
+    "--pin_top_level_index_and_filter=true",
+    "--index_shortening_mode=1",
+)
+PEER_RESULT = re.compile(r"^(\w+)\s*:\s*([0-9.]+) micros/op", re.MULTILINE)
+PEER_BENCHMARKS = ("fillrandom", "fillseq", "readrandom", "overwrite")
+NOTEBOOKS = ("best-option", "latency", "space")
+
+Values = Sequence[float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """How much is measured. The defaults are those of the paper."""
+
+    pairs: int = 9
+    records: int = 100_000
+    files: int = 10_000  # records of the flat folder
+    peer_records: int = 200_000
+    clock_pairs: int = 1_000_000
+    many_operations: int = 100_000_000
+    cell_files: int = 50_000
+    repeats: int = 3  # of what takes long
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """One line of the table. `low` and `high` are what is allowed."""
+
+    group: str
+    name: str
+    unit: str
+    values: Values
+    low: float = -math.inf
+    high: float = math.inf
+    note: str = ""
+
+    def row(self) -> dict[str, Any]:
+        least, greatest = interval(self.values)
+        goal = {
+            (True, True): "",
+            (True, False): f"at most {self.high:g}",
+            (False, True): f"at least {self.low:g}",
+            (False, False): f"{self.low:g} to {self.high:g}",
+        }[self.low == -math.inf, self.high == math.inf]
+        outside = greatest < self.low or least > self.high
+        return {
+            "group": self.group,
+            "measure": self.name,
+            "unit": self.unit,
+            "value": float(np.median(self.values)),
+            "low": least,
+            "high": greatest,
+            "n": len(self.values),
+            "goal": goal,
+            "met": "" if not goal else "missed" if outside else "met",
+            "note": self.note,
+        }
+
+
+def interval(values: Values) -> tuple[float, float]:
+    """Of the median: the narrowest pair of order statistics that holds it with CONFIDENCE; the
+    least and the greatest value where there are too few for that."""
+    n, order = len(values), sorted(values)
+    beyond, tail = 0, 0.0
+    while 2 * (tail + math.comb(n, beyond) / 2**n) <= 1 - CONFIDENCE:
+        tail += math.comb(n, beyond) / 2**n
+        beyond += 1
+    k = max(beyond - 1, 0)
+    return order[k], order[n - 1 - k]
+
+
+def in_fresh_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
+        try:
+            return pool.submit(function, *arguments).result()
+        except BrokenProcessPool:
+            raise BadInput(f"{function.__name__}{arguments}: its process died") from None
+
+
+def quotients(
+    pairs: int, one: Callable[[], dict[str, float]], other: Callable[[], dict[str, float]]
+) -> dict[str, list[float]]:
+    """What `one` returns over what `other` does, pair by pair."""
+    found: dict[str, list[float]] = {}
+    for i in range(pairs):
+        order = (one, other) if i % 2 == 0 else (other, one)
+        results = [run() for run in order]
+        ours, theirs = results if i % 2 == 0 else results[::-1]
+        for name, value in ours.items():
+            found.setdefault(name, []).append(value / theirs[name])
+    return found
+
+
+# Plans
+
+
+def plan(operation: str, numbers: npt.NDArray[Any], offsets: npt.NDArray[Any]) -> Plan:
+    return Plan(
+        np.full(len(numbers), CODES[operation], np.uint8),
+        np.ascontiguousarray(numbers, np.uint64),
+        np.ascontiguousarray(offsets, np.uint32),
+        np.full(len(numbers), VALUE, np.uint32),
+    )
+
+
+def plans(records: int, seed: int) -> dict[str, Plan]:
+    """Fill in the order of the keys, update at random, get at random: as many as the records."""
+    random = np.random.default_rng(seed)
+    offsets = random.integers(0, POOL_SIZE, records)
+    written, updated = random.integers(0, records, records), random.integers(0, POOL_SIZE, records)
+    found = {
+        "fill": plan("insert", np.arange(records), offsets),
+        "update": plan("update", written, updated),
+    }
+    offsets[written] = updated  # of a record that was updated twice the last one counts
+    read = random.integers(0, records, records)
+    return found | {"get": plan("get", read, offsets[read])}
+
+
+def chunks(whole: Plan) -> Iterator[Plan]:
+    for start in range(0, len(whole), CHUNK):
+        part = slice(start, start + CHUNK)
+        yield Plan(*(getattr(whole, field.name)[part] for field in dataclasses.fields(Plan)))
+
+
+class Timer:
+    """Seconds of a block, on the clock of the wall."""
+
+    def __enter__(self) -> "Timer":
+        self._start = time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds = time.perf_counter() - self._start
+
+
+# The floor
+
+
+def _threads(count: int, work: Callable[[int], None]) -> float:
+    """Seconds until all are done. The C loop lets go of the interpreter's lock."""
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+    with Timer() as timer:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return timer.seconds
+
+
+def _null_loops(threads: int, operations: int) -> dict[str, float]:
+    """Nanoseconds an operation of the loop on the null store, and a pair of clock reads."""
+    pool = make_pool("incompressible", VALUE, 1)
+    found: dict[str, float] = {}
+    times = [np.zeros(operations, np.uint64) for _ in range(threads)]
+    random = np.random.default_rng(1)
+    offsets = random.integers(0, POOL_SIZE, operations)
+    numbers = random.permutation(operations)
+    with tempfile.TemporaryDirectory() as folder:
+        loops = [ShimLoop(stores.Store("null"), 1, VALUE, pool) for _ in range(threads)]
+        for loop in loops:
+            loop.open(Path(folder), {})
+        for operation in ("insert", "get", "update", "remove"):
+            own = plan(operation, numbers, offsets)
+            taken = _threads(threads, lambda i, own=own: loops[i].run_into(own, times[i]))  # type: ignore[misc]
+            found[operation] = taken / operations * 1e9
+        found["told"] = float(np.mean([own.mean() for own in times]))
+        for loop in loops:
+            loop.close()
+    clock = stores.loop_library().bench_clock
+
+    def read_clock(i: int) -> None:
+        clock(ctypes.c_size_t(operations), ctypes.c_void_p(times[i].ctypes.data))
+
+    found["clock"] = _threads(threads, read_clock) / operations * 1e9
+    return found
+
+
+def floor(scale: Scale) -> Iterator[Measure]:
+    for threads in (1, 4):
+        runs = [
+            in_fresh_process(_null_loops, threads, scale.clock_pairs) for _ in range(scale.pairs)
+        ]
+        where = f"{threads} thread{'s' if threads > 1 else ''}"
+        kinds = ("insert", "get", "update", "remove")
+        loop = [float(np.mean([run[kind] for kind in kinds])) for run in runs]
+        clock = [run["clock"] for run in runs]
+        yield Measure("floor", f"two clock reads, {where}", "ns", clock)
+        yield Measure("floor", f"timed loop on the null store, {where}", "ns", loop)
+        yield Measure(
+            "floor",
+            f"timed loop over two clock reads, {where}",
+            "1",
+            [a / b for a, b in zip(loop, clock, strict=True)],
+            high=1.3,
+            note="whole loop, an operation: key, value, check, clock and call",
+        )
+        if threads == 1:
+            told = [run["told"] for run in runs]
+            yield Measure("floor", "time that a null operation is told to take", "ns", told)
+            made = [run["update"] - run["remove"] for run in runs]
+            yield Measure(
+                "floor",
+                f"making a value of {VALUE} B, outside the timed part",
+                "ns",
+                made,
+                high=float(np.median(told)),
+                note="a copy from the pool; goal: no more than the floor",
+            )
+
+
+# The bare loops
+
+
+class _Bare(ctypes.Structure):
+    """struct bare"""
+
+    _fields_ = (
+        ("pool", ctypes.c_void_p),
+        ("stride", ctypes.c_uint64),
+        ("buffer", ctypes.c_void_p),
+        ("value", ctypes.c_void_p),
+        ("capacity", ctypes.c_size_t),
+    )
+
+
+def stride(records: int) -> int:
+    return (2**64 - 1) // records
+
+
+def _run_harness(engine: str, records: int, seed: int, folder: str) -> dict[str, float]:
+    """Nanoseconds of each part as the harness tells them; and seconds of the load by the wall."""
+    work, pool = plans(records, seed), make_pool("incompressible", VALUE, seed)
+    loop = ShimLoop(stores.known()[engine], stride(records), VALUE, pool)
+    loop.open(Path(folder), DURABILITY)
+    with Timer() as timer:
+        fill = sum(int(loop.load(part).sum()) for part in chunks(work["fill"]))
+    found = {"fill": float(fill), "load": timer.seconds}
+    nanoseconds = np.zeros(records, np.uint64)
+    for operation in ("update", "get"):
+        loop.run_into(work[operation], nanoseconds)
+        found[operation] = float(nanoseconds.sum())
+    loop.close()
+    return found
+
+
+def run_bare(library: str, look_up: bool, records: int, seed: int, folder: str) -> dict[str, float]:
+    """The same of the bare loop."""
+    work, pool = plans(records, seed), make_pool("incompressible", VALUE, seed)
+    code = ctypes.CDLL(library)
+    pages = [np.full(VALUE + 2 * 4096, 0xA5, np.uint8) for _ in range(2)]
+    buffer, value = (-(-page.ctypes.data // 4096) * 4096 for page in pages)
+    bare = _Bare(pool.ctypes.data, stride(records), buffer, value, VALUE)
+    nanoseconds = np.zeros(records, np.uint64)
+    times = ctypes.c_void_p(nanoseconds.ctypes.data)
+    code.bare_open(os.fsencode(folder))
+    found = {"fill": 0.0}
+    with Timer() as timer:
+        for part in chunks(work["fill"]):
+            nanoseconds[:] = 0
+            code.bare_fill(
+                ctypes.byref(bare),
+                ctypes.byref(as_struct(part)),
+                ctypes.c_size_t(BATCH_RECORDS),
+                times,
+            )
+            found["fill"] += float(nanoseconds.sum())
+    found["load"] = timer.seconds
+    update, get = (ctypes.byref(as_struct(work[name])) for name in ("update", "get"))
+    code.bare_update(ctypes.byref(bare), update, ctypes.c_bool(look_up), times)
+    found["update"] = float(nanoseconds.sum())
+    code.bare_get(ctypes.byref(bare), get, times)
+    found["get"] = float(nanoseconds.sum())
+    code.bare_close()
+    return found
+
+
+def _in_folder(place: Path, run: Callable[..., Any], *arguments: Any) -> Any:
+    """In a fresh process, in a folder of its own that is removed afterwards."""
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        return in_fresh_process(run, *arguments, folder)
+
+
+def bare(scale: Scale, libraries: Path, place: Path) -> Iterator[Measure]:
+    """Throughput of the harness over that of the bare loop: nanoseconds the other way round."""
+    known = stores.known()
+    for engine in ENGINES:
+        library = libraries / f"{engine}.so"
+        if not library.exists() or not known[engine].available:
+            continue
+        records = scale.files if engine == "flat" else scale.records
+        for look_up in (True, False) if engine in LOOKING_UP else (True,):
+            seeds, again = itertools.count(), itertools.count()
+            found = quotients(
+                scale.pairs,
+                lambda: _in_folder(place, run_bare, str(library), look_up, records, next(seeds)),  # noqa: B023
+                lambda: _in_folder(place, _run_harness, engine, records, next(again)),  # noqa: B023
+            )
+            if not look_up:
+                yield Measure(
+                    "bare loop",
+                    f"{engine}: update without the look-up",
+                    "1",
+                    found["update"],
+                    low=0.97,
+                    note="the contract's update tells whether the key existed",
+                )
+                continue
+            for operation in ("fill", "update", "get"):
+                name = f"{engine}: {operation}"
+                yield Measure("bare loop", name, "1", found[operation], low=0.97)
+            load = [1 / value for value in found["load"]]
+            yield Measure("load", f"{engine}: wall time of loading", "1", load, high=1.1)
+
+
+# The peers
+
+
+def _run_peer(program: str, options: Sequence[str], records: int, folder: str) -> dict[str, float]:
+    """Nanoseconds an operation, as the peer tells them."""
+    command = [
+        program,
+        f"--benchmarks={','.join(PEER_BENCHMARKS)}",
+        f"--num={records}",
+        f"--value_size={VALUE}",
+        "--compression_ratio=1",
+        f"--db={folder}",
+        *options,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = {name: float(value) * 1000 for name, value in PEER_RESULT.findall(done.stdout)}
+    if done.returncode != 0 or set(found) != set(PEER_BENCHMARKS):
+        raise BadInput(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-300:]}")
+    return found
+
+
+def _run_like_peer(engine: str, records: int, seed: int, folder: str) -> dict[str, float]:
+    """The same by the harness: each write a batch of one, so that nothing is looked up; by the
+    wall, since the peer's figure has everything in it."""
+    random = np.random.default_rng(seed)
+    pool = make_pool("incompressible", VALUE, seed)
+    store = stores.known()[engine]
+    offsets = random.integers(0, POOL_SIZE, (4, records))
+    scattered = random.integers(0, records, (3, records))
+    numbers = {"fillrandom": scattered[0], "fillseq": np.arange(records), "overwrite": scattered[2]}
+    found = {}
+
+    def write(loop: ShimLoop, name: str, offsets: npt.NDArray[Any]) -> None:
+        whole = plan("insert", numbers[name], offsets)
+        with Timer() as timer:
+            for part in chunks(whole):
+                loop.load(part, batch_records=1)
+        found[name] = timer.seconds / records * 1e9
+
+    for name in ("fillrandom", "fillseq"):
+        (Path(folder) / name).mkdir()
+        loop = ShimLoop(store, stride(records), VALUE, pool)
+        loop.open(Path(folder) / name, DURABILITY)
+        write(loop, name, offsets[0])
+        if name == "fillrandom":
+            loop.close()
+    reads = plan("get", scattered[1], offsets[0][scattered[1]])
+    times = np.zeros(records, np.uint64)
+    with Timer() as timer:
+        loop.run_into(reads, times)
+    found["readrandom"] = timer.seconds / records * 1e9
+    write(loop, "overwrite", offsets[1])
+    loop.close()
+    return found
+
+
+def peers(scale: Scale, programs: dict[str, str], place: Path) -> Iterator[Measure]:
+    """Throughput of the harness over that of each engine's own benchmark."""
+    for engine, program in programs.items():
+        options = AS_SHIPPED if engine == "rocksdb" else ()
+        seeds = itertools.count()
+        found = quotients(
+            scale.pairs,
+            functools.partial(_in_folder, place, _run_peer, program, options, scale.peer_records),
+            lambda: _in_folder(place, _run_like_peer, engine, scale.peer_records, next(seeds)),  # noqa: B023
+        )
+        note = f"{Path(program).name} {' '.join(options)}".strip()
+        for name in PEER_BENCHMARKS:
+            yield Measure("peer", f"{engine}: {name}", "1", found[name], 0.95, 1.05, note)
+
+
+# Cells
+
+
+def _worker_alone(cell: Cell, folder: str) -> tuple[float, int]:
+    """Seconds of a cell's process outside of its phases, and its peak of memory in bytes."""
+    with Timer() as timer:
+        answer = run_cell(cell, Path(folder), time_limit=3600)
+    if answer["status"] != "ok":
+        raise BadInput(f"{cell}: {answer['reason']}")
+    phases = sum(answer[f"{phase}_s"] for phase in ("open", "load", "rounds", "check", "close"))
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    return timer.seconds - phases, peak
+
+
+def _null_cell(records: int) -> Cell:
+    every = ("insert", "get", "update", "remove")
+    return Cell("null", "", RecordSize.parse("100 B"), records, "incompressible", every, 1, 1)
+
+
+def cells(scale: Scale, place: Path, quick: Path) -> Iterator[Measure]:
+    alone = [_in_folder(place, _worker_alone, _null_cell(100))[0] for _ in range(scale.pairs)]
+    yield Measure(
+        "cell",
+        "start, import and end of a cell's process",
+        "ms",
+        [value * 1000 for value in alone],
+        high=150,
+    )
+    rows = Folder(quick).collect()["cells"].to_pandas()
+    rows = rows[rows.status == "ok"]
+    shares = rows.check_s / rows.wall_s
+    yield Measure(
+        "cell",
+        "checking, share of a cell's wall time: the largest of the quick grid",
+        "1",
+        [float(shares.max())],
+        high=0.15,
+        note=", ".join(map(str, rows.loc[shares.idxmax(), ["store", "record_size", "records"]])),
+    )
+    yield Measure(
+        "cell",
+        "checking, share of all wall time of the quick grid",
+        "1",
+        [float(rows.check_s.sum() / rows.wall_s.sum())],
+        high=0.15,
+    )
+    job = Sweep(Grid.read(ROOT / "harness/grids/quick.toml", stores.names(), {}), quick)
+    fsync = machine.fsync_milliseconds(quick)
+    planned = sum(
+        seconds(cell, fsync)
+        for cell, why in job.plan()
+        if not why and job.stores[cell.label].available
+    )
+    truth = float((rows.wall_s + rows.settle_s).sum())
+    yield Measure(
+        "cell",
+        "estimate of the dry run over the truth, quick grid",
+        "1",
+        [planned / truth],
+        0.7,
+        1.3,
+    )
+
+
+def memory(scale: Scale, place: Path) -> Iterator[Measure]:
+    few, many = (
+        _in_folder(place, _worker_alone, _null_cell(records))[1]
+        for records in (1000, scale.many_operations)
+    )
+    yield Measure(
+        "scale",
+        f"peak memory of the harness, {scale.many_operations:,} operations over 1,000",
+        "1",
+        [many / few],
+        0.95,
+        1.05,
+    )
+
+
+# Analysis
+
+
+def _command(command: Sequence[str]) -> tuple[float, float]:
+    """Seconds, and GiB at the peak of its largest process."""
+    environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}
+    with Timer() as timer:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+    if done.returncode != 0:
+        raise BadInput(f"{' '.join(command)}: {done.stderr.strip()[-300:]}")
+    return timer.seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+
+
+def _ten_times(source: Path, target: Path) -> None:
+    """Results with ten times the trials."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    for name, schema in TABLES.items():
+        frame = pd.read_parquet(source / f"{name}.parquet")
+        if name != "machines":
+            copies = [frame.assign(cell=frame.cell + f"-{i}") for i in range(10)]
+            if name == "cells":
+                copies = [copy.assign(trial=copy.trial + 100 * i) for i, copy in enumerate(copies)]
+            frame = pd.concat(copies)
+        pq.write_table(
+            pa.Table.from_pandas(frame, schema, preserve_index=False), target / f"{name}.parquet"
+        )
+
+
+def analysis(scale: Scale, place: Path, quick: Path) -> Iterator[Measure]:
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        _ten_times(ROOT / "data/pilot", Path(folder))
+        ratios, peaks = [], []
+        for _ in range(scale.repeats):
+            taken = []
+            for results in ("data/pilot", folder):
+                runs = [
+                    in_fresh_process(_command, ["papermill", "--no-progress-bar", "-k", "python3",
+                        f"notebooks/{name}.ipynb", os.devnull, "-p", "results", results])
+                    for name in NOTEBOOKS
+                ]  # fmt: skip
+                taken.append(sum(seconds for seconds, _ in runs))
+            ratios.append(taken[1] / taken[0])
+            peaks.append(max(peak for _, peak in runs))
+    names = ", ".join(NOTEBOOKS)
+    yield Measure(
+        "analysis", "time of the notebooks on ten times the rows", "1", ratios, high=2, note=names
+    )
+    yield Measure("analysis", "their peak memory", "GiB", peaks, high=1)
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        _many_cells(quick, Path(folder), scale.cell_files)
+        command = [sys.executable, "-m", "kvbench.cli", "collect", folder]
+        taken = [in_fresh_process(_command, command)[0] for _ in range(scale.repeats)]
+    yield Measure("analysis", f"collecting {scale.cell_files:,} cells", "s", taken, high=30)
+    taken = [in_fresh_process(_command, ["make", "render"])[0] for _ in range(scale.repeats)]
+    yield Measure("analysis", "make render", "s", taken, high=60)
+
+
+def _many_cells(source: Path, target: Path, count: int) -> None:
+    """A results folder of so many cells: those of another, again and again as other trials."""
+    Folder.make(target)
+    shutil.copytree(source / "machines", target / "machines", dirs_exist_ok=True)
+    found = [json.loads(path.read_text()) for path in sorted((source / "cells").glob("*.json"))]
+    for i in range(count):
+        result = found[i % len(found)]
+        result["cell"]["trial"] = 1 + i // len(found)
+        (target / "cells" / f"{i:08}.json").write_text(json.dumps(result))
+
+
+# The command
+
+
+def _conditions(out: Path) -> dict[str, Any]:
+    found = machine.describe(out, stores.known())
+    names = ("machine", "cpu", "cores", "kernel", "file_system", "compiler", "revision")
+    return {name: found[name] for name in names}
+
+
+# The groups of measures, and about how many seconds each takes.
+GROUPS = {"floor": 40, "bare": 240, "peers": 120, "cells": 5, "scale": 30, "analysis": 240}
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="A folder.")
+@click.option(
+    "--only", type=click.Choice(list(GROUPS)), multiple=True, help="Some groups of measures."
+)
+@click.option(
+    "--bare-loops", type=click.Path(path_type=Path), required=True, help="Their libraries."
+)
+@click.option("--quick", type=click.Path(path_type=Path), help="Results of the quick grid.")
+@click.option("--place", type=click.Path(path_type=Path), help="Where the stores compared lie.")
+@click.option("--peer", metavar="ENGINE=PROGRAM", multiple=True, help="An engine's own benchmark.")
+@click.option("--small", is_flag=True, help="Too small to mean anything: does it work?")
+def main(
+    out: Path,
+    only: Sequence[str],
+    bare_loops: Path,
+    quick: Path | None,
+    place: Path | None,
+    peer: Sequence[str],
+    small: bool,
+) -> None:
+    """Measure the harness: OUT/speed.csv."""
+    programs = dict(_peer(text) for text in peer)
+    chosen = only or tuple(GROUPS)
+    if quick is None and {"cells", "analysis"} & set(chosen):
+        raise BadInput("cells and analysis need --quick, the results of harness/grids/quick.toml")
+    scale = Scale(2, 1000, 1000, 1000, 1000, 10_000, 200, 1) if small else Scale()
+    memory_disk = Path("/dev/shm")
+    where = place or (memory_disk if memory_disk.is_dir() else out)
+    if (packaged := shutil.which("db_bench")) and "rocksdb" not in programs:
+        programs["rocksdb"] = packaged
+    out.mkdir(parents=True, exist_ok=True)
+    todo: dict[str, Callable[[], Iterable[Measure]]] = {
+        "floor": lambda: floor(scale),
+        "bare": lambda: bare(scale, bare_loops, where),
+        "peers": lambda: peers(scale, programs, where),
+        "cells": lambda: cells(scale, where, quick or Path()),
+        "scale": lambda: memory(scale, where),
+        "analysis": lambda: analysis(scale, where, quick or Path()),
+    }
+    rows = []
+    with tqdm(total=sum(GROUPS[name] for name in chosen), bar_format=BAR) as bar:
+        for name in chosen:
+            bar.set_description_str(name)
+            rows += [measure.row() for measure in todo[name]()]
+            bar.update(GROUPS[name])
+    table = pd.DataFrame(rows).assign(**_conditions(out))
+    write_whole(out / "speed.csv", table.to_csv(index=False).encode())
+    shown = table[["group", "measure", "value", "low", "high", "unit", "goal", "met"]]
+    click.echo(tabulate(shown, headers="keys", showindex=False, floatfmt=".3f"))
+    if "rocksdb" not in programs:
+        click.echo("peer: no db_bench here; install the package rocksdb-tools to have it compared")
+
+
+def _peer(text: str) -> tuple[str, str]:
+    engine, _, program = text.partition("=")
+    if engine not in ENGINES or shutil.which(program) is None:
+        raise BadInput(f"--peer {text}: no such program, or none of {', '.join(ENGINES)}")
+    return engine, program
+
+
+if __name__ == "__main__":
+    try:
+        main(standalone_mode=False)
+    except (BadInput, click.ClickException) as error:
+        text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        print(f"speed: {text}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,116 @@
+"""The benchmark of the harness: the loops that it is compared with do the same work."""
+
+import ctypes
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from kvbench import stores
+from kvbench.loop import ShimLoop, make_pool
+
+BENCH = Path(__file__).parents[1] / "bench"
+sys.path.insert(0, str(BENCH))
+import speed  # noqa: E402 - a script, not part of the package
+
+RECORDS = 3000
+
+
+@pytest.fixture(scope="session")
+def bare_loops(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bare")
+    for command in (["cmake", "-S", BENCH, "-B", folder], ["cmake", "--build", folder]):
+        subprocess.run(command, check=True, capture_output=True)
+    return folder
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(BENCH / "speed.py"), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("engine", speed.ENGINES)
+def test_a_bare_loop_leaves_what_the_harness_would(
+    engine: str, bare_loops: Path, tmp_path: Path
+) -> None:
+    library = bare_loops / f"{engine}.so"
+    assert library.exists() == stores.known()[engine].available
+    speed.in_fresh_process(speed.run_bare, str(library), True, RECORDS, 1, str(tmp_path))
+    work = speed.plans(RECORDS, 1)
+    loop = ShimLoop(
+        stores.known()[engine], speed.stride(RECORDS), 100, make_pool("incompressible", 100, 1)
+    )
+    loop.open(tmp_path, speed.DURABILITY)
+    for part in speed.chunks(work["get"]):
+        loop.run(part)  # each value is compared with what was written last
+    loop.close()
+
+
+def test_a_bare_loop_that_fails_is_told(bare_loops: Path, tmp_path: Path) -> None:
+    code = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).bare_open(sys.argv[2].encode())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(bare_loops / "leveldb.so"), str(tmp_path / "a" / "b")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, "bare loop: open failed\n")
+
+
+def test_the_table_has_every_comparison(bare_loops: Path, tmp_path: Path) -> None:
+    only = ("--only", "floor", "--only", "bare")
+    done = run("--out", tmp_path, "--bare-loops", bare_loops, "--small", *only)
+    assert done.returncode == 0, done.stderr
+    table = pd.read_csv(tmp_path / "speed.csv", keep_default_na=False)
+    for engine in speed.ENGINES:
+        own = table[table.measure.str.startswith(f"{engine}: ")]
+        assert len(own) == (5 if engine in speed.LOOKING_UP else 4)
+    assert (table.low <= table.value).all()
+    assert (table.value <= table.high).all()
+    assert (table[table.group != "floor"].value > 0).all()
+    assert set(table[table.goal != ""].met) <= {"met", "missed"}
+    assert "timed loop over two clock reads, 1 thread" in done.stdout
+
+
+def test_an_interval_is_of_order_statistics() -> None:
+    nine = [5.0, 1, 9, 2, 8, 3, 7, 4, 6]
+    assert speed.interval(nine) == (2, 8)
+    assert speed.interval(nine[:2]) == (1, 5)
+    assert speed.interval([4.0]) == (4, 4)
+    assert speed.interval([float(i) for i in range(1, 7)]) == (1, 6)
+
+
+@pytest.mark.parametrize(
+    ("values", "met"), [([0.9, 0.98], "met"), ([0.9, 0.96], "missed"), ([1.2, 1.3], "met")]
+)
+def test_a_goal_is_missed_when_the_whole_interval_is(values: list[float], met: str) -> None:
+    assert speed.Measure("", "", "", values, low=0.97).row()["met"] == met
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--peer", "leveldb"), "--peer leveldb: no such program"),
+        (("--peer", "oracle=/bin/true"), "--peer oracle=/bin/true: no such program"),
+        (("--only", "cells"), "need --quick"),
+        (("--only", "all"), "'all' is not one of"),
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: tuple[str, ...], said: str, bare_loops: Path, tmp_path: Path
+) -> None:
+    done = run("--out", tmp_path, "--bare-loops", bare_loops, "--small", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_reading_the_clock_tells_every_pair() -> None:
+    times = (ctypes.c_uint64 * 1000)()
+    stores.loop_library().bench_clock(ctypes.c_size_t(1000), times)
+    assert all(times)
