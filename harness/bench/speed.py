@@ -8,7 +8,6 @@ values lies outside its goal.
 import ctypes
 import dataclasses
 import functools
-import itertools
 import json
 import math
 import multiprocessing
@@ -35,9 +34,10 @@ from kvbench import BadInput, machine, stores, write_whole
 from kvbench.estimate import seconds
 from kvbench.grid import Cell, Grid, RecordSize
 from kvbench.loop import BATCH_RECORDS, ShimLoop, as_struct, make_pool
+from kvbench.meter import PAGE
 from kvbench.plan import CHUNK, CODES, POOL_SIZE, Plan
 from kvbench.results import TABLES, Folder
-from kvbench.sweep import BAR, Sweep, run_cell
+from kvbench.sweep import BAR, ENVIRONMENT, Sweep, run_cell
 from tabulate import tabulate
 from tqdm import tqdm
 
@@ -47,16 +47,20 @@ ENGINES = ("leveldb", "rocksdb", "lmdb", "sqlite", "bdb", "flat")
 LOOKING_UP = ("leveldb", "rocksdb", "lmdb", "bdb")  # have no update that tells of a missing key
 VALUE = 100  # bytes
 DURABILITY = {"durability": "process"}
-# What db_bench sets otherwise than RocksDB's own defaults, set back.
-AS_SHIPPED = (
-    "--enable_pipelined_write=false",
-    "--dump_malloc_stats=false",
-    "--table_cache_numshardbits=6",
-    "--delayed_write_rate=16777216",
-    "--hard_pending_compaction_bytes_limit=274877906944",
-    "--pin_top_level_index_and_filter=true",
-    "--index_shortening_mode=1",
-)
+# What the engines' own benchmarks set otherwise than the engine as shipped, set back.
+PEER_OPTIONS = {
+    "rocksdb": (
+        "--enable_pipelined_write=false",
+        "--dump_malloc_stats=false",
+        "--table_cache_numshardbits=6",
+        "--delayed_write_rate=16777216",
+        "--hard_pending_compaction_bytes_limit=274877906944",
+        "--pin_top_level_index_and_filter=true",
+        "--index_shortening_mode=1",
+        "--perf_level=2",
+    ),
+    "lmdb": ("--writemap=0",),
+}
 PEER_RESULT = re.compile(r"^(\w+)\s*:\s*([0-9.]+) micros/op", re.MULTILINE)
 PEER_BENCHMARKS = ("fillrandom", "fillseq", "readrandom", "overwrite")
 NOTEBOOKS = ("best-option", "latency", "space")
@@ -126,6 +130,7 @@ def interval(values: Values) -> tuple[float, float]:
 
 
 def in_fresh_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    os.environ.update(ENVIRONMENT)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
         try:
@@ -134,18 +139,23 @@ def in_fresh_process(function: Callable[..., Any], *arguments: Any) -> Any:
             raise BadInput(f"{function.__name__}{arguments}: its process died") from None
 
 
-def quotients(
-    pairs: int, one: Callable[[], dict[str, float]], other: Callable[[], dict[str, float]]
-) -> dict[str, list[float]]:
-    """What `one` returns over what `other` does, pair by pair."""
-    found: dict[str, list[float]] = {}
-    for i in range(pairs):
-        order = (one, other) if i % 2 == 0 else (other, one)
-        results = [run() for run in order]
-        ours, theirs = results if i % 2 == 0 else results[::-1]
-        for name, value in ours.items():
-            found.setdefault(name, []).append(value / theirs[name])
+def interleaved(
+    rounds: int, **runs: Callable[[int], dict[str, float]]
+) -> dict[str, list[dict[str, float]]]:
+    """What each of the runs returned, round by round; each round begins with another of them. A
+    run is given the round's number, for its seed."""
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in runs}
+    names = list(runs)
+    for i in range(rounds):
+        for name in names[i % len(names) :] + names[: i % len(names)]:
+            found[name].append(runs[name](i))
     return found
+
+
+def quotients(
+    ones: Sequence[dict[str, float]], others: Sequence[dict[str, float]], name: str
+) -> list[float]:
+    return [one[name] / other[name] for one, other in zip(ones, others, strict=True)]
 
 
 # Plans
@@ -288,7 +298,7 @@ def stride(records: int) -> int:
 def _run_harness(engine: str, records: int, seed: int, folder: str) -> dict[str, float]:
     """Nanoseconds of each part as the harness tells them; and seconds of the load by the wall."""
     work, pool = plans(records, seed), make_pool("incompressible", VALUE, seed)
-    loop = ShimLoop(stores.known()[engine], stride(records), VALUE, pool)
+    loop = ShimLoop(stores.Store(engine), stride(records), VALUE, pool)
     loop.open(Path(folder), DURABILITY)
     with Timer() as timer:
         fill = sum(int(loop.load(part).sum()) for part in chunks(work["fill"]))
@@ -301,34 +311,50 @@ def _run_harness(engine: str, records: int, seed: int, folder: str) -> dict[str,
     return found
 
 
+class BareLoop:
+    """A hand-written loop; see bare.h."""
+
+    def __init__(self, library: str, records: int, seed: int) -> None:
+        self._code = ctypes.CDLL(library)
+        self._pool = make_pool("incompressible", VALUE, seed)
+        self._pages = [np.full(VALUE + 2 * PAGE, 0xA5, np.uint8) for _ in range(2)]
+        buffer, value = (-(-page.ctypes.data // PAGE) * PAGE for page in self._pages)
+        self._bare = _Bare(self._pool.ctypes.data, stride(records), buffer, value, VALUE)
+        self._nanoseconds = np.zeros(records, np.uint64)
+
+    def _call(self, function: str, work: Plan, *arguments: Any) -> float:
+        """Returns the sum of the nanoseconds."""
+        self._nanoseconds[:] = 0
+        times = ctypes.c_void_p(self._nanoseconds.ctypes.data)
+        passed = ctypes.byref(self._bare), ctypes.byref(as_struct(work)), *arguments, times
+        self._code[function](*passed)
+        return float(self._nanoseconds.sum())
+
+    def open(self, folder: str) -> None:
+        self._code.bare_open(os.fsencode(folder))
+
+    def fill(self, work: Plan, batch: int) -> float:
+        return self._call("bare_fill", work, ctypes.c_size_t(batch))
+
+    def update(self, work: Plan, look_up: bool) -> float:
+        return self._call("bare_update", work, ctypes.c_bool(look_up))
+
+    def get(self, work: Plan) -> float:
+        return self._call("bare_get", work)
+
+    def close(self) -> None:
+        self._code.bare_close()
+
+
 def run_bare(library: str, look_up: bool, records: int, seed: int, folder: str) -> dict[str, float]:
     """The same of the bare loop."""
-    work, pool = plans(records, seed), make_pool("incompressible", VALUE, seed)
-    code = ctypes.CDLL(library)
-    pages = [np.full(VALUE + 2 * 4096, 0xA5, np.uint8) for _ in range(2)]
-    buffer, value = (-(-page.ctypes.data // 4096) * 4096 for page in pages)
-    bare = _Bare(pool.ctypes.data, stride(records), buffer, value, VALUE)
-    nanoseconds = np.zeros(records, np.uint64)
-    times = ctypes.c_void_p(nanoseconds.ctypes.data)
-    code.bare_open(os.fsencode(folder))
-    found = {"fill": 0.0}
+    work, loop = plans(records, seed), BareLoop(library, records, seed)
+    loop.open(folder)
     with Timer() as timer:
-        for part in chunks(work["fill"]):
-            nanoseconds[:] = 0
-            code.bare_fill(
-                ctypes.byref(bare),
-                ctypes.byref(as_struct(part)),
-                ctypes.c_size_t(BATCH_RECORDS),
-                times,
-            )
-            found["fill"] += float(nanoseconds.sum())
-    found["load"] = timer.seconds
-    update, get = (ctypes.byref(as_struct(work[name])) for name in ("update", "get"))
-    code.bare_update(ctypes.byref(bare), update, ctypes.c_bool(look_up), times)
-    found["update"] = float(nanoseconds.sum())
-    code.bare_get(ctypes.byref(bare), get, times)
-    found["get"] = float(nanoseconds.sum())
-    code.bare_close()
+        fill = loop.fill(work["fill"], BATCH_RECORDS)
+    found = {"fill": fill, "load": timer.seconds}
+    found |= {"update": loop.update(work["update"], look_up), "get": loop.get(work["get"])}
+    loop.close()
     return found
 
 
@@ -347,98 +373,142 @@ def bare(scale: Scale, libraries: Path, place: Path) -> Iterator[Measure]:
             continue
         records = scale.files if engine == "flat" else scale.records
         for look_up in (True, False) if engine in LOOKING_UP else (True,):
-            seeds, again = itertools.count(), itertools.count()
-            found = quotients(
+            run = functools.partial(_in_folder, place)
+            found = interleaved(
                 scale.pairs,
-                lambda: _in_folder(place, run_bare, str(library), look_up, records, next(seeds)),  # noqa: B023
-                lambda: _in_folder(place, _run_harness, engine, records, next(again)),  # noqa: B023
+                bare=functools.partial(run, run_bare, str(library), look_up, records),
+                harness=functools.partial(run, _run_harness, engine, records),
             )
+            quotient = functools.partial(quotients, found["bare"], found["harness"])
             if not look_up:
                 yield Measure(
                     "bare loop",
                     f"{engine}: update without the look-up",
                     "1",
-                    found["update"],
+                    quotient("update"),
                     low=0.97,
                     note="the contract's update tells whether the key existed",
                 )
                 continue
             for operation in ("fill", "update", "get"):
                 name = f"{engine}: {operation}"
-                yield Measure("bare loop", name, "1", found[operation], low=0.97)
-            load = [1 / value for value in found["load"]]
+                yield Measure("bare loop", name, "1", quotient(operation), low=0.97)
+            load = quotients(found["harness"], found["bare"], "load")
             yield Measure("load", f"{engine}: wall time of loading", "1", load, high=1.1)
 
 
 # The peers
 
 
-def _run_peer(program: str, options: Sequence[str], records: int, folder: str) -> dict[str, float]:
-    """Nanoseconds an operation, as the peer tells them."""
+def _run_peer(
+    program: str, options: Sequence[str], records: int, _round: int, folder: str
+) -> dict[str, float]:
+    """Nanoseconds an operation, as the peer tells them. Not all of them take a seed."""
     command = [
         program,
         f"--benchmarks={','.join(PEER_BENCHMARKS)}",
         f"--num={records}",
         f"--value_size={VALUE}",
         "--compression_ratio=1",
-        f"--db={folder}",
         *options,
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    place = {**os.environ, "TEST_TMPDIR": folder}  # all of them know it; LMDB's no other
+    done = subprocess.run(command, env=place, capture_output=True, text=True, check=False)
     found = {name: float(value) * 1000 for name, value in PEER_RESULT.findall(done.stdout)}
     if done.returncode != 0 or set(found) != set(PEER_BENCHMARKS):
         raise BadInput(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-300:]}")
     return found
 
 
-def _run_like_peer(engine: str, records: int, seed: int, folder: str) -> dict[str, float]:
-    """The same by the harness: each write a batch of one, so that nothing is looked up; by the
-    wall, since the peer's figure has everything in it."""
-    random = np.random.default_rng(seed)
-    pool = make_pool("incompressible", VALUE, seed)
-    store = stores.known()[engine]
-    offsets = random.integers(0, POOL_SIZE, (4, records))
-    scattered = random.integers(0, records, (3, records))
-    numbers = {"fillrandom": scattered[0], "fillseq": np.arange(records), "overwrite": scattered[2]}
-    found = {}
+@dataclasses.dataclass(frozen=True)
+class PeerWork:
+    """What db_bench does, as plans: fillrandom and overwrite may draw a record again."""
 
-    def write(loop: ShimLoop, name: str, offsets: npt.NDArray[Any]) -> None:
-        whole = plan("insert", numbers[name], offsets)
-        with Timer() as timer:
-            for part in chunks(whole):
-                loop.load(part, batch_records=1)
-        found[name] = timer.seconds / records * 1e9
+    fillrandom: Plan
+    fillseq: Plan
+    readrandom: Plan
+    overwrite: Plan
+
+    @classmethod
+    def make(cls, records: int, seed: int) -> "PeerWork":
+        random = np.random.default_rng(seed)
+        one, read, other = random.integers(0, records, (3, records))
+        first, filled, last = random.integers(0, POOL_SIZE, (3, records))
+        return cls(
+            plan("insert", one, first),
+            plan("insert", np.arange(records), filled),
+            plan("get", read, filled[read]),
+            plan("insert", other, last),
+        )
+
+
+def _wall(records: int, work: Callable[[], Any]) -> float:
+    """Nanoseconds an operation, by the wall: the peer's figure has everything in it, too."""
+    with Timer() as timer:
+        work()
+    return timer.seconds / records * 1e9
+
+
+def _harness_like_peer(engine: str, records: int, seed: int, folder: str) -> dict[str, float]:
+    """The same by the harness: each write is a batch of one, so that nothing is looked up."""
+    work, pool = PeerWork.make(records, seed), make_pool("incompressible", VALUE, seed)
+    found, times = {}, np.zeros(records, np.uint64)
+    loop = ShimLoop(stores.Store(engine), stride(records), VALUE, pool)
+
+    def write(whole: Plan) -> None:
+        for part in chunks(whole):
+            loop.load(part, batch_records=1)
 
     for name in ("fillrandom", "fillseq"):
         (Path(folder) / name).mkdir()
-        loop = ShimLoop(store, stride(records), VALUE, pool)
         loop.open(Path(folder) / name, DURABILITY)
-        write(loop, name, offsets[0])
+        found[name] = _wall(records, functools.partial(write, getattr(work, name)))
         if name == "fillrandom":
             loop.close()
-    reads = plan("get", scattered[1], offsets[0][scattered[1]])
-    times = np.zeros(records, np.uint64)
-    with Timer() as timer:
-        loop.run_into(reads, times)
-    found["readrandom"] = timer.seconds / records * 1e9
-    write(loop, "overwrite", offsets[1])
+    found["readrandom"] = _wall(records, lambda: loop.run_into(work.readrandom, times))
+    found["overwrite"] = _wall(records, lambda: write(work.overwrite))
     loop.close()
     return found
 
 
-def peers(scale: Scale, programs: dict[str, str], place: Path) -> Iterator[Measure]:
-    """Throughput of the harness over that of each engine's own benchmark."""
+def _bare_like_peer(library: str, records: int, seed: int, folder: str) -> dict[str, float]:
+    """The same by the bare loop."""
+    work = PeerWork.make(records, seed)
+    loop = BareLoop(library, records, seed)
+    found = {}
+    for name in ("fillrandom", "fillseq"):
+        (Path(folder) / name).mkdir()
+        loop.open(str(Path(folder) / name))
+        found[name] = _wall(records, functools.partial(loop.fill, getattr(work, name), 1))
+        if name == "fillrandom":
+            loop.close()
+    found["readrandom"] = _wall(records, lambda: loop.get(work.readrandom))
+    found["overwrite"] = _wall(records, lambda: loop.fill(work.overwrite, 1))
+    loop.close()
+    return found
+
+
+def peers(
+    scale: Scale, programs: dict[str, str], libraries: Path, place: Path
+) -> Iterator[Measure]:
+    """Throughput of the harness, and of the bare loop, over that of each engine's own benchmark."""
+    records = scale.peer_records
     for engine, program in programs.items():
-        options = AS_SHIPPED if engine == "rocksdb" else ()
-        seeds = itertools.count()
-        found = quotients(
+        options = PEER_OPTIONS.get(engine, ())
+        library = str(libraries / f"{engine}.so")
+        run = functools.partial(_in_folder, place)
+        found = interleaved(
             scale.pairs,
-            functools.partial(_in_folder, place, _run_peer, program, options, scale.peer_records),
-            lambda: _in_folder(place, _run_like_peer, engine, scale.peer_records, next(seeds)),  # noqa: B023
+            peer=functools.partial(run, _run_peer, program, options, records),
+            harness=functools.partial(run, _harness_like_peer, engine, records),
+            bare=functools.partial(run, _bare_like_peer, library, records),
         )
         note = f"{Path(program).name} {' '.join(options)}".strip()
         for name in PEER_BENCHMARKS:
-            yield Measure("peer", f"{engine}: {name}", "1", found[name], 0.95, 1.05, note)
+            ours = quotients(found["peer"], found["harness"], name)
+            yield Measure("peer", f"{engine}: {name}", "1", ours, 0.95, 1.05, note)
+            bare = quotients(found["peer"], found["bare"], name)
+            yield Measure("peer", f"{engine}: {name} by the bare loop", "1", bare)
 
 
 # Cells
@@ -588,7 +658,7 @@ def _many_cells(source: Path, target: Path, count: int) -> None:
     found = [json.loads(path.read_text()) for path in sorted((source / "cells").glob("*.json"))]
     for i in range(count):
         result = found[i % len(found)]
-        result["cell"]["trial"] = 1 + i // len(found)
+        result["cell"]["trial"] = 1 + i
         (target / "cells" / f"{i:08}.json").write_text(json.dumps(result))
 
 
@@ -640,7 +710,7 @@ def main(
     todo: dict[str, Callable[[], Iterable[Measure]]] = {
         "floor": lambda: floor(scale),
         "bare": lambda: bare(scale, bare_loops, where),
-        "peers": lambda: peers(scale, programs, where),
+        "peers": lambda: peers(scale, programs, bare_loops, where),
         "cells": lambda: cells(scale, where, quick or Path()),
         "scale": lambda: memory(scale, where),
         "analysis": lambda: analysis(scale, where, quick or Path()),

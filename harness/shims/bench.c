@@ -71,6 +71,21 @@ static struct kv_slice planned_value(const struct bench *bench, const struct ben
     return (struct kv_slice){bench->pool + plan->offset[i], plan->size[i]};
 }
 
+/* Values begin anywhere in the pool, so that the next one is seldom in the processor's cache.
+ * Always inlined: GCC 12 removes a call of a function that does nothing but prefetch. */
+__attribute__((always_inline)) static inline void
+call_ahead(const struct bench *bench, const struct bench_plan *plan, size_t i)
+{
+    if (i + AHEAD >= plan->count)
+        return;
+    size_t size = plan->size[i + AHEAD];
+    const unsigned char *value = bench->pool + plan->offset[i + AHEAD];
+    const unsigned char *end = value + (size < AHEAD_BYTES ? size : AHEAD_BYTES);
+    value -= (uintptr_t)value % CACHE_LINE;
+    for (; value < end; value += CACHE_LINE)
+        __builtin_prefetch(value);
+}
+
 int bench_load(struct bench *bench, const struct bench_plan *plan, size_t batch_records,
                size_t batch_bytes, uint64_t *nanoseconds, size_t *batches)
 {
@@ -86,6 +101,7 @@ int bench_load(struct bench *bench, const struct bench_plan *plan, size_t batch_
             if (count > 0 && bytes + plan->size[i] > batch_bytes)
                 break;
             bytes += plan->size[i];
+            call_ahead(bench, plan, i);
             records_key(plan->number[i], bench->stride, keys[count]);
             records[count].key = (struct kv_slice){keys[count], RECORDS_KEY_SIZE};
             records[count].value = planned_value(bench, plan, i);
@@ -146,21 +162,6 @@ static void spoil(struct bench *bench, struct kv_slice expected)
         bench->buffer[0] = (unsigned char)~bytes[0];
         bench->buffer[expected.size - 1] = (unsigned char)~bytes[expected.size - 1];
     }
-}
-
-/* Values begin anywhere in the pool, so that the next one is seldom in the processor's cache.
- * Always inlined: GCC 12 removes a call of a function that does nothing but prefetch. */
-__attribute__((always_inline)) static inline void
-call_ahead(const struct bench *bench, const struct bench_plan *plan, size_t i)
-{
-    if (i + AHEAD >= plan->count)
-        return;
-    size_t size = plan->size[i + AHEAD];
-    const unsigned char *value = bench->pool + plan->offset[i + AHEAD];
-    const unsigned char *end = value + (size < AHEAD_BYTES ? size : AHEAD_BYTES);
-    value -= (uintptr_t)value % CACHE_LINE;
-    for (; value < end; value += CACHE_LINE)
-        __builtin_prefetch(value);
 }
 
 int bench_run(struct bench *bench, const struct bench_plan *plan, uint64_t *nanoseconds)
