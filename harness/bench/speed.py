@@ -44,7 +44,12 @@ from tqdm import tqdm
 ROOT = Path(__file__).parents[2]
 CONFIDENCE = 0.95  # of the interval of a median, at least, where there are values enough
 ENGINES = ("leveldb", "rocksdb", "lmdb", "sqlite", "bdb", "flat")
-LOOKING_UP = ("leveldb", "rocksdb", "lmdb", "bdb")  # have no update that tells of a missing key
+LOOKING_UP = (
+    "leveldb",
+    "rocksdb",
+    "lmdb",
+    "bdb",
+)  # have no update that tells of a missing key
 VALUE = 100  # bytes
 DURABILITY = {"durability": "process"}
 # What the engines' own benchmarks set otherwise than the engine as shipped, set back.
@@ -61,8 +66,7 @@ PEER_OPTIONS = {
     ),
     "lmdb": ("--writemap=0",),
 }
-PEER_RESULT = re.compile(r"^(\w+)\s*:\s*([0-9.]+) micros/op", re.MULTILINE)
-PEER_BENCHMARKS = ("fillrandom", "fillseq", "readrandom", "overwrite")
+DB_BENCH = ("fillrandom", "fillseq", "readrandom", "overwrite")
 NOTEBOOKS = ("best-option", "latency", "space")
 
 Values = Sequence[float]
@@ -174,7 +178,10 @@ def plans(records: int, seed: int) -> dict[str, Plan]:
     """Fill in the order of the keys, update at random, get at random: as many as the records."""
     random = np.random.default_rng(seed)
     offsets = random.integers(0, POOL_SIZE, records)
-    written, updated = random.integers(0, records, records), random.integers(0, POOL_SIZE, records)
+    written, updated = (
+        random.integers(0, records, records),
+        random.integers(0, POOL_SIZE, records),
+    )
     found = {
         "fill": plan("insert", np.arange(records), offsets),
         "update": plan("update", written, updated),
@@ -185,8 +192,10 @@ def plans(records: int, seed: int) -> dict[str, Plan]:
 
 
 def chunks(whole: Plan) -> Iterator[Plan]:
-    for start in range(0, len(whole), CHUNK):
-        part = slice(start, start + CHUNK)
+    """In parts that the harness takes at once, without a batch that is cut short."""
+    most = CHUNK // BATCH_RECORDS * BATCH_RECORDS
+    for start in range(0, len(whole), most):
+        part = slice(start, start + most)
         yield Plan(*(getattr(whole, field.name)[part] for field in dataclasses.fields(Plan)))
 
 
@@ -276,7 +285,32 @@ def floor(scale: Scale) -> Iterator[Measure]:
             )
 
 
-# The bare loops
+# The loops: the harness's own, and those written by hand
+
+
+class HarnessLoop:
+    """The harness on an engine's shim. Each method returns the sum of the nanoseconds told."""
+
+    def __init__(self, engine: str, records: int, seed: int) -> None:
+        pool = make_pool("incompressible", VALUE, seed)
+        self._loop = ShimLoop(stores.Store(engine), stride(records), VALUE, pool)
+        self._nanoseconds = np.zeros(records, np.uint64)
+
+    def open(self, folder: Path) -> None:
+        self._loop.open(folder, DURABILITY)
+
+    def fill(self, work: Plan, batch: int) -> float:
+        return float(sum(int(self._loop.load(part, batch).sum()) for part in chunks(work)))
+
+    def update(self, work: Plan, look_up: bool = True) -> float:
+        return self.get(work)  # the plan says what to do; updates look up, as the contract asks
+
+    def get(self, work: Plan) -> float:
+        self._loop.run_into(work, self._nanoseconds)
+        return float(self._nanoseconds.sum())
+
+    def close(self) -> None:
+        self._loop.close()
 
 
 class _Bare(ctypes.Structure):
@@ -291,28 +325,8 @@ class _Bare(ctypes.Structure):
     )
 
 
-def stride(records: int) -> int:
-    return (2**64 - 1) // records
-
-
-def _run_harness(engine: str, records: int, seed: int, folder: str) -> dict[str, float]:
-    """Nanoseconds of each part as the harness tells them; and seconds of the load by the wall."""
-    work, pool = plans(records, seed), make_pool("incompressible", VALUE, seed)
-    loop = ShimLoop(stores.Store(engine), stride(records), VALUE, pool)
-    loop.open(Path(folder), DURABILITY)
-    with Timer() as timer:
-        fill = sum(int(loop.load(part).sum()) for part in chunks(work["fill"]))
-    found = {"fill": float(fill), "load": timer.seconds}
-    nanoseconds = np.zeros(records, np.uint64)
-    for operation in ("update", "get"):
-        loop.run_into(work[operation], nanoseconds)
-        found[operation] = float(nanoseconds.sum())
-    loop.close()
-    return found
-
-
 class BareLoop:
-    """A hand-written loop; see bare.h."""
+    """The same by hand; see bare.h."""
 
     def __init__(self, library: str, records: int, seed: int) -> None:
         self._code = ctypes.CDLL(library)
@@ -323,20 +337,24 @@ class BareLoop:
         self._nanoseconds = np.zeros(records, np.uint64)
 
     def _call(self, function: str, work: Plan, *arguments: Any) -> float:
-        """Returns the sum of the nanoseconds."""
         self._nanoseconds[:] = 0
         times = ctypes.c_void_p(self._nanoseconds.ctypes.data)
-        passed = ctypes.byref(self._bare), ctypes.byref(as_struct(work)), *arguments, times
+        passed = (
+            ctypes.byref(self._bare),
+            ctypes.byref(as_struct(work)),
+            *arguments,
+            times,
+        )
         self._code[function](*passed)
         return float(self._nanoseconds.sum())
 
-    def open(self, folder: str) -> None:
+    def open(self, folder: Path) -> None:
         self._code.bare_open(os.fsencode(folder))
 
     def fill(self, work: Plan, batch: int) -> float:
         return self._call("bare_fill", work, ctypes.c_size_t(batch))
 
-    def update(self, work: Plan, look_up: bool) -> float:
+    def update(self, work: Plan, look_up: bool = True) -> float:
         return self._call("bare_update", work, ctypes.c_bool(look_up))
 
     def get(self, work: Plan) -> float:
@@ -346,14 +364,27 @@ class BareLoop:
         self._code.bare_close()
 
 
-def run_bare(library: str, look_up: bool, records: int, seed: int, folder: str) -> dict[str, float]:
-    """The same of the bare loop."""
-    work, loop = plans(records, seed), BareLoop(library, records, seed)
-    loop.open(folder)
+Loop = type[HarnessLoop] | type[BareLoop]
+
+
+def stride(records: int) -> int:
+    return (2**64 - 1) // records
+
+
+def run_loop(
+    kind: Loop, what: str, look_up: bool, records: int, seed: int, folder: str
+) -> dict[str, float]:
+    """Nanoseconds of each part as the loop tells them, and seconds of the load by the wall. `what`
+    is the engine of the harness, or the library of a bare loop."""
+    work, loop = plans(records, seed), kind(what, records, seed)
+    loop.open(Path(folder))
     with Timer() as timer:
         fill = loop.fill(work["fill"], BATCH_RECORDS)
     found = {"fill": fill, "load": timer.seconds}
-    found |= {"update": loop.update(work["update"], look_up), "get": loop.get(work["get"])}
+    found |= {
+        "update": loop.update(work["update"], look_up),
+        "get": loop.get(work["get"]),
+    }
     loop.close()
     return found
 
@@ -376,8 +407,8 @@ def bare(scale: Scale, libraries: Path, place: Path) -> Iterator[Measure]:
             run = functools.partial(_in_folder, place)
             found = interleaved(
                 scale.pairs,
-                bare=functools.partial(run, run_bare, str(library), look_up, records),
-                harness=functools.partial(run, _run_harness, engine, records),
+                bare=functools.partial(run, run_loop, BareLoop, str(library), look_up, records),
+                harness=functools.partial(run, run_loop, HarnessLoop, engine, True, records),
             )
             quotient = functools.partial(quotients, found["bare"], found["harness"])
             if not look_up:
@@ -397,118 +428,134 @@ def bare(scale: Scale, libraries: Path, place: Path) -> Iterator[Measure]:
             yield Measure("load", f"{engine}: wall time of loading", "1", load, high=1.1)
 
 
-# The peers
+# The peers: the engines' own benchmarks, and ioarena
 
 
-def _run_peer(
-    program: str, options: Sequence[str], records: int, _round: int, folder: str
-) -> dict[str, float]:
-    """Nanoseconds an operation, as the peer tells them. Not all of them take a seed."""
-    command = [
-        program,
-        f"--benchmarks={','.join(PEER_BENCHMARKS)}",
-        f"--num={records}",
-        f"--value_size={VALUE}",
-        "--compression_ratio=1",
-        *options,
-    ]
-    place = {**os.environ, "TEST_TMPDIR": folder}  # all of them know it; LMDB's no other
-    done = subprocess.run(command, env=place, capture_output=True, text=True, check=False)
-    found = {name: float(value) * 1000 for name, value in PEER_RESULT.findall(done.stdout)}
-    if done.returncode != 0 or set(found) != set(PEER_BENCHMARKS):
+def _run_program(command: Sequence[str], folder: str) -> str:
+    place = {
+        **os.environ,
+        "TEST_TMPDIR": folder,
+    }  # each db_bench knows it; LMDB's no other
+    done = subprocess.run(
+        command, env=place, cwd=folder, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
         raise BadInput(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-300:]}")
-    return found
+    return done.stdout
 
 
-@dataclasses.dataclass(frozen=True)
-class PeerWork:
-    """What db_bench does, as plans: fillrandom and overwrite may draw a record again."""
-
-    fillrandom: Plan
-    fillseq: Plan
-    readrandom: Plan
-    overwrite: Plan
-
-    @classmethod
-    def make(cls, records: int, seed: int) -> "PeerWork":
-        random = np.random.default_rng(seed)
-        one, read, other = random.integers(0, records, (3, records))
-        first, filled, last = random.integers(0, POOL_SIZE, (3, records))
-        return cls(
-            plan("insert", one, first),
-            plan("insert", np.arange(records), filled),
-            plan("get", read, filled[read]),
-            plan("insert", other, last),
-        )
+def _run_db_bench(
+    program: str, engine: str, records: int, _round: int, folder: str
+) -> dict[str, float]:
+    """Nanoseconds an operation, as the program tells them. Not all of them take a seed."""
+    names = ",".join(DB_BENCH)
+    own = (f"--num={records}", f"--value_size={VALUE}", "--compression_ratio=1")
+    command = [program, f"--benchmarks={names}", *own, *PEER_OPTIONS.get(engine, ())]
+    told = re.findall(r"^(\w+)\s*:\s*([0-9.]+) micros/op", _run_program(command, folder), re.M)
+    return {name: float(value) * 1000 for name, value in told}
 
 
-def _wall(records: int, work: Callable[[], Any]) -> float:
-    """Nanoseconds an operation, by the wall: the peer's figure has everything in it, too."""
-    with Timer() as timer:
-        work()
-    return timer.seconds / records * 1e9
+def _run_ioarena(
+    program: str, engine: str, records: int, _round: int, folder: str
+) -> dict[str, float]:
+    """The same of ioarena: from operations a second."""
+    own = (
+        "-n",
+        str(records),
+        "-k",
+        "16",
+        "-v",
+        str(VALUE),
+        "-m",
+        "lazy",
+        "-p",
+        "stores",
+    )
+    text = _run_program([program, "-D", engine, "-B", "set,get", *own], folder)
+    units = {"": 1e9, "K": 1e6, "M": 1e3}
+    told = re.findall(r">> (set|get)\(.*?throughput:\s*([0-9.]+)([KM]?)ops/s", text, re.S)
+    return {name: units[unit] / float(value) for name, value, unit in told}
 
 
-def _harness_like_peer(engine: str, records: int, seed: int, folder: str) -> dict[str, float]:
-    """The same by the harness: each write is a batch of one, so that nothing is looked up."""
-    work, pool = PeerWork.make(records, seed), make_pool("incompressible", VALUE, seed)
-    found, times = {}, np.zeros(records, np.uint64)
-    loop = ShimLoop(stores.Store(engine), stride(records), VALUE, pool)
-
-    def write(whole: Plan) -> None:
-        for part in chunks(whole):
-            loop.load(part, batch_records=1)
-
-    for name in ("fillrandom", "fillseq"):
-        (Path(folder) / name).mkdir()
-        loop.open(Path(folder) / name, DURABILITY)
-        found[name] = _wall(records, functools.partial(write, getattr(work, name)))
-        if name == "fillrandom":
-            loop.close()
-    found["readrandom"] = _wall(records, lambda: loop.run_into(work.readrandom, times))
-    found["overwrite"] = _wall(records, lambda: write(work.overwrite))
-    loop.close()
-    return found
+def _db_bench_work(records: int, seed: int) -> dict[str, Plan]:
+    """As db_bench does it; fillrandom and overwrite may draw a record again."""
+    random = np.random.default_rng(seed)
+    one, read, other = random.integers(0, records, (3, records))
+    first, filled, last = random.integers(0, POOL_SIZE, (3, records))
+    return {
+        "fillrandom": plan("insert", one, first),
+        "fillseq": plan("insert", np.arange(records), filled),
+        "readrandom": plan("get", read, filled[read]),
+        "overwrite": plan("insert", other, last),
+    }
 
 
-def _bare_like_peer(library: str, records: int, seed: int, folder: str) -> dict[str, float]:
-    """The same by the bare loop."""
-    work = PeerWork.make(records, seed)
-    loop = BareLoop(library, records, seed)
-    found = {}
-    for name in ("fillrandom", "fillseq"):
-        (Path(folder) / name).mkdir()
-        loop.open(str(Path(folder) / name))
-        found[name] = _wall(records, functools.partial(loop.fill, getattr(work, name), 1))
-        if name == "fillrandom":
-            loop.close()
-    found["readrandom"] = _wall(records, lambda: loop.get(work.readrandom))
-    found["overwrite"] = _wall(records, lambda: loop.fill(work.overwrite, 1))
+def _ioarena_work(records: int, seed: int) -> dict[str, Plan]:
+    """As ioarena does it: every record once, scattered; then gets in the same order."""
+    random = np.random.default_rng(seed)
+    numbers, offsets = (
+        random.permutation(records),
+        random.integers(0, POOL_SIZE, records),
+    )
+    return {
+        "set": plan("insert", numbers, offsets),
+        "get": plan("get", numbers, offsets),
+    }
+
+
+def _like_peer(
+    kind: Loop,
+    what: str,
+    make_work: Callable[[int, int], dict[str, Plan]],
+    records: int,
+    seed: int,
+    folder: str,
+) -> dict[str, float]:
+    """Nanoseconds an operation by the wall, since a peer's figure has everything in it, too. Each
+    write is a batch of one, so that nothing is looked up. What fills begins a store."""
+    loop, found, opened = kind(what, records, seed), {}, False
+    for name, work in make_work(records, seed).items():
+        if name in ("fillrandom", "fillseq", "set"):
+            if opened:
+                loop.close()
+            (Path(folder) / name).mkdir()
+            loop.open(Path(folder) / name)
+            opened = True
+        reads = work.operation[0] == CODES["get"]
+        with Timer() as timer:
+            if reads:
+                loop.get(work)
+            else:
+                loop.fill(work, 1)
+        found[name] = timer.seconds / records * 1e9
     loop.close()
     return found
 
 
 def peers(
-    scale: Scale, programs: dict[str, str], libraries: Path, place: Path
+    scale: Scale, programs: Sequence[tuple[str, str]], libraries: Path, place: Path
 ) -> Iterator[Measure]:
-    """Throughput of the harness, and of the bare loop, over that of each engine's own benchmark."""
+    """Throughput of the harness, and of the bare loop, over that of each peer."""
     records = scale.peer_records
-    for engine, program in programs.items():
-        options = PEER_OPTIONS.get(engine, ())
+    run = functools.partial(_in_folder, place)
+    for engine, program in programs:
+        ioarena = Path(program).name == "ioarena"
+        run_peer = _run_ioarena if ioarena else _run_db_bench
+        work = _ioarena_work if ioarena else _db_bench_work
         library = str(libraries / f"{engine}.so")
-        run = functools.partial(_in_folder, place)
         found = interleaved(
             scale.pairs,
-            peer=functools.partial(run, _run_peer, program, options, records),
-            harness=functools.partial(run, _harness_like_peer, engine, records),
-            bare=functools.partial(run, _bare_like_peer, library, records),
+            peer=functools.partial(run, run_peer, program, engine, records),
+            harness=functools.partial(run, _like_peer, HarnessLoop, engine, work, records),
+            bare=functools.partial(run, _like_peer, BareLoop, library, work, records),
         )
-        note = f"{Path(program).name} {' '.join(options)}".strip()
-        for name in PEER_BENCHMARKS:
+        for name in found["harness"][0]:
             ours = quotients(found["peer"], found["harness"], name)
-            yield Measure("peer", f"{engine}: {name}", "1", ours, 0.95, 1.05, note)
-            bare = quotients(found["peer"], found["bare"], name)
-            yield Measure("peer", f"{engine}: {name} by the bare loop", "1", bare)
+            by_hand = quotients(found["peer"], found["bare"], name)
+            title = f"{engine}: {name} of {'ioarena' if ioarena else 'db_bench'}"
+            note = " ".join((Path(program).name, *PEER_OPTIONS.get(engine, ())))
+            yield Measure("peer", title, "1", ours, 0.95, 1.05, note)
+            yield Measure("peer", f"{title} by the bare loop", "1", by_hand)
 
 
 # Cells
@@ -598,7 +645,12 @@ def _command(command: Sequence[str]) -> tuple[float, float]:
     environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}
     with Timer() as timer:
         done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+            command,
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
     if done.returncode != 0:
         raise BadInput(f"{' '.join(command)}: {done.stderr.strip()[-300:]}")
@@ -618,7 +670,8 @@ def _ten_times(source: Path, target: Path) -> None:
                 copies = [copy.assign(trial=copy.trial + 100 * i) for i, copy in enumerate(copies)]
             frame = pd.concat(copies)
         pq.write_table(
-            pa.Table.from_pandas(frame, schema, preserve_index=False), target / f"{name}.parquet"
+            pa.Table.from_pandas(frame, schema, preserve_index=False),
+            target / f"{name}.parquet",
         )
 
 
@@ -639,7 +692,12 @@ def analysis(scale: Scale, place: Path, quick: Path) -> Iterator[Measure]:
             peaks.append(max(peak for _, peak in runs))
     names = ", ".join(NOTEBOOKS)
     yield Measure(
-        "analysis", "time of the notebooks on ten times the rows", "1", ratios, high=2, note=names
+        "analysis",
+        "time of the notebooks on ten times the rows",
+        "1",
+        ratios,
+        high=2,
+        note=names,
     )
     yield Measure("analysis", "their peak memory", "GiB", peaks, high=1)
     with tempfile.TemporaryDirectory(dir=place) as folder:
@@ -672,16 +730,29 @@ def _conditions(out: Path) -> dict[str, Any]:
 
 
 # The groups of measures, and about how many seconds each takes.
-GROUPS = {"floor": 40, "bare": 240, "peers": 120, "cells": 5, "scale": 30, "analysis": 240}
+GROUPS = {
+    "floor": 40,
+    "bare": 240,
+    "peers": 120,
+    "cells": 5,
+    "scale": 30,
+    "analysis": 240,
+}
 
 
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="A folder.")
 @click.option(
-    "--only", type=click.Choice(list(GROUPS)), multiple=True, help="Some groups of measures."
+    "--only",
+    type=click.Choice(list(GROUPS)),
+    multiple=True,
+    help="Some groups of measures.",
 )
 @click.option(
-    "--bare-loops", type=click.Path(path_type=Path), required=True, help="Their libraries."
+    "--bare-loops",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Their libraries.",
 )
 @click.option("--quick", type=click.Path(path_type=Path), help="Results of the quick grid.")
 @click.option("--place", type=click.Path(path_type=Path), help="Where the stores compared lie.")
@@ -697,15 +768,15 @@ def main(
     small: bool,
 ) -> None:
     """Measure the harness: OUT/speed.csv."""
-    programs = dict(_peer(text) for text in peer)
+    programs = [_peer(text) for text in peer]
     chosen = only or tuple(GROUPS)
     if quick is None and {"cells", "analysis"} & set(chosen):
         raise BadInput("cells and analysis need --quick, the results of harness/grids/quick.toml")
     scale = Scale(2, 1000, 1000, 1000, 1000, 10_000, 200, 1) if small else Scale()
     memory_disk = Path("/dev/shm")
     where = place or (memory_disk if memory_disk.is_dir() else out)
-    if (packaged := shutil.which("db_bench")) and "rocksdb" not in programs:
-        programs["rocksdb"] = packaged
+    if packaged := shutil.which("db_bench"):
+        programs.append(("rocksdb", packaged))
     out.mkdir(parents=True, exist_ok=True)
     todo: dict[str, Callable[[], Iterable[Measure]]] = {
         "floor": lambda: floor(scale),
@@ -725,7 +796,7 @@ def main(
     write_whole(out / "speed.csv", table.to_csv(index=False).encode())
     shown = table[["group", "measure", "value", "low", "high", "unit", "goal", "met"]]
     click.echo(tabulate(shown, headers="keys", showindex=False, floatfmt=".3f"))
-    if "rocksdb" not in programs:
+    if not packaged:
         click.echo("peer: no db_bench here; install the package rocksdb-tools to have it compared")
 
 

@@ -16,6 +16,14 @@ DROP = Path("/proc/sys/vm/drop_caches")
 
 _MMAP_FAILED = ctypes.c_void_p(-1).value
 
+_library = ctypes.CDLL(None, use_errno=True)
+_library.mmap.restype = ctypes.c_void_p
+_library.mmap.argtypes = (
+    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
+)  # fmt: skip
+_library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_library.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+
 
 def _files(folder: str) -> Iterator[str]:
     """One after the other: a list of a million names would count as memory of the store."""
@@ -29,24 +37,15 @@ def _files(folder: str) -> Iterator[str]:
 
 def _mincore(descriptor: int, size: int) -> int:
     """How many pages of a file are resident."""
-    library = ctypes.CDLL(None, use_errno=True)
-    library.mmap.restype = ctypes.c_void_p
-    library.mmap.argtypes = (
-        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
-    )  # fmt: skip
-    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-    address = library.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+    address = _library.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
     if address == _MMAP_FAILED:
         raise OSError(ctypes.get_errno(), "mmap failed")
     pages = np.zeros(-(-size // PAGE), np.uint8)
     try:
-        status = library.mincore(
-            ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_void_p(pages.ctypes.data)
-        )
-        if status != 0:
+        if _library.mincore(address, size, pages.ctypes.data) != 0:
             raise OSError(ctypes.get_errno(), "mincore failed")
     finally:
-        library.munmap(address, size)
+        _library.munmap(address, size)
     return int((pages & 1).sum())
 
 

@@ -6,6 +6,7 @@ now and then, as they flush a buffer: a third run, long enough for that, counts 
 """
 
 import contextlib
+import functools
 import os
 import random
 import re
@@ -124,9 +125,8 @@ def check_writes(store: Store, folder: Path, acknowledged: int, size: int, **opt
     The write that was under way may be there or not; in a store that is known to tear one, its
     record may hold anything. A StoreError says what is missing.
     """
-    expected: dict[bytes, set[bytes | None]] = {}
     *done, (key, value) = replay(acknowledged + 1, size)
-    expected = {key: {value} for key, value in done}
+    expected: dict[bytes, set[bytes | None]] = {key: {value} for key, value in done}
     expected.setdefault(key, {None}).add(value)
     torn = value is not None and not store.lacks("durability", "atomic")
     if torn and options.get("durability") != "atomic":
@@ -185,6 +185,7 @@ def _must(*command: str) -> None:
         raise BadInput(f"{command[0]}: {done.stderr.strip()}")
 
 
+@functools.cache  # asked once a row
 def mounting_fails(place: Path) -> str:
     """Why no image can be mounted here; empty when it can."""
     for program in ("mkfs.ext4", "mount"):
@@ -259,14 +260,13 @@ def _survived(crash: Crash, store: Store, place: Path, **options: str) -> int:
 def evidence(store: Store, level: str, place: Path) -> dict[str, Any]:
     """A row of the table: what a level of a store does and survives. `place` is any folder."""
     options = {} if level == DEFAULT else {"durability": level}
-    guarantee = store.default_durability if level == DEFAULT else level
+    guarantee = store.guarantee(level)
     slopes = syncs_per_write(store, place, **options)
     below = guarantee in ("none", "process")
     flushed = count_syncs(store, place, FLUSHED, FLUSHED_SIZE, **options) if below else None
     means = next(
         (s.means for s in store.settings if (s.name, s.value) == ("durability", level)), ""
     )
-    mountable = not mounting_fails(place)
     return {
         "store": store.name,
         "engine_version": store.version,
@@ -279,7 +279,9 @@ def evidence(store: Store, level: str, place: Path) -> dict[str, Any]:
         "crashes": CRASHES,
         "survived_kill": _survived(survive_kill, store, place, **options),
         "survived_power_loss": (
-            _survived(survive_power_loss, store, place, **options) if mountable else None
+            None
+            if mounting_fails(place)
+            else _survived(survive_power_loss, store, place, **options)
         ),
     }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from kvbench import BadInput
 from kvbench.bindings import BINDINGS, label, load, open_binding
 from kvbench.contract import Capability, OpenStore, Setting
+from kvbench.grid import DEFAULT
 from kvbench.shim import Driver, OpenShim, read_settings
 
 
@@ -58,6 +59,10 @@ class Store:
                 short = not setting.value and int(value) < setting.least
                 return setting.lacks or (f"less than its least, {setting.least:,}" if short else "")
         return "has no such setting"
+
+    def guarantee(self, durability: str) -> str:
+        """The level that a level of durability, perhaps as shipped, amounts to."""
+        return self.default_durability if durability == DEFAULT else durability
 
     @property
     def access(self) -> str:

@@ -20,7 +20,7 @@ from tqdm import tqdm
 from kvbench import BadInput, machine, stores
 from kvbench.control_group import capped, refused
 from kvbench.estimate import seconds
-from kvbench.grid import DEFAULT, LEVELS, UNCAPPED, Cell, Grid, parse_bytes
+from kvbench.grid import LEVELS, UNCAPPED, Cell, Grid, parse_bytes
 from kvbench.results import Folder, cell_name
 
 TIME_LIMIT = 3600.0  # seconds a cell may take
@@ -227,9 +227,7 @@ class Sweep:
         store = self.stores[cell.label]
         result = {
             "cell": cell.factors(),
-            "guarantee": (
-                store.default_durability if cell.durability == DEFAULT else cell.durability
-            ),
+            "guarantee": store.guarantee(cell.durability),
             "machine": description["machine"],
             "engine_version": store.version,
             "binding_version": store.binding_version,

@@ -40,7 +40,9 @@ def test_a_bare_loop_leaves_what_the_harness_would(
 ) -> None:
     library = bare_loops / f"{engine}.so"
     assert library.exists() == stores.known()[engine].available
-    speed.in_fresh_process(speed.run_bare, str(library), True, RECORDS, 1, str(tmp_path))
+    speed.in_fresh_process(
+        speed.run_loop, speed.BareLoop, str(library), True, RECORDS, 1, str(tmp_path)
+    )
     work = speed.plans(RECORDS, 1)
     loop = ShimLoop(
         stores.known()[engine], speed.stride(RECORDS), 100, make_pool("incompressible", 100, 1)
