@@ -77,6 +77,7 @@ def test_a_figure_states_its_conditions(name: str, tmp_path: Path) -> None:
         "durability",
         "memory budget",
         "page cache",
+        "floor",
         "GiB of memory (largest data",
         "fsync",
     ):
@@ -104,7 +105,13 @@ def test_sweep_then_best_option_on_its_results(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert len(list((swept / "cells").glob("*.json"))) == 8
     assert set(analysis.Results(str(swept)).cells.access) == {"c"}
-    assert len(analysis.Results(str(swept), access=("c", "python")).cells) == 8
+    both = analysis.Results(str(swept), access=("c", "python"))
+    assert len(both.cells) == 8
+    floors = both.cells.groupby("access").floor_ns.median()
+    assert 0 < floors["c"] < floors["python"]
+    assert not both.operations[both.operations.access == "c"].near_floor.any()
+    assert "floor of the harness" in both.conditions()
+    assert " from Python an operation" in both.conditions()
     output = tmp_path / "best.ipynb"
     done = papermill("best-option.ipynb", output, "-p", "results", str(swept))
     assert done.returncode == 0, done.stderr

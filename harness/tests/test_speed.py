@@ -12,7 +12,8 @@ from kvbench.loop import ShimLoop, make_pool
 
 BENCH = Path(__file__).parents[1] / "bench"
 sys.path.insert(0, str(BENCH))
-import speed  # noqa: E402 - a script, not part of the package
+import loops  # noqa: E402 - not part of the package
+import measures  # noqa: E402
 
 RECORDS = 3000
 
@@ -34,21 +35,21 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("engine", speed.ENGINES)
+@pytest.mark.parametrize("engine", loops.ENGINES)
 def test_a_bare_loop_leaves_what_the_harness_would(
     engine: str, bare_loops: Path, tmp_path: Path
 ) -> None:
     library = bare_loops / f"{engine}.so"
     assert library.exists() == stores.known()[engine].available
-    speed.in_fresh_process(
-        speed.run_loop, speed.BareLoop, str(library), True, RECORDS, 1, str(tmp_path)
+    measures.in_fresh_process(
+        loops.run_loop, loops.BareLoop, str(library), True, RECORDS, 1, str(tmp_path)
     )
-    work = speed.plans(RECORDS, 1)
+    work = loops.plans(RECORDS, 1)
     loop = ShimLoop(
-        stores.known()[engine], speed.stride(RECORDS), 100, make_pool("incompressible", 100, 1)
+        stores.known()[engine], loops.stride(RECORDS), 100, make_pool("incompressible", 100, 1)
     )
-    loop.open(tmp_path, speed.DURABILITY)
-    for part in speed.chunks(work["get"]):
+    loop.open(tmp_path, loops.DURABILITY)
+    for part in loops.chunks(work["get"]):
         loop.run(part)  # each value is compared with what was written last
     loop.close()
 
@@ -69,9 +70,9 @@ def test_the_table_has_every_comparison(bare_loops: Path, tmp_path: Path) -> Non
     done = run("--out", tmp_path, "--bare-loops", bare_loops, "--small", *only)
     assert done.returncode == 0, done.stderr
     table = pd.read_csv(tmp_path / "speed.csv", keep_default_na=False)
-    for engine in speed.ENGINES:
+    for engine in loops.ENGINES:
         own = table[table.measure.str.startswith(f"{engine}: ")]
-        assert len(own) == (5 if engine in speed.LOOKING_UP else 4)
+        assert len(own) == (5 if engine in loops.LOOKING_UP else 4)
     assert (table.low <= table.value).all()
     assert (table.value <= table.high).all()
     assert (table[table.group != "floor"].value > 0).all()
@@ -81,17 +82,17 @@ def test_the_table_has_every_comparison(bare_loops: Path, tmp_path: Path) -> Non
 
 def test_an_interval_is_of_order_statistics() -> None:
     nine = [5.0, 1, 9, 2, 8, 3, 7, 4, 6]
-    assert speed.interval(nine) == (2, 8)
-    assert speed.interval(nine[:2]) == (1, 5)
-    assert speed.interval([4.0]) == (4, 4)
-    assert speed.interval([float(i) for i in range(1, 7)]) == (1, 6)
+    assert measures.interval(nine) == (2, 8)
+    assert measures.interval(nine[:2]) == (1, 5)
+    assert measures.interval([4.0]) == (4, 4)
+    assert measures.interval([float(i) for i in range(1, 7)]) == (1, 6)
 
 
 @pytest.mark.parametrize(
     ("values", "met"), [([0.9, 0.98], "met"), ([0.9, 0.96], "missed"), ([1.2, 1.3], "met")]
 )
 def test_a_goal_is_missed_when_the_whole_interval_is(values: list[float], met: str) -> None:
-    assert speed.Measure("", "", "", values, low=0.97).row()["met"] == met
+    assert measures.Measure("", "", "", values, low=0.97).row()["met"] == met
 
 
 @pytest.mark.parametrize(

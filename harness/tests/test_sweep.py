@@ -44,6 +44,7 @@ def test_every_store_measures_a_cell(kvbench: Run, write_grid: WriteGrid, tmp_pa
         assert 100 * (16 + 1024) <= result["live_bytes"] <= 100 * (16 + 10240)
         assert result["disk_bytes"] > result["live_bytes"] / 4
         assert 0 < result["compressed_share"] <= 1.01
+        assert result["floor_ns"] > 0
         assert result["effective_options"]
         rows = {row["operation"]: row for row in result["operations"]}
         assert list(rows) == ["load", "insert", "get", "update", "remove"]
@@ -54,6 +55,15 @@ def test_every_store_measures_a_cell(kvbench: Run, write_grid: WriteGrid, tmp_pa
         if result["cell"]["store"] in ("flat", "leveldb", "sqlite"):  # not by a map alone
             assert sum(row["wchar"] + row["write_bytes"] for row in rows.values()) > 0
     assert not (out / "stores").exists()
+
+
+def test_a_worker_loads_no_more_than_it_needs() -> None:
+    """What it imports is part of the cost of every cell."""
+    code = "import sys, kvbench.worker; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in done.stdout.split()}
+    assert "numpy" in loaded
+    assert not loaded & {"pandas", "pyarrow", "psutil", "click", "tqdm", "matplotlib"}
 
 
 def test_a_killed_sweep_goes_on_with_the_rest(

@@ -1,0 +1,86 @@
+"""The floor: the timed loop on the store that does nothing, beside two bare clock reads."""
+
+import ctypes
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from kvbench import stores
+from kvbench.loop import ShimLoop, make_pool
+from kvbench.plan import POOL_SIZE
+from loops import VALUE, plan
+from measures import Measure, Scale, Timer, in_fresh_process
+
+
+def _threads(count: int, work: Callable[[int], None]) -> float:
+    """Seconds until all are done. The C loop lets go of the interpreter's lock."""
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+    with Timer() as timer:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return timer.seconds
+
+
+def _null_loops(threads: int, operations: int) -> dict[str, float]:
+    """Nanoseconds an operation of the loop on the null store, and a pair of clock reads."""
+    pool = make_pool("incompressible", VALUE, 1)
+    found: dict[str, float] = {}
+    times = [np.zeros(operations, np.uint64) for _ in range(threads)]
+    random = np.random.default_rng(1)
+    offsets = random.integers(0, POOL_SIZE, operations)
+    numbers = random.permutation(operations)
+    with tempfile.TemporaryDirectory() as folder:
+        loops = [ShimLoop(stores.Store("null"), 1, VALUE, pool) for _ in range(threads)]
+        for loop in loops:
+            loop.open(Path(folder), {})
+        for operation in ("insert", "get", "update", "remove"):
+            own = plan(operation, numbers, offsets)
+            taken = _threads(threads, lambda i, own=own: loops[i].run_into(own, times[i]))  # type: ignore[misc]
+            found[operation] = taken / operations * 1e9
+        found["told"] = float(np.mean([own.mean() for own in times]))
+        for loop in loops:
+            loop.close()
+    clock = stores.loop_library().bench_clock
+
+    def read_clock(i: int) -> None:
+        clock(ctypes.c_size_t(operations), ctypes.c_void_p(times[i].ctypes.data))
+
+    found["clock"] = _threads(threads, read_clock) / operations * 1e9
+    return found
+
+
+def floor(scale: Scale) -> Iterator[Measure]:
+    for threads in (1, 4):
+        runs = [
+            in_fresh_process(_null_loops, threads, scale.clock_pairs) for _ in range(scale.pairs)
+        ]
+        where = f"{threads} thread{'s' if threads > 1 else ''}"
+        kinds = ("insert", "get", "update", "remove")
+        loop = [float(np.mean([run[kind] for kind in kinds])) for run in runs]
+        clock = [run["clock"] for run in runs]
+        yield Measure("floor", f"two clock reads, {where}", "ns", clock)
+        yield Measure("floor", f"timed loop on the null store, {where}", "ns", loop)
+        yield Measure(
+            "floor",
+            f"timed loop over two clock reads, {where}",
+            "1",
+            [a / b for a, b in zip(loop, clock, strict=True)],
+            high=1.3,
+            note="whole loop, an operation: key, value, check, clock and call",
+        )
+        if threads == 1:
+            told = [run["told"] for run in runs]
+            yield Measure("floor", "time that a null operation is told to take", "ns", told)
+            made = [run["update"] - run["remove"] for run in runs]
+            yield Measure(
+                "floor",
+                f"making a value of {VALUE} B, outside the timed part",
+                "ns",
+                made,
+                high=float(np.median(told)),
+                note="a copy from the pool; goal: no more than the floor",
+            )

@@ -1,0 +1,147 @@
+"""The harness beside benchmarks by others: the engines' own, and ioarena."""
+
+import functools
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from kvbench import BadInput
+from kvbench.plan import CODES, POOL_SIZE, Plan
+from loops import VALUE, BareLoop, HarnessLoop, Loop, plan
+from measures import Measure, Scale, Timer, in_folder, interleaved, quotients
+
+# What the engines' own benchmarks set otherwise than the engine as shipped, set back.
+PEER_OPTIONS = {
+    "rocksdb": (
+        "--enable_pipelined_write=false",
+        "--dump_malloc_stats=false",
+        "--table_cache_numshardbits=6",
+        "--delayed_write_rate=16777216",
+        "--hard_pending_compaction_bytes_limit=274877906944",
+        "--pin_top_level_index_and_filter=true",
+        "--index_shortening_mode=1",
+        "--perf_level=2",
+    ),
+    "lmdb": ("--writemap=0",),
+}
+DB_BENCH = ("fillrandom", "fillseq", "readrandom", "overwrite")
+
+
+def _run_program(command: Sequence[str], folder: str) -> str:
+    # Each db_bench knows this variable; LMDB's knows no other way.
+    place = {**os.environ, "TEST_TMPDIR": folder}
+    done = subprocess.run(
+        command, env=place, cwd=folder, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise BadInput(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-300:]}")
+    return done.stdout
+
+
+def _run_db_bench(
+    program: str, engine: str, records: int, _round: int, folder: str
+) -> dict[str, float]:
+    """Nanoseconds an operation, as the program tells them. Not all of them take a seed."""
+    names = ",".join(DB_BENCH)
+    own = (f"--num={records}", f"--value_size={VALUE}", "--compression_ratio=1")
+    command = [program, f"--benchmarks={names}", *own, *PEER_OPTIONS.get(engine, ())]
+    text = _run_program(command, folder)
+    told = re.findall(r"^(\w+)\s*:\s*([0-9.]+) micros/op", text, re.MULTILINE)
+    if {name for name, _ in told} != set(DB_BENCH):
+        raise BadInput(f"{program}: no time of each of {names} in its output: {text[-300:]}")
+    return {name: float(value) * 1000 for name, value in told}
+
+
+def _run_ioarena(
+    program: str, engine: str, records: int, _round: int, folder: str
+) -> dict[str, float]:
+    """The same of ioarena: from operations a second."""
+    own = f"-D {engine} -B set,get -n {records} -k 16 -v {VALUE} -m lazy -p stores"
+    text = _run_program([program, *own.split()], folder)
+    units = {"": 1e9, "K": 1e6, "M": 1e3}
+    told = re.findall(r">> (set|get)\(.*?throughput:\s*([0-9.]+)([KM]?)ops/s", text, re.DOTALL)
+    if len(told) != 2:
+        raise BadInput(f"{program}: no throughput of set and get in its output: {text[-300:]}")
+    return {name: units[unit] / float(value) for name, value, unit in told}
+
+
+def _db_bench_work(records: int, seed: int) -> dict[str, Plan]:
+    """As db_bench does it; fillrandom and overwrite may draw a record again."""
+    random = np.random.default_rng(seed)
+    one, read, other = random.integers(0, records, (3, records))
+    first, filled, last = random.integers(0, POOL_SIZE, (3, records))
+    return {
+        "fillrandom": plan("insert", one, first),
+        "fillseq": plan("insert", np.arange(records), filled),
+        "readrandom": plan("get", read, filled[read]),
+        "overwrite": plan("insert", other, last),
+    }
+
+
+def _ioarena_work(records: int, seed: int) -> dict[str, Plan]:
+    """As ioarena does it: every record once, scattered; then gets in the same order."""
+    random = np.random.default_rng(seed)
+    numbers, offsets = random.permutation(records), random.integers(0, POOL_SIZE, records)
+    return {"set": plan("insert", numbers, offsets), "get": plan("get", numbers, offsets)}
+
+
+def _like_peer(
+    kind: Loop,
+    what: str,
+    make_work: Callable[[int, int], dict[str, Plan]],
+    records: int,
+    seed: int,
+    folder: str,
+) -> dict[str, float]:
+    """Nanoseconds an operation by the wall, since a peer's figure has everything in it, too. Each
+    write is a batch of one, so that nothing is looked up. What fills begins a store."""
+    loop, found, opened = kind(what, records, seed), {}, False
+    for name, work in make_work(records, seed).items():
+        if name in ("fillrandom", "fillseq", "set"):
+            if opened:
+                loop.close()
+            (Path(folder) / name).mkdir()
+            loop.open(Path(folder) / name)
+            opened = True
+        reads = work.operation[0] == CODES["get"]
+        with Timer() as timer:
+            if reads:
+                loop.get(work)
+            else:
+                loop.fill(work, 1)
+        found[name] = timer.seconds / records * 1e9
+    loop.close()
+    return found
+
+
+def peers(
+    scale: Scale, programs: Sequence[tuple[str, str]], libraries: Path, place: Path
+) -> Iterator[Measure]:
+    """Throughput of the harness, and of the bare loop, over that of each peer."""
+    records = scale.peer_records
+    run = functools.partial(in_folder, place)
+    for engine, program in programs:
+        if not (libraries / f"{engine}.so").exists():
+            continue
+        ioarena = Path(program).name == "ioarena"
+        run_peer = _run_ioarena if ioarena else _run_db_bench
+        work = _ioarena_work if ioarena else _db_bench_work
+        library = str(libraries / f"{engine}.so")
+        found = interleaved(
+            scale.pairs,
+            peer=functools.partial(run, run_peer, program, engine, records),
+            harness=functools.partial(run, _like_peer, HarnessLoop, engine, work, records),
+            bare=functools.partial(run, _like_peer, BareLoop, library, work, records),
+        )
+        for name in found["harness"][0]:
+            ours = quotients(found["peer"], found["harness"], name)
+            by_hand = quotients(found["peer"], found["bare"], name)
+            title = f"{engine}: {name} of {'ioarena' if ioarena else 'db_bench'}"
+            note = " ".join(
+                (Path(program).name, *(() if ioarena else PEER_OPTIONS.get(engine, ())))
+            )
+            yield Measure("peer", title, "1", ours, 0.95, 1.05, note)
+            yield Measure("peer", f"{title} by the bare loop", "1", by_hand)

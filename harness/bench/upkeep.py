@@ -1,0 +1,166 @@
+"""What a cell costs beside its timed operations, how memory grows, and how long analysis takes."""
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+from kvbench import BadInput, machine, stores
+from kvbench.estimate import seconds
+from kvbench.grid import Cell, Grid, RecordSize
+from kvbench.results import TABLES, Folder
+from kvbench.sweep import Sweep, run_cell
+from measures import ROOT, Measure, Scale, Timer, in_folder, in_fresh_process
+
+NOTEBOOKS = ("best-option", "latency", "space")
+
+
+def _worker_alone(cell: Cell, folder: str) -> tuple[float, int]:
+    """Seconds of a cell's process outside of its phases, and its peak of memory in bytes."""
+    with Timer() as timer:
+        answer = run_cell(cell, Path(folder), time_limit=3600)
+    if answer["status"] != "ok":
+        raise BadInput(f"{cell}: {answer['reason']}")
+    phases = sum(answer[f"{phase}_s"] for phase in ("open", "load", "rounds", "check", "close"))
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    return timer.seconds - phases, peak
+
+
+def _null_cell(records: int) -> Cell:
+    every = ("insert", "get", "update", "remove")
+    return Cell("null", "", RecordSize.parse("100 B"), records, "incompressible", every, 1, 1)
+
+
+def cells(scale: Scale, place: Path, quick: Path) -> Iterator[Measure]:
+    alone = [in_folder(place, _worker_alone, _null_cell(100))[0] for _ in range(scale.pairs)]
+    yield Measure(
+        "cell",
+        "start, import and end of a cell's process",
+        "ms",
+        [value * 1000 for value in alone],
+        high=150,
+    )
+    rows = Folder(quick).collect()["cells"].to_pandas()
+    rows = rows[rows.status == "ok"]
+    shares = rows.check_s / rows.wall_s
+    yield Measure(
+        "cell",
+        "checking, share of a cell's wall time: the largest of the quick grid",
+        "1",
+        [float(shares.max())],
+        high=0.15,
+        note=", ".join(map(str, rows.loc[shares.idxmax(), ["store", "record_size", "records"]])),
+    )
+    yield Measure(
+        "cell",
+        "checking, share of all wall time of the quick grid",
+        "1",
+        [float(rows.check_s.sum() / rows.wall_s.sum())],
+        high=0.15,
+    )
+    job = Sweep(Grid.read(ROOT / "harness/grids/quick.toml", stores.names(), {}), quick)
+    fsync = machine.fsync_milliseconds(quick)
+    planned = sum(
+        seconds(cell, fsync)
+        for cell, why in job.plan()
+        if not why and job.stores[cell.label].available
+    )
+    truth = float((rows.wall_s + rows.settle_s).sum())
+    yield Measure(
+        "cell",
+        "estimate of the dry run over the truth, quick grid",
+        "1",
+        [planned / truth],
+        0.7,
+        1.3,
+    )
+
+
+def memory(scale: Scale, place: Path) -> Iterator[Measure]:
+    few, many = (
+        in_folder(place, _worker_alone, _null_cell(records))[1]
+        for records in (1000, scale.many_operations)
+    )
+    yield Measure(
+        "scale",
+        f"peak memory of the harness, {scale.many_operations:,} operations over 1,000",
+        "1",
+        [many / few],
+        0.95,
+        1.05,
+    )
+
+
+def _command(command: Sequence[str]) -> tuple[float, float]:
+    """Seconds, and GiB at the peak of its largest process."""
+    environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}
+    with Timer() as timer:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+    if done.returncode != 0:
+        raise BadInput(f"{' '.join(command)}: {done.stderr.strip()[-300:]}")
+    return timer.seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+
+
+def _ten_times(source: Path, target: Path) -> None:
+    """Results with ten times the trials."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    for name, schema in TABLES.items():
+        frame = pd.read_parquet(source / f"{name}.parquet")
+        if name != "machines":
+            copies = [frame.assign(cell=frame.cell + f"-{i}") for i in range(10)]
+            if name == "cells":
+                copies = [copy.assign(trial=copy.trial + 100 * i) for i, copy in enumerate(copies)]
+            frame = pd.concat(copies)
+        pq.write_table(
+            pa.Table.from_pandas(frame, schema, preserve_index=False), target / f"{name}.parquet"
+        )
+
+
+def analysis(scale: Scale, place: Path, quick: Path) -> Iterator[Measure]:
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        _ten_times(ROOT / "data/pilot", Path(folder))
+        ratios, peaks = [], []
+        for _ in range(scale.repeats):
+            taken = []
+            for results in ("data/pilot", folder):
+                runs = [
+                    in_fresh_process(_command, ["papermill", "--no-progress-bar", "-k", "python3",
+                        f"notebooks/{name}.ipynb", os.devnull, "-p", "results", results])
+                    for name in NOTEBOOKS
+                ]  # fmt: skip
+                taken.append(sum(seconds for seconds, _ in runs))
+            ratios.append(taken[1] / taken[0])
+            peaks.append(max(peak for _, peak in runs))
+    names = ", ".join(NOTEBOOKS)
+    yield Measure(
+        "analysis", "time of the notebooks on ten times the rows", "1", ratios, high=2, note=names
+    )
+    yield Measure("analysis", "their peak memory", "GiB", peaks, high=1)
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        _many_cells(quick, Path(folder), scale.cell_files)
+        command = [sys.executable, "-m", "kvbench.cli", "collect", folder]
+        taken = [in_fresh_process(_command, command)[0] for _ in range(scale.repeats)]
+    yield Measure("analysis", f"collecting {scale.cell_files:,} cells", "s", taken, high=30)
+    taken = [in_fresh_process(_command, ["make", "render"])[0] for _ in range(scale.repeats)]
+    yield Measure("analysis", "make render", "s", taken, high=60)
+
+
+def _many_cells(source: Path, target: Path, count: int) -> None:
+    """A results folder of so many cells: those of another, again and again as other trials."""
+    Folder.make(target)
+    shutil.copytree(source / "machines", target / "machines", dirs_exist_ok=True)
+    found = [json.loads(path.read_text()) for path in sorted((source / "cells").glob("*.json"))]
+    for i in range(count):
+        result = found[i % len(found)]
+        result["cell"]["trial"] = 1 + i
+        (target / "cells" / f"{i:08}.json").write_text(json.dumps(result))
