@@ -45,6 +45,7 @@ LEGEND_COLUMNS = 8
 FOOT_CHARACTERS = 150  # that a line below a figure holds
 WARM = 0.95  # of a store's files in the page cache: less is named where it occurs
 TIE = 0.05  # stores within 5 % of the best are as good as it
+LINES = "|x+1234"  # markers that enclose nothing
 FLOORS = 3  # times that lie within so many of the harness's own are marked
 
 # A letter, a colour and a marker for each store. The first seven have the colours of Okabe and Ito,
@@ -369,13 +370,14 @@ def foot(figure: Figure, results: Results, *lines: str) -> None:
 
 
 def hollow(axis: Any, x: Any, y: Any, near: Any, colour: str, marker: str) -> None:
-    """Draw again, without their filling, the markers of what is near the harness's floor."""
+    """Draw again, without their filling, the markers of what is near the harness's floor; those
+    made of lines, which have none, as circles."""
     near = np.asarray(near, bool)
     axis.plot(
         np.asarray(x)[near],
         np.asarray(y)[near],
         linestyle="none",
-        marker=marker,
+        marker="o" if marker in LINES else marker,
         markersize=3,
         markeredgecolor=colour,
         markerfacecolor="white",
