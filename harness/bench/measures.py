@@ -52,9 +52,9 @@ class Measure:
         least, greatest = interval(self.values)
         goal = {
             (True, True): "",
-            (True, False): f"at most {self.high:g}",
-            (False, True): f"at least {self.low:g}",
-            (False, False): f"{self.low:g} to {self.high:g}",
+            (True, False): f"at most {self.high:.4g}",
+            (False, True): f"at least {self.low:.4g}",
+            (False, False): f"{self.low:.4g} to {self.high:.4g}",
         }[self.low == -math.inf, self.high == math.inf]
         outside = greatest < self.low or least > self.high
         return {
