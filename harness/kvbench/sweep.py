@@ -28,8 +28,8 @@ TIME_LIMIT = 3600.0  # seconds a cell may take
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
 MANY_FILES = 100_000  # take long enough to remove that the user is told
 RECENTLY_REMOVED = (
-    "files removed here in the last six minutes slow down the stores of files; "
-    "let the disk rest before a sweep that counts"
+    "files removed here in the last six minutes (a million of them: in the last half hour) slow "
+    "down the stores of files; let the disk rest before a sweep that counts"
 )
 BAR = "{desc} |{bar}| {percentage:3.0f}% [{elapsed}, left {remaining}]{postfix}"
 
