@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from kvbench import stores
+from kvbench.grid import OPERATIONS
 from kvbench.loop import ShimLoop, make_pool
 from kvbench.plan import POOL_SIZE
 from loops import VALUE, plan
@@ -37,7 +38,7 @@ def _null_loops(threads: int, operations: int) -> dict[str, float]:
         loops = [ShimLoop(stores.Store("null"), 1, VALUE, pool) for _ in range(threads)]
         for loop in loops:
             loop.open(Path(folder), {})
-        for operation in ("insert", "get", "update", "remove"):
+        for operation in OPERATIONS:
             own = plan(operation, numbers, offsets)
             taken = _threads(threads, lambda i, own=own: loops[i].run_into(own, times[i]))  # type: ignore[misc]
             found[operation] = taken / operations * 1e9
@@ -59,8 +60,7 @@ def floor(scale: Scale) -> Iterator[Measure]:
             in_fresh_process(_null_loops, threads, scale.clock_pairs) for _ in range(scale.pairs)
         ]
         where = f"{threads} thread{'s' if threads > 1 else ''}"
-        kinds = ("insert", "get", "update", "remove")
-        loop = [float(np.mean([run[kind] for kind in kinds])) for run in runs]
+        loop = [float(np.mean([run[name] for name in OPERATIONS])) for run in runs]
         clock = [run["clock"] for run in runs]
         yield Measure("floor", f"two clock reads, {where}", "ns", clock)
         yield Measure("floor", f"timed loop on the null store, {where}", "ns", loop)

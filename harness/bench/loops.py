@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from kvbench import stores
-from kvbench.loop import BATCH_RECORDS, ShimLoop, as_struct, make_pool
-from kvbench.meter import PAGE
+from kvbench.loop import BATCH_RECORDS, ShimLoop, as_struct, make_pool, page_buffers
 from kvbench.plan import CHUNK, CODES, POOL_SIZE, Plan
 from measures import Measure, Scale, Timer, in_folder, interleaved, quotients
 
@@ -96,8 +95,7 @@ class BareLoop:
     def __init__(self, library: str, records: int, seed: int) -> None:
         self._code = ctypes.CDLL(library)
         self._pool = make_pool("incompressible", VALUE, seed)
-        self._pages = [np.full(VALUE + 2 * PAGE, 0xA5, np.uint8) for _ in range(2)]
-        buffer, value = (-(-page.ctypes.data // PAGE) * PAGE for page in self._pages)
+        self._pages, (buffer, value) = page_buffers(VALUE)
         self._bare = _Bare(self._pool.ctypes.data, stride(records), buffer, value, VALUE)
         self._nanoseconds = np.zeros(records, np.uint64)
 

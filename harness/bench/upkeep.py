@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 from kvbench import BadInput, machine, stores
 from kvbench.estimate import seconds
-from kvbench.grid import Cell, Grid, RecordSize
+from kvbench.grid import OPERATIONS, Cell, Grid, RecordSize
 from kvbench.results import TABLES, Folder
 from kvbench.sweep import Sweep, run_cell
 from measures import ROOT, Measure, Scale, Timer, in_folder, in_fresh_process
@@ -33,8 +33,8 @@ def _worker_alone(cell: Cell, folder: str) -> tuple[float, int]:
 
 
 def _null_cell(records: int) -> Cell:
-    every = ("insert", "get", "update", "remove")
-    return Cell("null", "", RecordSize.parse("100 B"), records, "incompressible", every, 1, 1)
+    size = RecordSize.parse("100 B")
+    return Cell("null", "", size, records, "incompressible", OPERATIONS, trial=1, seed=1)
 
 
 def cells(scale: Scale, place: Path, quick: Path) -> Iterator[Measure]:

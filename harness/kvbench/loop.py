@@ -62,6 +62,14 @@ def make_pool(compressibility: str, largest_value: int, seed: int) -> npt.NDArra
     return pool
 
 
+def page_buffers(capacity: int) -> tuple[list[npt.NDArray[np.uint8]], tuple[int, int]]:
+    """Two buffers for values, and the addresses in them that begin a page (bench.h says why). Their
+    memory is touched, so that it belongs to the process before it belongs to a store."""
+    pages = [np.full(capacity + 2 * PAGE, 0xA5, np.uint8) for _ in range(2)]
+    first, second = (-(-page.ctypes.data // PAGE) * PAGE for page in pages)
+    return pages, (first, second)
+
+
 def as_struct(plan: Plan) -> ctypes.Structure:
     """For C; it points into the plan's arrays."""
     columns = (plan.operation, plan.number, plan.offset, plan.size)
@@ -99,8 +107,7 @@ class ShimLoop:
         self._store = store
         self._pool = pool  # kept alive
         self._nanoseconds = np.zeros(CHUNK, np.uint64)
-        self._pages = [np.full(capacity + 2 * PAGE, 0xA5, np.uint8) for _ in range(2)]  # touched
-        buffer, value = (-(-pages.ctypes.data // PAGE) * PAGE for pages in self._pages)
+        self._pages, (buffer, value) = page_buffers(capacity)
         self._bench = _Bench(
             pool=pool.ctypes.data,
             stride=stride,
