@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 from kvbench import BadInput, machine, stores
 from kvbench.estimate import seconds
-from kvbench.grid import OPERATIONS, Cell, Grid, RecordSize
+from kvbench.grid import OPERATIONS, Cell, RecordSize, read_grids
 from kvbench.results import TABLES, Folder
 from kvbench.sweep import Sweep, run_cell
 from measures import ROOT, Measure, Scale, Timer, in_folder, in_fresh_process
@@ -64,7 +64,7 @@ def cells(scale: Scale, place: Path, quick: Path) -> Iterator[Measure]:
         [float(rows.check_s.sum() / rows.wall_s.sum())],
         high=0.15,
     )
-    job = Sweep(Grid.read(ROOT / "harness/grids/quick.toml", stores.names(), {}), quick)
+    job = Sweep(read_grids(ROOT / "harness/grids/quick.toml", stores.names()), quick)
     fsync = machine.fsync_milliseconds(quick)
     planned = sum(
         seconds(cell, fsync)

@@ -13,7 +13,7 @@ import click
 from tabulate import tabulate
 
 from kvbench import BadInput, stores, write_whole
-from kvbench.grid import Cell, Grid
+from kvbench.grid import Cell, read_grids
 
 if TYPE_CHECKING:
     from kvbench.sweep import Sweep
@@ -106,10 +106,19 @@ def _print_counts(counts: Counter[str]) -> None:
     help="Seconds that a cell may take.",
 )
 @click.option(
+    "--scale", help="Of an experiment: one that GRID names, or a factor for its record counts."
+)
+@click.option(
     "--memory-max", metavar="SIZE", help='Cap each cell, page cache included: "64 MiB"; as root.'
 )
 def sweep(
-    grid: Path, out: Path, dry_run: bool, retry: bool, time_limit: float, memory_max: str | None
+    grid: Path,
+    out: Path,
+    dry_run: bool,
+    retry: bool,
+    time_limit: float,
+    scale: str | None,
+    memory_max: str | None,
 ) -> None:
     """Measure the cells of GRID (a TOML file) that OUT holds no result of.
 
@@ -118,8 +127,7 @@ def sweep(
     from kvbench.sweep import Sweep  # noqa: PLC0415 - slow to import
 
     replaced = {} if memory_max is None else {"memory_max": [memory_max]}
-    levels = Grid.read(grid, stores.names(), replaced)
-    job = Sweep(levels, out, retry)
+    job = Sweep(read_grids(grid, stores.names(), replaced, scale), out, retry)
     if dry_run:
         _dry_run(job)
         return
@@ -153,8 +161,9 @@ def _dry_run(sweep: "Sweep") -> None:
             rows.append((*factors, why or f"{cell.live_bytes:,} B, {estimate:.1f} s"))
     headers = ("store", "record size", "records", "compressibility", "levels", "each trial")
     click.echo(tabulate(sorted(rows), headers=headers))
+    trials = max(grid.trials for grid in sweep.grids)
     click.echo(
-        f"{sweep.grid.trials} trials: {measured} cells to measure, {skipped} not, "
+        f"{trials} trials: {measured} cells to measure, {skipped} not, "
         f"{loaded:,} bytes to load, about {total / 60:.1f} minutes"
     )
 

@@ -2,6 +2,7 @@
 
 from kvbench.grid import Cell
 from kvbench.plan import SAMPLES
+from kvbench.workload import ROUNDS, SCANS, TRAFFIC, parse
 
 # Seconds, fitted to the cells of data/pilot and to a sweep of every store: per record loaded and
 # checked, per byte of it, per operation, per byte of it; and how many times a write waits for the
@@ -33,6 +34,23 @@ _EVICTION, _COLD_READ = 0.3, 0.5e-3  # seconds to empty the page cache; to read 
 _PROCESS = 0.2  # to start and end a worker, and to settle
 
 
+def _steps(cell: Cell, record: float, operation: float, sync: float) -> float:
+    """Of a workload: the load, unless it begins with a fill, its steps, and the check."""
+    total = 2 * cell.records * record
+    for step in parse(cell.workload):
+        ops = step.get("ops", cell.records)
+        if step.name == TRAFFIC:
+            reads = step.get("readers", 4) * step.get("reads", cell.records) * operation
+            total += min(reads, step.get("seconds", 3600))
+        elif step.name in SCANS:
+            total += ops * record / 2
+        elif step.name == "readrandom":
+            total += ops * operation
+        else:
+            total += ops * (operation + sync / step.get("batch", 1))
+    return total
+
+
 def seconds(cell: Cell, fsync_ms: float) -> float:
     """From rates of the machine of the pilot, with this device's time for an fsync."""
     rates = _RATES.get(cell.store, _OTHER)
@@ -45,6 +63,8 @@ def seconds(cell: Cell, fsync_ms: float) -> float:
     each = operation + operation_byte * mean
     syncs = _SYNCS.get(cell.durability, syncs)
     rounds = SAMPLES * (each * (reads + writes) + writes * syncs * fsync_ms / 1000)
+    if cell.workload != ROUNDS:
+        return _PROCESS + _steps(cell, record + byte * mean, each, syncs * fsync_ms / 1000)
     if cell.cache == "cold":
         rounds += SAMPLES * _COLD_READ * len(cell.timed)
         rounds += SAMPLES / min(max(cell.records // 10, 1), 100) * _EVICTION * len(cell.timed)

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from kvbench import BadInput
+from kvbench import workload as workloads
 from kvbench.bindings import BINDINGS, label
+from kvbench.workload import ROUNDS
 
 ACCESS = ("c", "python")
 OPERATIONS = ("insert", "get", "update", "remove")
@@ -27,6 +29,8 @@ UNCAPPED = "none"
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 MAX_RECORD_SIZE = 64 << 20
 KEY_SIZE = 16
+KEY_SIZES = (8, KEY_SIZE)
+PLACES = ("disk", "tmpfs")
 
 
 def parse_bytes(text: object) -> int:
@@ -84,7 +88,8 @@ class RecordSize:
 
 # What a cell sets beside the records: the fields of a cell that an older result may lack.
 LEVELS = (
-    "durability", "memory", "compression", "options", "cache", "key_order", "memory_max"
+    "durability", "memory", "compression", "options", "cache", "key_order", "memory_max",
+    "workload", "key_size", "place",
 )  # fmt: skip
 
 
@@ -107,6 +112,9 @@ class Cell:
     cache: str = "warm"
     key_order: str = "uniform"
     memory_max: str = UNCAPPED  # of the cell with its page cache: "64 MiB"
+    workload: str = ROUNDS  # or steps: "fillrandom, readrandom"
+    key_size: int = KEY_SIZE
+    place: str = "disk"  # where the store's folder is
 
     @property
     def access(self) -> str:
@@ -138,12 +146,15 @@ class Cell:
         )  # fmt: skip
         plain = (DEFAULT, DEFAULT, DEFAULT, "", "warm", "uniform")
         found = [level for level, usual in zip(named, plain, strict=True) if level != usual]
-        return found + ([f"max {self.memory_max}"] if self.memory_max != UNCAPPED else [])
+        found += [f"max {self.memory_max}"] if self.memory_max != UNCAPPED else []
+        found += [self.workload] if self.workload != ROUNDS else []
+        found += [f"keys of {self.key_size} B"] if self.key_size != KEY_SIZE else []
+        return found + ([self.place] if self.place != "disk" else [])
 
     @property
     def live_bytes(self) -> int:
         """Expected bytes of keys and values."""
-        return int(self.records * (KEY_SIZE + self.record_size.mean))
+        return int(self.records * (self.key_size + self.record_size.mean))
 
     @property
     def plan_seed(self) -> int:
@@ -187,9 +198,10 @@ def _choices(name: str, values: object, allowed: tuple[str, ...] | list[str]) ->
     return tuple(dict.fromkeys(values))
 
 
-def _count(name: str, value: object, least: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**63:
-        allowed = f"a whole number from {least} to 2^63 - 1"
+def _count(name: str, value: object, least: int, most: int = 2**63 - 1) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        shown = "2^63 - 1" if most == 2**63 - 1 else most
+        allowed = f"a whole number from {least} to {shown}"
         raise BadInput(f"{name}: {value!r} is not allowed; allowed: {allowed}")
     return value
 
@@ -235,6 +247,14 @@ def _list(name: str, values: object) -> list[object]:
     return values
 
 
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise BadInput(f"{path}: not a readable TOML file: {reason}") from None
+
+
 @dataclasses.dataclass(frozen=True)
 class Grid:
     """The factor levels of one experiment."""
@@ -253,6 +273,9 @@ class Grid:
     cache: tuple[str, ...]
     key_order: tuple[str, ...]
     memory_max: tuple[str, ...]
+    workloads: tuple[str, ...]
+    key_size: tuple[int, ...]
+    place: tuple[str, ...]
     trials: int
     seed: int
     byte_limit: int  # cells whose values exceed it are skipped
@@ -281,6 +304,9 @@ class Grid:
             "cache": ["warm"],
             "key_order": ["uniform"],
             "memory_max": [UNCAPPED],
+            "workloads": [ROUNDS],
+            "key_size": [KEY_SIZE],
+            "place": ["disk"],
             "trials": 3,
             "seed": 1,
             "byte_limit": "50 GiB",
@@ -308,6 +334,16 @@ class Grid:
             cache=_choices("cache", given["cache"], CACHE),
             key_order=_choices("key_order", given["key_order"], KEY_ORDER),
             memory_max=_budgets("memory_max", given["memory_max"], UNCAPPED),
+            workloads=tuple(
+                dict.fromkeys(map(workloads.normal, _list("workloads", given["workloads"])))
+            ),
+            key_size=tuple(
+                dict.fromkeys(
+                    _count("key_size", size, *KEY_SIZES)
+                    for size in _list("key_size", given["key_size"])
+                )
+            ),
+            place=_choices("place", given["place"], PLACES),
             trials=_count("trials", given["trials"], 1),
             seed=_count("seed", given["seed"], 0),
             byte_limit=byte_limit,
@@ -318,6 +354,11 @@ class Grid:
                 f"access: none of {', '.join(grid.bindings)} is a binding of "
                 f"{', '.join(grid.stores)}; allowed: {', '.join(bound)}"
             )
+        plain = grid.workloads == (ROUNDS,)
+        if "python" in grid.access and not (plain and grid.key_size == (KEY_SIZE,)):
+            raise BadInput('access: "python" runs the workload "rounds" with keys of 16 B only')
+        if "cold" in grid.cache and not plain:
+            raise BadInput('cache: "cold" is measured with the workload "rounds" only')
         if "cold" in grid.cache and not set(grid.operations) & set(COLD_OPERATIONS):
             wanted = " or ".join(COLD_OPERATIONS)
             raise BadInput(f"cache: 'cold' is measured with {wanted}; add one to operations")
@@ -332,21 +373,6 @@ class Grid:
             for binding in ([""] if access == "c" else self.bindings)
             if not binding or BINDINGS[binding].store == store
         ]
-
-    @classmethod
-    def read(
-        cls, path: Path, known_stores: list[str], replaced: Mapping[str, Any] | None = None
-    ) -> Self:
-        """From a TOML file; keys in `replaced` take the place of the file's."""
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise BadInput(f"{path}: not a readable TOML file: {reason}") from None
-        try:
-            return cls.from_values(values | dict(replaced or {}), known_stores)
-        except BadInput as error:
-            raise BadInput(f"{path}: {error}") from None
 
     def values(self) -> dict[str, Any]:
         """As plain values: what from_values takes."""
@@ -365,19 +391,35 @@ class Grid:
     def cells(self) -> Iterator[Cell]:
         """All cells: a block a trial, shuffled within the block by the seed."""
         options = dict(self.options)
+        factors: dict[str, tuple[Any, ...]] = {
+            "record_size": self.record_sizes,
+            "records": self.records,
+            "compressibility": self.compressibility,
+            "durability": self.durability,
+            "memory": self.memory,
+            "compression": self.compression,
+            "cache": self.cache,
+            "key_order": self.key_order,
+            "memory_max": self.memory_max,
+            "workload": self.workloads,
+            "key_size": self.key_size,
+            "place": self.place,
+        }
         for trial in range(1, self.trials + 1):
             block = [
                 Cell(
-                    store, binding, size, records, compressibility, self.operations, trial,
-                    self.seed, durability, memory, compression, options.get(store, ""), *rest,
+                    store=store,
+                    binding=binding,
+                    operations=self.operations,
+                    trial=trial,
+                    seed=self.seed,
+                    options=options.get(store, ""),
+                    **dict(zip(factors, levels, strict=True)),
                 )
-                for (store, binding), size, records, compressibility, durability, memory,
-                compression, *rest in itertools.product(
-                    self.accesses(), self.record_sizes, self.records, self.compressibility,
-                    self.durability, self.memory, self.compression,
-                    self.cache, self.key_order, self.memory_max,
+                for (store, binding), *levels in itertools.product(
+                    self.accesses(), *factors.values()
                 )
-            ]  # fmt: skip
+            ]
             random.Random(f"{self.seed} {trial}").shuffle(block)
             yield from block
 
@@ -387,3 +429,59 @@ class Grid:
         if expected <= self.byte_limit:
             return ""
         return f"{expected:,} bytes of values exceed the byte limit of {self.byte_limit:,}"
+
+
+def read_grids(
+    path: Path,
+    known_stores: list[str],
+    replaced: Mapping[str, Any] | None = None,
+    scale: str | None = None,
+) -> list[Grid]:
+    """The grids of an experiment: a TOML file with the keys of a grid that its parts share, a table
+    of the others for each of its [[parts]], and what each [scale.NAME] changes: `factor`
+    multiplies the record counts, other keys replace those of every part. A part may have a table
+    named as a scale, whose keys come last; its record counts are taken as they are.
+
+    A file with no parts and no scales is one grid.
+    """
+    shared = _read_toml(path)
+    parts, scales = shared.pop("parts", [{}]), shared.pop("scale", {})
+    for name, value, kind in (("parts", parts, list), ("scale", scales, dict)):
+        inner = value if kind is list else value.values() if isinstance(value, dict) else []
+        if not isinstance(value, kind) or not all(isinstance(table, dict) for table in inner):
+            raise BadInput(f"{path}: {name}: {value!r} is no table")
+    name, change = _scale(path, scales, scale)
+    factor = change.pop("factor", 1)
+    if not isinstance(factor, (int, float)) or isinstance(factor, bool) or not 0 < factor < 1e9:
+        raise BadInput(f"{path}: scale: factor {factor!r} is not allowed; allowed: more than 0")
+    found = []
+    for part in parts:
+        own = {key: value for key, value in part.items() if key not in scales}
+        last = part.get(name, {})
+        values = shared | own | change
+        if factor != 1 and isinstance(values.get("records"), list):
+            values["records"] = [
+                max(1, round(count * factor)) if isinstance(count, int) else count
+                for count in values["records"]
+            ]
+        try:
+            values |= last | dict(replaced or {})
+            found.append(Grid.from_values(values, known_stores))
+        except BadInput as error:
+            raise BadInput(f"{path}: {error}") from None
+    return found
+
+
+def _scale(path: Path, scales: Mapping[str, Any], wanted: str | None) -> tuple[str, dict[str, Any]]:
+    """The name of a scale and what it changes."""
+    if wanted is None and not scales:
+        return "", {}
+    if wanted is not None and wanted in scales:
+        return wanted, dict(scales[wanted])
+    try:
+        return "", {"factor": float(wanted or "")}
+    except ValueError:
+        names = ", ".join([*scales, "a number"])
+        raise BadInput(
+            f"{path}: scale: {wanted!r} is none of its scales; allowed: {names}"
+        ) from None

@@ -4,6 +4,8 @@ Bin i holds the times from 1.02^i to 1.02^(i+1) ns; a time is told by the geomet
 bin, so it is off by a factor of sqrt(1.02) at most: less than 1 %.
 """
 
+from typing import Self
+
 import numpy as np
 import numpy.typing as npt
 
@@ -30,6 +32,15 @@ class Histogram:
         self.sum += int(nanoseconds.sum())
         self.min = least if self.min is None else min(self.min, least)
         self.max = max(self.max, int(nanoseconds.max()))
+
+    @classmethod
+    def of(cls, counts: npt.NDArray[np.uint64], n: int, total: int, least: int, most: int) -> Self:
+        """One that was counted elsewhere."""
+        found = cls()
+        found.counts = counts.astype(np.int64)
+        found.n, found.sum, found.max = n, total, most
+        found.min = least if n else None
+        return found
 
     def quantile(self, share: float) -> float:
         """The time that `share` of all do not exceed, within 1 %."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import dataclasses
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -14,8 +15,9 @@ import numpy.typing as npt
 from kvbench.bindings import Binding, load, open_binding
 from kvbench.contract import Capability, StoreError
 from kvbench.grid import KEY_SIZE
+from kvbench.histogram import LOG_WIDTH, Histogram
 from kvbench.meter import PAGE
-from kvbench.plan import CHUNK, CODES, POOL_SIZE, Plan, Population
+from kvbench.plan import CHUNK, CODES, POOL_SIZE, Keyspace, Plan
 from kvbench.shim import Driver, Status, option_array, read_effective_options
 from kvbench.stores import Store, loop_library
 
@@ -39,6 +41,17 @@ class _Plan(ctypes.Structure):
     )
 
 
+class _Values(ctypes.Structure):
+    """struct records_values"""
+
+    _fields_ = (
+        ("seed", ctypes.c_uint64),
+        ("starts", ctypes.c_uint64),
+        ("low", ctypes.c_uint32),
+        ("span", ctypes.c_uint32),
+    )
+
+
 class _Bench(ctypes.Structure):
     """struct bench"""
 
@@ -47,11 +60,72 @@ class _Bench(ctypes.Structure):
         ("kv", ctypes.c_void_p),
         ("pool", ctypes.c_void_p),
         ("stride", ctypes.c_uint64),
+        ("key_size", ctypes.c_size_t),
+        ("values", _Values),
         ("buffer", ctypes.c_void_p),
         ("value", ctypes.c_void_p),
         ("capacity", ctypes.c_size_t),
+        ("interval", ctypes.c_uint64),
+        ("intended", ctypes.c_uint64),
         ("error", ctypes.c_char * 768),
     )
+
+
+class _Tally(ctypes.Structure):
+    """struct traffic_tally"""
+
+    _fields_ = (
+        ("n", ctypes.c_uint64),
+        ("sum", ctypes.c_uint64),
+        ("min", ctypes.c_uint64),
+        ("max", ctypes.c_uint64),
+        ("bins", ctypes.c_void_p),
+        ("ticks", ctypes.c_void_p),
+        ("bin_count", ctypes.c_size_t),
+        ("tick_count", ctypes.c_size_t),
+    )
+
+
+class _Traffic(ctypes.Structure):
+    """struct traffic"""
+
+    _fields_ = (
+        ("readers", ctypes.c_size_t),
+        ("reads", ctypes.c_uint64),
+        ("duration", ctypes.c_uint64),
+        ("interval", ctypes.c_uint64),
+        ("tick", ctypes.c_uint64),
+        ("records", ctypes.c_uint64),
+        ("seed", ctypes.c_uint64),
+        ("version", ctypes.c_void_p),
+        ("read", _Tally),
+        ("write", _Tally),
+        ("elapsed", ctypes.c_uint64),
+    )
+
+
+SECOND = 1_000_000_000  # ns
+TICK = SECOND // 10  # of a timeline
+LONGEST_LATENCY, LONGEST_RUN = 3600, 3600  # seconds that a tally tells apart
+
+
+@dataclasses.dataclass(frozen=True)
+class Traffic:
+    """Readers beside a writer: see traffic.h. Rates a second; 0: no limit."""
+
+    readers: int
+    reads: int  # of each reader
+    writes: int  # a second, at most
+    seconds: int
+    seed: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """What the readers did, or the writer: latencies, and operations in each tenth of a second."""
+
+    latency: Histogram
+    timeline: list[int]
 
 
 def make_pool(compressibility: str, largest_value: int, seed: int) -> npt.NDArray[np.uint8]:
@@ -100,17 +174,28 @@ class ShimLoop:
     """The loop of bench.c, on a store in C."""
 
     def __init__(
-        self, store: Store, stride: int, capacity: int, pool: npt.NDArray[np.uint8]
+        self,
+        store: Store,
+        stride: int,
+        capacity: int,
+        pool: npt.NDArray[np.uint8],
+        keys: Keyspace | None = None,
     ) -> None:
-        """`stride` is that of the keys, `capacity` the largest value in bytes."""
+        """`stride` is that of the keys, `capacity` the largest value in bytes. Scans in a mix, and
+        readers beside a writer, need to know the `keys`."""
         self._library = loop_library()
         self._store = store
         self._pool = pool  # kept alive
         self._nanoseconds = np.zeros(CHUNK, np.uint64)
+        values = (
+            (int(keys.seed), POOL_SIZE, keys.size.low, capacity - keys.size.low + 1) if keys else ()
+        )
         self._pages, (buffer, value) = page_buffers(capacity)
         self._bench = _Bench(
             pool=pool.ctypes.data,
             stride=stride,
+            key_size=keys.key_size if keys else KEY_SIZE,
+            values=_Values(*values),
             buffer=buffer,
             value=value,
             capacity=capacity,
@@ -142,6 +227,7 @@ class ShimLoop:
         return self._nanoseconds[: batches.value].copy()
 
     def run(self, plan: Plan) -> Nanoseconds:
+        assert len(plan) <= CHUNK
         self.run_into(plan, self._nanoseconds)
         return self._nanoseconds[: len(plan)].copy()
 
@@ -156,6 +242,58 @@ class ShimLoop:
             self._call("bench_check", ctypes.byref(as_struct(plan)), *limits)
         else:
             self.run_into(plan, self._nanoseconds)
+
+    def pace(self, rate: int) -> None:
+        """From here on an open loop of so many operations a second; 0: a closed one."""
+        self._bench.interval = SECOND // rate if rate else 0
+        self._bench.intended = 0
+
+    def scan(self, plan: Plan, first: int, end: int, backwards: bool) -> Nanoseconds:
+        """The time of each record: see bench_scan."""
+        limits = (ctypes.c_uint64(first), ctypes.c_uint64(end), ctypes.c_bool(backwards))
+        times = ctypes.c_void_p(self._nanoseconds.ctypes.data)
+        self._call("bench_scan", ctypes.byref(as_struct(plan)), *limits, times)
+        return self._nanoseconds[: len(plan)].copy()
+
+    def compact(self) -> None:
+        self._call("bench_compact")
+
+    def traffic(
+        self, traffic: Traffic, version: npt.NDArray[np.uint32]
+    ) -> tuple[Side, Side, float]:
+        """Readers and the writer, and the seconds of the run. `version`: of each record, kept up to
+        date."""
+        bins = [
+            np.zeros(int(np.log(LONGEST_LATENCY * SECOND) / LOG_WIDTH) + 1, np.uint64)
+            for _ in range(2)
+        ]
+        length = traffic.seconds or LONGEST_RUN
+        ticks = [np.zeros(length * SECOND // TICK + 1, np.uint64) for _ in range(2)]
+        read, write = (
+            _Tally(bins=b.ctypes.data, ticks=t.ctypes.data, bin_count=len(b), tick_count=len(t))
+            for b, t in zip(bins, ticks, strict=True)
+        )
+        run = _Traffic(
+            readers=traffic.readers,
+            reads=traffic.reads,
+            duration=traffic.seconds * SECOND,
+            interval=SECOND // traffic.writes if traffic.writes else 0,
+            tick=TICK,
+            records=len(version),
+            seed=traffic.seed,
+            version=version.ctypes.data,
+            read=read,
+            write=write,
+        )
+        status = self._library.traffic_run(ctypes.byref(self._bench), ctypes.byref(run))
+        if status != Status.OK:
+            raise StoreError(self._bench.error.decode(errors="replace"))
+        used = -(-run.elapsed // TICK)
+        sides = [
+            Side(Histogram.of(b, t.n, t.sum, t.min, t.max), line[:used].astype(int).tolist())
+            for b, t, line in zip(bins, (run.read, run.write), ticks, strict=True)
+        ]
+        return sides[0], sides[1], run.elapsed / SECOND
 
     def effective_options(self) -> dict[str, str]:
         return read_effective_options(self._bench.driver.contents, self._bench.kv)
@@ -270,7 +408,7 @@ class PythonLoop:
             self._open.close()
 
 
-def make_loop(store: Store, population: Population, pool: npt.NDArray[np.uint8]) -> Loop:
+def make_loop(store: Store, keys: Keyspace, pool: npt.NDArray[np.uint8]) -> Loop:
     if store.binding:
-        return PythonLoop(store, population.stride, pool)
-    return ShimLoop(store, population.stride, population.size.high, pool)
+        return PythonLoop(store, keys.stride, pool)
+    return ShimLoop(store, keys.stride, keys.size.high, pool, keys)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kvbench.grid import KEY_SIZE, Cell
+from kvbench.grid import Cell
 
-CODES = {"insert": 0, "get": 1, "update": 2, "remove": 3, "absent": 4}  # as in bench.h
+CODES = {"insert": 0, "get": 1, "update": 2, "remove": 3, "absent": 4, "scan": 5}  # as in bench.h
 SAMPLES = 1000  # of each operation, at least
 CHURN_SHARE, CHURN_LIMIT = 10, 100  # a round replaces a tenth of the records, but at most 100
 SKEW = 0.99  # of the zipfian order, as in YCSB
@@ -37,8 +37,18 @@ class Plan:
     def __len__(self) -> int:
         return len(self.number)
 
+    def _columns(self) -> tuple[npt.NDArray[Any], ...]:
+        return self.operation, self.number, self.offset, self.size
 
-def _mix(x: UInt64Array) -> UInt64Array:
+    def __getitem__(self, part: slice) -> "Plan":
+        return Plan(*(column[part] for column in self._columns()))
+
+    def followed_by(self, other: "Plan") -> "Plan":
+        both = zip(self._columns(), other._columns(), strict=True)
+        return Plan(*(np.concatenate(columns) for columns in both))
+
+
+def mix(x: UInt64Array) -> UInt64Array:
     """SplitMix64 of each element."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -77,15 +87,41 @@ def zipf(random: np.random.Generator, count: int, draws: int) -> npt.NDArray[np.
     return found[:draws]
 
 
-class Population:
+class Keyspace:
+    """The keys of the numbers 0 to `universe` - 1, and the value of each version of each."""
+
+    def __init__(self, cell: Cell, universe: int) -> None:
+        self.universe = universe
+        self.stride = (2**64 - 1) // universe
+        self.key_size = cell.key_size
+        self.size = cell.record_size
+        self.seed = np.uint64(cell.plan_seed)
+
+    def plan(self, operation: str, numbers: UInt64Array, versions: UInt64Array) -> Plan:
+        """The value of a record follows from its number and version alone (records_value in
+        records.h has the same rule)."""
+        bits = mix(mix(numbers ^ self.seed) + versions)
+        span = np.uint64(self.size.high - self.size.low + 1)
+        return Plan(
+            operation=np.full(len(numbers), CODES[operation], np.uint8),
+            number=np.ascontiguousarray(numbers),
+            offset=((bits >> np.uint64(32)) % np.uint64(POOL_SIZE)).astype(np.uint32),
+            size=(np.uint64(self.size.low) + (bits & np.uint64(0xFFFFFFFF)) % span).astype(
+                np.uint32
+            ),
+        )
+
+    def bytes_of(self, plan: Plan) -> int:
+        """Bytes of the keys and values of a plan."""
+        return int(plan.size.sum(dtype=np.uint64)) + self.key_size * len(plan)
+
+
+class Population(Keyspace):
     """Which records live, and which version of its value each has."""
 
     def __init__(self, cell: Cell) -> None:
-        self.size = cell.record_size
         self.churn = max(1, min(cell.records // CHURN_SHARE, CHURN_LIMIT))
-        self.universe = cell.records + self.churn
-        self.stride = (2**64 - 1) // self.universe
-        self.seed = np.uint64(cell.plan_seed)
+        super().__init__(cell, cell.records + self.churn)
         self.random = np.random.default_rng(cell.plan_seed)
         self.dead = np.array([], np.uint64)
         self.dead = self._choose()
@@ -131,19 +167,6 @@ class Population:
             return self._popular()
         return self._choose()
 
-    def _plan(self, operation: str, numbers: UInt64Array, versions: UInt64Array) -> Plan:
-        """The value of a record follows from its number and version alone."""
-        bits = _mix(_mix(numbers ^ self.seed) + versions)
-        span = np.uint64(self.size.high - self.size.low + 1)
-        return Plan(
-            operation=np.full(len(numbers), CODES[operation], np.uint8),
-            number=np.ascontiguousarray(numbers),
-            offset=((bits >> np.uint64(32)) % np.uint64(POOL_SIZE)).astype(np.uint32),
-            size=(np.uint64(self.size.low) + (bits & np.uint64(0xFFFFFFFF)) % span).astype(
-                np.uint32
-            ),
-        )
-
     def _versions(self, numbers: UInt64Array) -> UInt64Array:
         return np.array([self.version.get(number, 0) for number in numbers.tolist()], np.uint64)
 
@@ -151,7 +174,7 @@ class Population:
         versions = np.empty(len(numbers), np.uint64)
         for i, number in enumerate(numbers.tolist()):  # the same one may come twice
             versions[i] = self.version[number] = self.version.get(number, 0) + 1
-        return self._plan(operation, numbers, versions)
+        return self.plan(operation, numbers, versions)
 
     def live(self, operation: str) -> Iterator[Plan]:
         """An operation on every live record, in key order: `insert` to load, `get` to check."""
@@ -166,11 +189,11 @@ class Population:
             low, high = np.searchsorted(dead, [start, start + CHUNK])
             alive = np.ones(len(numbers), bool)
             alive[(dead[low:high] - np.uint64(start)).astype(np.intp)] = False
-            yield self._plan(operation, numbers[alive], versions[alive])
+            yield self.plan(operation, numbers[alive], versions[alive])
 
     def absent(self) -> Plan:
         """A look at every dead record, which must not be found."""
-        return self._plan("absent", self.dead, self._versions(self.dead))
+        return self.plan("absent", self.dead, self._versions(self.dead))
 
     def rounds(self, operations: tuple[str, ...]) -> Iterator[list[tuple[str, Plan]]]:
         """Rounds of operations, until each was done SAMPLES times, on keys in the cell's order:
@@ -189,16 +212,11 @@ class Population:
                 steps.append(("insert", self._rewrite("insert", inserted)))
             if "get" in operations:
                 numbers = self._targets("get")
-                steps.append(("get", self._plan("get", numbers, self._versions(numbers))))
+                steps.append(("get", self.plan("get", numbers, self._versions(numbers))))
             if "update" in operations:
                 steps.append(("update", self._rewrite("update", self._targets("update"))))
             if churns:
                 removed = self._targets("remove")
                 self.dead = removed
-                steps.append(("remove", self._plan("remove", removed, self._versions(removed))))
+                steps.append(("remove", self.plan("remove", removed, self._versions(removed))))
             yield steps
-
-
-def bytes_of(plan: Plan) -> int:
-    """Bytes of the keys and values of a plan."""
-    return int(plan.size.sum(dtype=np.uint64)) + KEY_SIZE * len(plan)

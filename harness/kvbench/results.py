@@ -24,7 +24,7 @@ from kvbench import BadInput, write_whole
 from kvbench.grid import Cell, Grid
 from kvbench.stores import Store, checksum
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 MARK = "kvbench.json"
 
 
@@ -53,6 +53,9 @@ CELLS = _schema(
     ("cache", _TEXT, ""),
     ("key_order", _TEXT, ""),
     ("memory_max", _TEXT, ""),
+    ("workload", _TEXT, ""),
+    ("key_size", _INT, "B"),
+    ("place", _TEXT, ""),
     ("trial", _INT, "1"),
     ("seed", _INT, "1"),
     ("status", _TEXT, ""),
@@ -88,6 +91,7 @@ OPERATIONS = _schema(
     ("cell", _TEXT, ""),
     ("operation", _TEXT, ""),
     ("n", _INT, "1"),
+    ("items", _INT, "1"),
     ("sum_ns", _INT, "ns"),
     ("min_ns", _INT, "ns"),
     ("max_ns", _INT, "ns"),
@@ -97,12 +101,15 @@ OPERATIONS = _schema(
     ("p999_ns", _REAL, "ns"),
     ("histogram_bin", pa.list_(pa.int32()), "1"),
     ("histogram_count", pa.list_(_INT), "1"),
+    ("wall_s", _REAL, "s"),
     ("user_s", _REAL, "s"),
     ("system_s", _REAL, "s"),
     ("read_bytes", _INT, "B"),
     ("write_bytes", _INT, "B"),
     ("rchar", _INT, "B"),
     ("wchar", _INT, "B"),
+    ("disk_bytes", _INT, "B"),
+    ("timeline", pa.list_(_INT), "1 each 0.1 s"),
 )
 
 MACHINES = _schema(
@@ -301,9 +308,11 @@ def export(tables: dict[str, pa.Table], path: Path, csv: bool, xlsx: bool) -> li
 
     written = []
     frames = {name: table.to_pandas() for name, table in tables.items()}
-    for column in ("histogram_bin", "histogram_count"):
+    for column in ("histogram_bin", "histogram_count", "timeline"):
         lists = frames["operations"][column]
-        frames["operations"][column] = [json.dumps(list(map(int, values))) for values in lists]
+        frames["operations"][column] = [
+            json.dumps([] if values is None else list(map(int, values))) for values in lists
+        ]
     if csv:
         for name, frame in frames.items():
             write_whole(path / f"{name}.csv", frame.to_csv(index=False).encode())

@@ -6,14 +6,15 @@ The timed loop does not come this way; see loop.py.
 import ctypes
 import enum
 import itertools
+import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kvbench.contract import Setting, StoreError, TooLarge
 
-ABI = 2  # of kv.h
+ABI = 3  # of kv.h
 SCAN_RECORDS = 100  # that a scan fetches at once
 
 
@@ -92,6 +93,8 @@ class Driver(ctypes.Structure):
         ("remove", _function(_KV, Slice)),
         ("write_batch", _function(_KV, ctypes.POINTER(Record), ctypes.c_size_t)),
         ("scan", _function(_KV, Slice, _VISIT, ctypes.c_void_p)),
+        ("scan_back", _function(_KV, Slice, _VISIT, ctypes.c_void_p)),
+        ("compact", _function(_KV)),
         ("sync", _function(_KV)),
         ("effective_options", _function(_KV, ctypes.c_char_p, ctypes.c_size_t)),
     )
@@ -164,6 +167,17 @@ class ShimSession:
         self._done(self._driver.write_batch(self._kv, array, len(records)))
 
     def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        yield from self._walk("scan", operator.lt, start)
+
+    def scan_back(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The records from the last key not greater than `start`, in falling order."""
+        yield from self._walk("scan_back", operator.gt, start)
+
+    def _walk(
+        self, name: str, before: Callable[[bytes, bytes], bool], start: bytes
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """The records that the function `name` visits; none has a key `before` the start."""
+        function = getattr(self._driver, name)
         found: list[tuple[bytes, bytes]] = []
 
         def visit(_context: Any, key: Slice, value: Slice) -> int:
@@ -173,14 +187,18 @@ class ShimSession:
 
         callback, seen = _VISIT(visit), b""  # the empty key is none
         while True:
-            self._done(self._driver.scan(self._kv, _slice(start), callback, None))
-            if found and found[0][0] < start:
-                raise StoreError(f"scan from {start!r} begins at {found[0][0]!r}")
+            self._done(function(self._kv, _slice(start), callback, None))
+            if found and before(found[0][0], start):
+                raise StoreError(f"{name} from {start!r} begins at {found[0][0]!r}")
             yield from (record for record in found if record[0] != seen)
             if len(found) < SCAN_RECORDS:
                 return
             start = seen = found[-1][0]
             found.clear()
+
+    def compact(self) -> bool:
+        """False when the engine has no such call."""
+        return bool(self._driver.compact) and self._done(self._driver.compact(self._kv))
 
     def sync(self) -> None:
         self._done(self._driver.sync(self._kv))

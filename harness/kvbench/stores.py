@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from kvbench import BadInput
@@ -48,6 +49,10 @@ class Store:
     max_value: int = 0  # bytes
     settings: tuple[Setting, ...] = ()
     default_durability: str = ""
+
+    def can(self, capability: str, settings: Mapping[str, str]) -> bool:
+        """Whether it has the capability, by itself or by a setting of that name."""
+        return capability in self.capabilities or settings.get(capability) == "on"
 
     def lacks(self, name: str, value: str) -> str:
         """Why it has no such level of a setting; empty when it has."""
@@ -109,7 +114,7 @@ def _probe_shim(name: str, reason: str) -> Store:
     return Store(
         name,
         version=driver.version().decode(),
-        capabilities=Capability(driver.capabilities).names(),
+        capabilities=Capability(driver.capabilities).names() + ("compact",) * bool(driver.compact),
         max_key=driver.max_key,
         max_value=driver.max_value,
         settings=read_settings(driver),
@@ -172,7 +177,8 @@ def checksum(store: Store) -> str:
     digest = hashlib.sha256()
     here = Path(__file__).parent
     code = [
-        here / f"{name}.py" for name in ("cache", "histogram", "loop", "meter", "plan", "worker")
+        here / f"{name}.py"
+        for name in ("cache", "histogram", "loop", "meter", "plan", "records", "worker", "workload")
     ]
     own = sorted((here / "bindings").glob("*.py")) if store.binding else [store.path]
     for path in (shims_folder() / "libbench.so", *own, *code):

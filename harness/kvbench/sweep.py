@@ -2,6 +2,7 @@
 
 import datetime
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ from kvbench.control_group import capped, refused
 from kvbench.estimate import seconds
 from kvbench.grid import LEVELS, UNCAPPED, Cell, Grid, parse_bytes
 from kvbench.results import Folder, cell_name
+from kvbench.workload import NEEDS, parse
 
+TMPFS = Path("/dev/shm")
 TIME_LIMIT = 3600.0  # seconds a cell may take
 # NumPy's library for linear algebra starts a thread for each core, which spin for a while.
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
@@ -58,8 +61,7 @@ class _Shelf:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.clear()
-        self.folder.mkdir()
+        self.empty()
         self._limit = self._free()
 
     def _free(self) -> tuple[int, int]:
@@ -73,13 +75,18 @@ class _Shelf:
         # Every engine may need several times the live bytes for a while; inode 0: no limit known.
         short = bytes_ - 4 * cell.live_bytes < self._limit[0] / 2
         if short or (self._limit[1] and inodes - 2 * cell.records < self._limit[1] / 2):
-            removed = self.clear()
-            self.folder.mkdir()
+            removed = self.empty()
         (self.folder / name).mkdir()
         return self.folder / name, removed
 
+    def empty(self) -> int:
+        """Remove what is there. Returns the number of files."""
+        removed = self.clear()
+        self.folder.mkdir()
+        return removed
+
     def clear(self) -> int:
-        """Remove all, following no link. Returns the number of files."""
+        """Remove all, the folder itself too, following no link. Returns the number of files."""
         count = sum(len(files) for _, _, files in os.walk(self.folder))
         if count > MANY_FILES:
             print(f"removing {count:,} files of stores that were measured", file=sys.stderr)
@@ -139,15 +146,15 @@ def _run_cell(cell: Cell, folder: Path, time_limit: float, members: str) -> dict
 class Sweep:
     """The cells of a grid in a results folder, done and to do."""
 
-    def __init__(self, grid: Grid, out: Path, retry: bool = False) -> None:
-        self.grid, self.out = grid, out
+    def __init__(self, grids: Sequence[Grid], out: Path, retry: bool = False) -> None:
+        self.grids, self.out = tuple(grids), out
         self.stores = stores.known()
         self.retry = retry
         self._check_options()
 
     def _check_options(self) -> None:
         """Refuse an engine's own option that its store does not have."""
-        for name, text in self.grid.options:
+        for name, text in (pair for grid in self.grids for pair in grid.options):
             store = self.stores[name]
             own = {setting.name for setting in store.settings} - set(LEVELS)
             for option in (pair.split("=", 1)[0] for pair in text.split(", ") if pair):
@@ -159,8 +166,14 @@ class Sweep:
 
     def plan(self) -> Iterator[tuple[Cell, str]]:
         """Each cell with the reason to skip it, if there is one."""
-        for cell in self.grid.cells():
-            yield cell, self.grid.skip_reason(cell) or self._lacks(cell)
+        for grid, cell in self._cells():
+            yield cell, grid.skip_reason(cell) or self._lacks(cell)
+
+    def _cells(self) -> list[tuple[Grid, Cell]]:
+        """Each once, the first trial of all grids before the second of any."""
+        found = {cell: grid for grid in self.grids for cell in grid.cells()}
+        pairs = ((grid, cell) for cell, grid in found.items())
+        return sorted(pairs, key=lambda pair: pair[1].trial)
 
     def _lacks(self, cell: Cell) -> str:
         """Which level of the cell its store or this machine lacks, and why."""
@@ -170,6 +183,10 @@ class Sweep:
                 if why := store.lacks(name, level):
                     shown = getattr(cell, name, level)
                     return f"{name}={shown}: {why}"
+        for step in parse(cell.workload):
+            needed = NEEDS.get(step.name, "")
+            if store.available and needed and not store.can(needed, cell.settings()):
+                return f"{step.name}: the store lacks {needed}"
         if cell.memory_max != UNCAPPED and (why := refused()):
             return f"memory_max={cell.memory_max}: {why}"
         return ""
@@ -191,11 +208,14 @@ class Sweep:
         folder = Folder.make(self.out)
         with _lock(self.out):
             folder.clear_leftovers()
-            shelf = _Shelf(self.out / "stores")
+            name = hashlib.sha256(str(self.out.resolve()).encode()).hexdigest()[:12]
+            places = {"disk": self.out / "stores", "tmpfs": TMPFS / f"kvbench-{name}"}
+            shelves = {name: _Shelf(place) for name, place in places.items()}
             try:
                 description = machine.describe(self.out, self.stores)
                 todo = self.todo(folder, description["machine"])
-                folder.add_grid(self.grid)
+                for grid in self.grids:
+                    folder.add_grid(grid)
                 if todo:
                     folder.add_machine(description)
                     if description["file_system"] == machine.NO_JOURNAL:
@@ -206,12 +226,15 @@ class Sweep:
                         zip(todo, costs, strict=True), start=1
                     ):
                         bar.set_postfix_str(str(cell))
-                        result = self._finish(name, cell, why, description, shelf, time_limit)
+                        result = self._finish(
+                            name, cell, why, description, shelves[cell.place], time_limit
+                        )
                         folder.write(name, result)
                         bar.set_description_str(f"{done}/{len(todo)}")
                         bar.update(min(cost, bar.total - bar.n))
             finally:
-                shelf.clear()
+                for shelf in shelves.values():
+                    shelf.clear()
             return self.counts(folder, description["machine"])
 
     def _finish(
@@ -243,11 +266,13 @@ class Sweep:
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         start = time.monotonic()
         answer = run_cell(cell, place, time_limit)
+        if cell.place == "tmpfs":
+            shelf.empty()  # what it holds is memory, and no one is the slower for its going
         result |= {"removed_files": removed, "settle_s": settled, "started": started, **answer}
         return result | {"wall_s": time.monotonic() - start}
 
     def counts(self, folder: Folder, machine_id: str) -> Counter[str]:
         return Counter(
             folder.status(cell_name(cell, self.stores[cell.label], machine_id)) or "to do"
-            for cell in self.grid.cells()
+            for _, cell in self._cells()
         )

@@ -1,6 +1,7 @@
 """Measures one cell, in a process of its own: a task as JSON in, an answer as JSON out.
 
-floor -> load -> rounds of insert, get, update, remove -> check of every record -> close -> space
+floor -> load -> rounds of insert, get, update, remove, or the steps of a workload
+      -> check of every record -> close -> space
 """
 
 import contextlib
@@ -13,7 +14,7 @@ import sys
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,12 @@ from kvbench.cache import cached_share, evict
 from kvbench.contract import StoreError
 from kvbench.grid import Cell
 from kvbench.histogram import Histogram
-from kvbench.loop import Nanoseconds, make_loop, make_pool
+from kvbench.loop import NAMES, ShimLoop, Traffic, make_loop, make_pool
 from kvbench.meter import Memory, sync_file_system, usage
-from kvbench.plan import CHUNK, Population, bytes_of
+from kvbench.plan import CHUNK, Population
+from kvbench.records import Records
 from kvbench.stores import Store
+from kvbench.workload import FILLS, ROUNDS, SCANS, TRAFFIC, YCSB, Step
 
 RATIO_BLOCK = 4096  # bytes: about what an engine compresses at once
 COMPRESSORS: dict[str, Callable[[bytes], Any]] = {
@@ -44,24 +47,38 @@ class Phase:
     def __init__(self) -> None:
         self.latency = Histogram()
         self.usage: dict[str, float] = defaultdict(float)
+        self.items = 0  # records that were read or written
+        self.wall_s: float | None = None
+        self.disk_bytes: int | None = None  # allocated when the phase ended
+        self.timeline: list[int] = []
 
-    def add(self, nanoseconds: Nanoseconds, before: dict[str, float]) -> None:
+    @contextlib.contextmanager
+    def watched(self, items: int) -> Iterator[Histogram]:
+        """Processor time, bytes moved and time of what is done within."""
+        before, start = usage(), time.monotonic()
+        yield self.latency
+        self.wall_s = (self.wall_s or 0) + time.monotonic() - start
         for name, value in usage().items():
             self.usage[name] += value - before[name]
-        self.latency.add(nanoseconds)
+        self.items += items
 
     def row(self, operation: str) -> dict[str, Any]:
         bins, counts = self.latency.sparse()
+        empty = self.latency.n == 0  # of readers and a writer together: each has its own row
         quantiles = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99, "p999_ns": 0.999}
         return {
             "operation": operation,
             "n": self.latency.n,
+            "items": self.items,
             "sum_ns": self.latency.sum,
             "min_ns": self.latency.min,
             "max_ns": self.latency.max,
-            **{name: self.latency.quantile(share) for name, share in quantiles.items()},
+            **{n: None if empty else self.latency.quantile(q) for n, q in quantiles.items()},
             "histogram_bin": bins,
             "histogram_count": counts,
+            "wall_s": self.wall_s,
+            "disk_bytes": self.disk_bytes,
+            "timeline": self.timeline,
             **self.usage,
         }
 
@@ -109,61 +126,157 @@ def join(members: str) -> None:
         Path(members).write_text(str(os.getpid()))
 
 
+class Measurement:
+    """One cell, from the open store on."""
+
+    def __init__(self, cell: Cell, store: Store, folder: Path) -> None:
+        self.cell, self.store, self.folder = cell, store, folder
+        self.keys = Population(cell) if cell.workload == ROUNDS else Records(cell)
+        self.pool = make_pool(cell.compressibility, cell.record_size.high, cell.plan_seed)
+        self.loop = make_loop(store, self.keys, self.pool)
+        self.phases: dict[str, Phase] = defaultdict(Phase)
+        self.cached: list[float] = []
+        self.eviction = ""
+
+    def load(self) -> None:
+        if isinstance(self.keys, Records) and self.keys.fills:
+            return
+        for plan in self.keys.live("insert"):
+            with self.phases["load"].watched(len(plan)) as latency:
+                latency.add(self.loop.load(plan))
+
+    def rounds(self, population: Population) -> None:
+        for steps in population.rounds(self.cell.timed):
+            for operation, plan in steps:
+                if self.cell.cache == "cold":
+                    self.loop.close()
+                    self.eviction = evict(self.folder)
+                    self.cached.append(cached_share(self.folder))
+                    self.loop.open(self.folder, self.cell.settings())
+                with self.phases[operation].watched(len(plan)) as latency:
+                    latency.add(self.loop.run(plan))
+
+    def steps(self, records: Records) -> None:
+        loop = self.loop
+        assert isinstance(loop, ShimLoop)
+        if "load" in self.phases:
+            self.phases["load"].disk_bytes = allocated(self.folder)
+        for i, step in enumerate(records.steps):
+            # The same step may come twice.
+            seen = sum(before.name == step.name for before in records.steps[:i])
+            name = step.name + (f" {seen + 1}" if seen else "")
+            phase = self.phases[name]
+            loop.pace(step.get("rate", 0))
+            if step.name == TRAFFIC:
+                self._traffic(name, step, records, loop)
+            elif step.name == "compact":
+                with phase.watched(records.records) as latency:
+                    start = time.monotonic_ns()
+                    loop.compact()
+                    latency.add(np.array([time.monotonic_ns() - start], np.uint64))
+            elif step.name in SCANS:
+                backwards = step.name == "readreverse"
+                ends = zip(*records.limits(backwards), strict=True)
+                for plan, (first, end) in zip(records.live("get", backwards), ends, strict=True):
+                    with phase.watched(len(plan)) as latency:
+                        latency.add(loop.scan(plan, first, end, backwards))
+            elif step.name in (*FILLS, "overwrite"):
+                batch = step.get("batch", 1)
+                make = records.overwrite if step.name == "overwrite" else records.fill
+                for plan in records.batched(make(step), batch):
+                    with phase.watched(len(plan)) as latency:
+                        latency.add(loop.load(plan, batch))
+            elif step.name in YCSB:
+                self._mix(name, step, records)
+            else:
+                make = records.delete if step.name == "deleterandom" else records.read
+                for plan in make(step):
+                    with phase.watched(len(plan)) as latency:
+                        latency.add(loop.run(plan))
+            phase.disk_bytes = allocated(self.folder)
+        loop.pace(0)
+
+    def _mix(self, name: str, step: Step, records: Records) -> None:
+        """A row for all operations, and one for those of each kind."""
+        for plan in records.mix(step):
+            with self.phases[name].watched(len(plan)) as latency:
+                nanoseconds = self.loop.run(plan)
+                latency.add(nanoseconds)
+            for code in np.unique(plan.operation).tolist():
+                kind = self.phases[f"{name} {NAMES[code]}"]
+                kind.latency.add(nanoseconds[plan.operation == code])
+                kind.items = kind.latency.n
+
+    def _traffic(self, name: str, step: Step, records: Records, loop: ShimLoop) -> None:
+        traffic = Traffic(
+            readers=step.get("readers", 4),
+            reads=step.get("reads", records.records),
+            writes=step.get("writes", 10_000),
+            seconds=step.get("seconds", 0),
+            seed=self.cell.plan_seed,
+        )
+        versions = records.start_traffic()
+        with self.phases[name].watched(0):
+            read, write, seconds = loop.traffic(traffic, versions)
+        self.phases[name].wall_s = seconds
+        for side, found in (("read", read), ("write", write)):
+            phase = self.phases[f"{name} {side}"]
+            phase.latency, phase.timeline = found.latency, found.timeline
+            phase.items, phase.wall_s = found.latency.n, seconds
+            self.phases[name].items += found.latency.n
+
+    def check(self) -> dict[str, int]:
+        """That every live record is what was written, and no other is there."""
+        live = {"live_records": 0, "live_bytes": 0}
+        for first, plan in zip(itertools.count(0, CHUNK), self.keys.live("get"), strict=False):
+            self.loop.check(plan, first, min(first + CHUNK, self.keys.universe))
+            live["live_records"] += len(plan)
+            live["live_bytes"] += self.keys.bytes_of(plan)
+        self.loop.run(self.keys.absent())
+        return live
+
+
 def measure(cell: Cell, store: Store, folder: Path, members: str = "") -> dict[str, Any]:
     """`members` is the file by which a process joins the cell's control group."""
-    population = Population(cell)
-    pool = make_pool(cell.compressibility, cell.record_size.high, cell.plan_seed)
-    loop = make_loop(store, population, pool)
-    settings = cell.settings()
+    work = Measurement(cell, store, folder)
     answer: dict[str, Any] = {
-        "compressed_share": compressed_share(pool, "zlib"),
-        "snappy_share": compressed_share(pool, "snappy"),
-        "eviction": "",
+        "compressed_share": compressed_share(work.pool, "zlib"),
+        "snappy_share": compressed_share(work.pool, "snappy"),
         # Measured first, so that planning's own memory is part of the baseline.
-        "floor_ns": floor(store, Population(cell), pool, folder),
+        "floor_ns": floor(store, Population(cell), work.pool, folder),
     }
     cached_share(Path(__file__).parent / "bindings")  # and that of looking at the page cache
-    phases: dict[str, Phase] = defaultdict(Phase)
     memory = Memory()
     join(members)
     watch = Stopwatch()
 
-    loop.open(folder, settings)
+    work.loop.open(folder, cell.settings())
     answer["open_s"] = watch.lap()
-    for plan in population.live("insert"):
-        before = usage()
-        phases["load"].add(loop.load(plan), before)
+    work.load()
     answer["load_s"] = watch.lap()
-    shares = [cached_share(folder)] if cell.cache == "warm" else []
-    for steps in population.rounds(cell.timed):
-        for operation, plan in steps:
-            if cell.cache == "cold":
-                loop.close()
-                answer["eviction"] = evict(folder)
-                shares.append(cached_share(folder))
-                loop.open(folder, settings)
-            before = usage()
-            phases[operation].add(loop.run(plan), before)
-    answer["cached_share"] = max(shares)
+    if cell.cache == "warm" and cell.place == "disk":
+        work.cached.append(cached_share(folder))
+    if isinstance(work.keys, Records):
+        work.steps(work.keys)
+    else:
+        work.rounds(work.keys)
+    answer["cached_share"] = max(work.cached, default=1.0)
+    answer["eviction"] = work.eviction
     answer["rounds_s"] = watch.lap()
     memory.stop()
     answer["memory_anonymous_bytes"] = memory.anonymous
     answer["memory_file_bytes"] = memory.file
 
-    answer["live_records"] = answer["live_bytes"] = 0
-    for first, plan in zip(itertools.count(0, CHUNK), population.live("get"), strict=False):
-        loop.check(plan, first, min(first + CHUNK, population.universe))
-        answer["live_records"] += len(plan)
-        answer["live_bytes"] += bytes_of(plan)
-    loop.run(population.absent())
+    answer |= work.check()
     answer["check_s"] = watch.lap()
-    answer["effective_options"] = loop.effective_options()
-    loop.close()
+    answer["effective_options"] = work.loop.effective_options()
+    work.loop.close()
     answer["close_s"] = watch.lap()
     sync_file_system(folder)  # some file systems allocate only then
     answer["disk_bytes"] = allocated(folder)
-    timed = ("load", *cell.timed)
-    answer["operations"] = [phases[operation].row(operation) for operation in timed]
+    timed = {"load", *cell.timed}  # what no one asked for is done, but not told
+    told = [name for name in work.phases if cell.workload != ROUNDS or name in timed]
+    answer["operations"] = [work.phases[name].row(name) for name in told]
     return answer
 
 

@@ -1,23 +1,31 @@
 #include "bench.h"
+#include "clock.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* How many operations ahead a value is called into the processor's cache, and how many bytes of
  * it: the processor itself sees a longer one coming. */
 enum { AHEAD = 8, AHEAD_BYTES = 256, CACHE_LINE = 64 };
 
 static const char *const operation_name[] = {"insert", "get", "update", "remove",
-                                             "absence"};
+                                             "absence", "scan"};
 
-static inline uint64_t now(void)
+/* Where the time of an operation in an open loop begins: when it is due, however late that is
+ * noticed. Waits for it on the processor, since a sleep ends too late by half of a read. */
+static uint64_t due(struct bench *bench)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+    bench->intended = bench->intended == 0 ? now() : bench->intended + bench->interval;
+    while (now() < bench->intended)
+        ;
+    return bench->intended;
+}
+
+static inline uint64_t begin(struct bench *bench)
+{
+    return bench->interval == 0 ? now() : due(bench);
 }
 
 const struct kv_driver *bench_driver(const char *path, char *error, size_t capacity)
@@ -103,10 +111,10 @@ int bench_load(struct bench *bench, const struct bench_plan *plan, size_t batch_
             bytes += plan->size[i];
             call_ahead(bench, plan, i);
             records_key(plan->number[i], bench->stride, keys[count]);
-            records[count].key = (struct kv_slice){keys[count], RECORDS_KEY_SIZE};
+            records[count].key = (struct kv_slice){keys[count], bench->key_size};
             records[count].value = planned_value(bench, plan, i);
         }
-        uint64_t start = now();
+        uint64_t start = begin(bench);
         status = bench->driver->write_batch(bench->kv, records, count);
         nanoseconds[(*batches)++] = now() - start;
     }
@@ -129,10 +137,9 @@ static int failed_at(struct bench *bench, const struct bench_plan *plan, size_t 
 }
 
 /* Compares what was read of a record with what was written. */
-static int compare(struct bench *bench, const struct bench_plan *plan, size_t i,
-                   struct kv_slice found)
+static int compare(struct bench *bench, uint64_t number, struct kv_slice found,
+                   struct kv_slice expected)
 {
-    struct kv_slice expected = planned_value(bench, plan, i);
     if (found.size == expected.size && memcmp(found.data, expected.data, found.size) == 0)
         return KV_OK;
     const unsigned char *one = found.data, *other = expected.data;
@@ -142,7 +149,7 @@ static int compare(struct bench *bench, const struct bench_plan *plan, size_t i,
     snprintf(bench->error, sizeof bench->error,
              "wrong answer: get of record %" PRIu64
              ": %zu bytes where %zu were written, first difference at byte %zu",
-             plan->number[i], found.size, expected.size, same);
+             number, found.size, expected.size, same);
     return KV_ERROR;
 }
 
@@ -164,6 +171,120 @@ static void spoil(struct bench *bench, struct kv_slice expected)
     }
 }
 
+/* A scan, and how far it came. */
+struct scan {
+    struct bench *bench;
+    const struct bench_plan *plan;
+    unsigned char limit[RECORDS_KEY_SIZE]; /* forwards, keys from here on are not the plan's */
+    bool backwards;                        /* then keys before it */
+    bool open_end;                         /* whatever follows the plan's last record */
+    size_t seen;
+    uint64_t *nanoseconds; /* NULL: nothing is timed, and nothing copied */
+    uint64_t mark;         /* when the time of the next record began */
+    int status;
+};
+
+static int absent(struct scan *scan)
+{
+    char what[64];
+    snprintf(what, sizeof what, "scan: record %" PRIu64, scan->plan->number[scan->seen]);
+    return failed(scan->bench, KV_NOT_FOUND, what);
+}
+
+static int too_many(struct scan *scan)
+{
+    return failed(scan->bench, KV_EXISTS, "scan: a record that was removed, or none of ours");
+}
+
+/* Less than, equal to or greater than 0 as the key is before, at or after the other. */
+static int order(const struct bench *bench, struct kv_slice key,
+                 const unsigned char other[RECORDS_KEY_SIZE])
+{
+    size_t size = key.size < bench->key_size ? key.size : bench->key_size;
+    int found = memcmp(key.data, other, size);
+    if (found != 0 || key.size == bench->key_size)
+        return found;
+    return key.size < bench->key_size ? -1 : 1;
+}
+
+/* The value as get would leave it, with the time until then. */
+static struct kv_slice take(struct scan *scan, struct kv_slice value)
+{
+    struct bench *bench = scan->bench;
+    if (scan->nanoseconds == NULL || value.size > bench->capacity)
+        return value;
+    memcpy(bench->buffer, value.data, value.size);
+    scan->nanoseconds[scan->seen] = now() - scan->mark;
+    return (struct kv_slice){bench->buffer, value.size};
+}
+
+static int visit(void *context, struct kv_slice key, struct kv_slice value)
+{
+    struct scan *scan = context;
+    const struct bench_plan *plan = scan->plan;
+    unsigned char expected[RECORDS_KEY_SIZE];
+    int past = order(scan->bench, key, scan->limit);
+    if (!scan->open_end && (scan->backwards ? past < 0 : past >= 0))
+        return 1;
+    if (scan->seen == plan->count) {
+        scan->status = too_many(scan);
+        return 1;
+    }
+    value = take(scan, value);
+    records_key(plan->number[scan->seen], scan->bench->stride, expected);
+    call_ahead(scan->bench, plan, scan->seen);
+    int place = order(scan->bench, key, expected);
+    if (place == 0)
+        scan->status = compare(scan->bench, plan->number[scan->seen], value,
+                               planned_value(scan->bench, plan, scan->seen));
+    else
+        scan->status = (place < 0) != scan->backwards ? too_many(scan) : absent(scan);
+    scan->seen++;
+    if (scan->nanoseconds != NULL)
+        scan->mark = now();
+    return scan->status != KV_OK || (scan->open_end && scan->seen == plan->count);
+}
+
+/* Anything wrong is told in bench->error. */
+static int scan_plan(struct scan *scan, const unsigned char from[RECORDS_KEY_SIZE])
+{
+    struct bench *bench = scan->bench;
+    const struct kv_driver *driver = bench->driver;
+    struct kv_slice key = {from, bench->key_size};
+    int status = scan->backwards ? driver->scan_back(bench->kv, key, visit, scan)
+                                 : driver->scan(bench->kv, key, visit, scan);
+    if (status != KV_OK)
+        return failed(bench, status, "scan");
+    if (scan->status == KV_OK && scan->seen < scan->plan->count)
+        return absent(scan);
+    return scan->status;
+}
+
+/* A scan among other operations; the records that it has to find follow from their numbers. */
+static int read_some(struct bench *bench, const struct bench_plan *plan, size_t i, uint64_t *total)
+{
+    uint8_t operation[BENCH_SCAN_MAX] = {0};
+    uint64_t number[BENCH_SCAN_MAX], nanoseconds[BENCH_SCAN_MAX];
+    uint32_t offset[BENCH_SCAN_MAX], size[BENCH_SCAN_MAX];
+    struct bench_plan expected = {plan->size[i], operation, number, offset, size};
+    struct scan scan = {.bench = bench, .plan = &expected, .open_end = true, .status = KV_OK,
+                        .nanoseconds = nanoseconds};
+    unsigned char from[RECORDS_KEY_SIZE];
+    if (expected.count > BENCH_SCAN_MAX)
+        return failed(bench, KV_TOO_LARGE, "scan");
+    for (size_t k = 0; k < expected.count; k++) {
+        number[k] = plan->number[i] + k;
+        records_value(&bench->values, number[k], plan->offset[i], &offset[k], &size[k]);
+    }
+    records_key(plan->number[i], bench->stride, from);
+    scan.mark = begin(bench);
+    int status = scan_plan(&scan, from);
+    *total = 0;
+    for (size_t k = 0; k < scan.seen; k++)
+        *total += nanoseconds[k];
+    return status;
+}
+
 int bench_run(struct bench *bench, const struct bench_plan *plan, uint64_t *nanoseconds)
 {
     const struct kv_driver *driver = bench->driver;
@@ -173,117 +294,87 @@ int bench_run(struct bench *bench, const struct bench_plan *plan, uint64_t *nano
         unsigned char bytes[RECORDS_KEY_SIZE];
         call_ahead(bench, plan, i);
         records_key(plan->number[i], bench->stride, bytes);
-        struct kv_slice key = {bytes, sizeof bytes}, value = planned_value(bench, plan, i);
+        struct kv_slice key = {bytes, bench->key_size}, value = planned_value(bench, plan, i);
         size_t size = 0;
         int status = KV_ERROR;
         uint64_t start = 0, stop = 0;
         switch ((enum bench_operation)plan->operation[i]) {
         case BENCH_INSERT:
             value = fresh(bench, value);
-            start = now();
+            start = begin(bench);
             status = driver->insert(kv, key, value);
             stop = now();
             break;
         case BENCH_GET:
         case BENCH_ABSENT:
             spoil(bench, value);
-            start = now();
+            start = begin(bench);
             status = driver->get(kv, key, bench->buffer, bench->capacity, &size);
             stop = now();
             break;
         case BENCH_UPDATE:
             value = fresh(bench, value);
-            start = now();
+            start = begin(bench);
             status = driver->update(kv, key, value);
             stop = now();
             break;
         case BENCH_REMOVE:
-            start = now();
+            start = begin(bench);
             status = driver->remove(kv, key);
             stop = now();
             break;
+        case BENCH_SCAN:
+            status = read_some(bench, plan, i, &nanoseconds[i]);
+            break;
         }
-        nanoseconds[i] = stop - start;
+        if (plan->operation[i] != BENCH_SCAN)
+            nanoseconds[i] = stop - start;
         if (plan->operation[i] == BENCH_ABSENT && checked) {
             if (status == KV_NOT_FOUND)
                 continue;
             if (status == KV_OK)
                 status = KV_EXISTS;
         }
+        if (plan->operation[i] == BENCH_SCAN && status != KV_OK)
+            return KV_ERROR;
         if (status != KV_OK)
             return failed_at(bench, plan, i, status);
         if (plan->operation[i] == BENCH_GET && checked &&
-            compare(bench, plan, i, (struct kv_slice){bench->buffer, size}) != KV_OK)
+            compare(bench, plan->number[i], (struct kv_slice){bench->buffer, size}, value) != KV_OK)
             return KV_ERROR;
     }
     return KV_OK;
 }
 
-/* A scan, and how far it came. */
-struct check {
-    struct bench *bench;
-    const struct bench_plan *plan;
-    unsigned char end[RECORDS_KEY_SIZE];
-    size_t seen;
-    int status;
-};
-
-static int absent(struct check *check)
-{
-    char what[64];
-    snprintf(what, sizeof what, "scan: record %" PRIu64, check->plan->number[check->seen]);
-    return failed(check->bench, KV_NOT_FOUND, what);
-}
-
-static int too_many(struct check *check)
-{
-    return failed(check->bench, KV_EXISTS, "scan: a record that was removed, or none of ours");
-}
-
-/* Less than, equal to or greater than 0 as the key is before, at or after the other. */
-static int order(struct kv_slice key, const unsigned char other[RECORDS_KEY_SIZE])
-{
-    size_t size = key.size < RECORDS_KEY_SIZE ? key.size : RECORDS_KEY_SIZE;
-    int found = memcmp(key.data, other, size);
-    if (found != 0 || key.size == RECORDS_KEY_SIZE)
-        return found;
-    return key.size < RECORDS_KEY_SIZE ? -1 : 1;
-}
-
-static int visit(void *context, struct kv_slice key, struct kv_slice value)
-{
-    struct check *check = context;
-    const struct bench_plan *plan = check->plan;
-    unsigned char expected[RECORDS_KEY_SIZE];
-    if (order(key, check->end) >= 0)
-        return 1;
-    if (check->seen == plan->count) {
-        check->status = too_many(check);
-        return 1;
-    }
-    records_key(plan->number[check->seen], check->bench->stride, expected);
-    call_ahead(check->bench, plan, check->seen);
-    int place = order(key, expected);
-    if (place == 0)
-        check->status = compare(check->bench, plan, check->seen, value);
-    else
-        check->status = place < 0 ? too_many(check) : absent(check);
-    check->seen++;
-    return check->status != KV_OK;
-}
-
 int bench_check(struct bench *bench, const struct bench_plan *plan, uint64_t first, uint64_t end)
 {
-    struct check check = {.bench = bench, .plan = plan, .status = KV_OK};
+    struct scan scan = {.bench = bench, .plan = plan, .status = KV_OK};
     unsigned char from[RECORDS_KEY_SIZE];
     records_key(first, bench->stride, from);
-    records_key(end, bench->stride, check.end);
-    int status = bench->driver->scan(bench->kv, (struct kv_slice){from, sizeof from}, visit, &check);
-    if (status != KV_OK)
-        return failed(bench, status, "scan");
-    if (check.status == KV_OK && check.seen < plan->count)
-        return absent(&check);
-    return check.status;
+    records_key(end, bench->stride, scan.limit);
+    return scan_plan(&scan, from);
+}
+
+int bench_scan(struct bench *bench, const struct bench_plan *plan, uint64_t first, uint64_t end,
+               bool backwards, uint64_t *nanoseconds)
+{
+    struct scan scan = {.bench = bench, .plan = plan, .backwards = backwards, .status = KV_OK,
+                        .nanoseconds = nanoseconds};
+    unsigned char from[RECORDS_KEY_SIZE];
+    records_key(backwards ? end - 1 : first, bench->stride, from);
+    records_key(backwards ? first : end, bench->stride, scan.limit);
+    scan.mark = now();
+    return scan_plan(&scan, from);
+}
+
+int bench_compact(struct bench *bench)
+{
+    if (bench->driver->compact == NULL) {
+        snprintf(bench->error, sizeof bench->error, "compact: the store has no such call");
+        return KV_ERROR;
+    }
+    int status = bench->driver->compact(bench->kv);
+    return status == KV_OK ? KV_OK : failed(bench, status, "compact");
 }
 
 void bench_clock(size_t count, uint64_t *nanoseconds)

@@ -12,10 +12,12 @@ enum bench_operation {
     BENCH_UPDATE,
     BENCH_REMOVE,
     BENCH_ABSENT, /* a get that must find nothing */
+    BENCH_SCAN,   /* reads records in key order; see bench_plan */
 };
 
 /* `count` operations, as arrays of that length. A value is `size` bytes from `offset` of the pool:
- * what insert and update write, and what get must find. */
+ * what insert and update write, and what get must find. A scan begins at the number and reads
+ * `size` records; the numbers that follow have to live, and to be of the version `offset`. */
 struct bench_plan {
     size_t count;
     const uint8_t *operation;
@@ -24,17 +26,26 @@ struct bench_plan {
     const uint32_t *size;
 };
 
+enum { BENCH_SCAN_MAX = 100 }; /* records that a BENCH_SCAN reads */
+
 struct bench {
     const struct kv_driver *driver;
     struct kv *kv;
     const unsigned char *pool;
-    uint64_t stride;     /* of the keys, see records.h */
+    uint64_t stride;       /* of the keys, see records.h */
+    size_t key_size;       /* bytes of it that are used, 8 to RECORDS_KEY_SIZE */
+    struct records_values values;
     /* Each of `capacity` bytes, at the start of a page: 16 bytes after one, where malloc puts large
      * blocks, some processors copy at half their speed (AMD EPYC, read() of 1 MiB: 114 us there,
      * 53 us at the start). */
     unsigned char *buffer; /* receives the values read */
     unsigned char *value;  /* the value to write */
     size_t capacity;       /* the largest value, in bytes */
+    /* Nanoseconds from the intended start of one operation to that of the next: an open loop, in
+     * which an operation that has to wait for an earlier one takes the longer for it. 0: a closed
+     * loop, in which an operation starts when the last one has ended. */
+    uint64_t interval;
+    uint64_t intended;     /* start of the last operation in an open loop; 0 at first */
     char error[768];
 };
 
@@ -61,6 +72,15 @@ int bench_run(struct bench *bench, const struct bench_plan *plan, uint64_t *nano
  * plan: its records in the order of their numbers, with their values, and no other. For stores
  * with KV_SCAN; several times as fast as a get of each. */
 int bench_check(struct bench *bench, const struct bench_plan *plan, uint64_t first, uint64_t end);
+
+/* The same as a measurement: nanoseconds[i] is the time from the end of record i - 1 (of the first
+ * one: from the call) until the value of record i was copied. Backwards, the plan is in descending
+ * order. */
+int bench_scan(struct bench *bench, const struct bench_plan *plan, uint64_t first, uint64_t end,
+               bool backwards, uint64_t *nanoseconds);
+
+/* Has the engine merge what it keeps. KV_ERROR where it has no such call. */
+int bench_compact(struct bench *bench);
 
 /* Two clock reads `count` times, and no operation between: what timing costs by itself.
  * nanoseconds[i] is the time that pair i tells. */

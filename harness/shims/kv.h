@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KV_ABI 2
+#define KV_ABI 3
 #define KV_EXPORT __attribute__((visibility("default")))
 
 enum kv_status {
@@ -118,6 +118,11 @@ struct kv_driver {
     int (*write_batch)(struct kv *kv, const struct kv_record *records, size_t count);
     /* Visits the records from the first key that is not less than `from`. NULL without KV_SCAN. */
     int (*scan)(struct kv *kv, struct kv_slice from, kv_visit visit, void *context);
+    /* The same backwards, from the last key that is not greater than `from`. */
+    int (*scan_back)(struct kv *kv, struct kv_slice from, kv_visit visit, void *context);
+    /* Merges what the engine keeps in many sorted pieces into as few as it can, and returns when
+     * that is done. NULL where the engine has no such call. */
+    int (*compact)(struct kv *kv);
     /* Returns when all that was written before would survive a loss of power, as far as the
      * engine and the file system promise. */
     int (*sync)(struct kv *kv);
@@ -142,6 +147,11 @@ __attribute__((format(printf, 1, 2))) static inline int kv_fail(const char *form
     vsnprintf(kv_message, sizeof kv_message, format, arguments);
     va_end(arguments);
     return KV_ERROR;
+}
+
+static inline bool kv_same(struct kv_slice a, struct kv_slice b)
+{
+    return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
 }
 
 static inline int kv_check(const struct kv_driver *driver, struct kv_slice key, size_t value_size)

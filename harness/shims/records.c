@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* SplitMix64: S. Vigna's constants; one step from a counter gives 64 well-mixed bits. */
-static uint64_t mix(uint64_t x)
+/* S. Vigna's constants. */
+uint64_t records_mix(uint64_t x)
 {
     x += UINT64_C(0x9e3779b97f4a7c15);
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -20,7 +20,7 @@ static void put_big_endian(unsigned char *bytes, uint64_t x)
 void records_key(uint64_t number, uint64_t stride, unsigned char key[RECORDS_KEY_SIZE])
 {
     put_big_endian(key, number * stride);
-    put_big_endian(key + 8, mix(number));
+    put_big_endian(key + 8, records_mix(number));
 }
 
 void records_keys(size_t count, const uint64_t *numbers, uint64_t stride, unsigned char *keys)
@@ -29,10 +29,18 @@ void records_keys(size_t count, const uint64_t *numbers, uint64_t stride, unsign
         records_key(numbers[i], stride, keys + i * RECORDS_KEY_SIZE);
 }
 
+void records_value(const struct records_values *values, uint64_t number, uint32_t version,
+                   uint32_t *offset, uint32_t *size)
+{
+    uint64_t bits = records_mix(records_mix(number ^ values->seed) + version);
+    *offset = (uint32_t)((bits >> 32) % values->starts);
+    *size = values->low + (uint32_t)((bits & UINT32_MAX) % values->span);
+}
+
 void records_fill_incompressible(unsigned char *pool, size_t size, uint64_t seed)
 {
     for (size_t i = 0; i < size; i += 8) {
-        uint64_t bits = mix(seed + i);
+        uint64_t bits = records_mix(seed + i);
         memcpy(pool + i, &bits, size - i < 8 ? size - i : 8);
     }
 }
@@ -44,7 +52,7 @@ static size_t make_word(char *word, uint64_t bits)
 {
     static const char letters[] = "eeeetttaaaooiinnsshhrrdlucmfwyp";
     size_t length = 2 + bits % (WORD_MAX - 1);
-    bits = mix(bits);
+    bits = records_mix(bits);
     for (size_t i = 0; i < length; i++, bits >>= 6)
         word[i] = letters[(bits & 63) % (sizeof letters - 1)];
     return length;
@@ -52,14 +60,14 @@ static size_t make_word(char *word, uint64_t bits)
 
 void records_fill_compressible(unsigned char *pool, size_t size, uint64_t seed)
 {
-    uint64_t state = mix(seed);
+    uint64_t state = records_mix(seed);
     for (size_t used = 0; used < size;) {
-        uint64_t bits = mix(state++);
+        uint64_t bits = records_mix(state++);
         /* A rank whose logarithm is uniform has a frequency that falls as 1/rank. */
         unsigned octave = bits % WORDS_LOG2;
         uint64_t rank = (UINT64_C(1) << octave) + ((bits >> 8) & ((UINT64_C(1) << octave) - 1));
         char word[WORD_MAX + 1];
-        size_t length = make_word(word, mix(rank));
+        size_t length = make_word(word, records_mix(rank));
         word[length++] = ' ';
         if (length > size - used)
             length = size - used;

@@ -11,10 +11,25 @@ enum { RECORDS_KEY_SIZE = 16 };
 
 /* Keys lie evenly in the key space, in the order of their numbers: the first 8 bytes are
  * number * stride, big-endian, and 8 bytes mixed from the number follow. With a stride of
- * floor((2^64 - 1) / universe) the numbers 0 to universe - 1 have distinct keys. */
+ * floor((2^64 - 1) / universe) the numbers 0 to universe - 1 have distinct keys, also when only
+ * the first 8 bytes or more of them are used. */
 void records_key(uint64_t number, uint64_t stride, unsigned char key[RECORDS_KEY_SIZE]);
 /* The keys of `count` numbers, one after the other. */
 void records_keys(size_t count, const uint64_t *numbers, uint64_t stride, unsigned char *keys);
+
+/* Where in the pool the values of a population begin, and how large they are. */
+struct records_values {
+    uint64_t seed;
+    uint64_t starts;    /* they begin at byte 0 to starts - 1 */
+    uint32_t low, span; /* they have low to low + span - 1 bytes */
+};
+
+/* The value of a version of a record, from these alone. */
+void records_value(const struct records_values *values, uint64_t number, uint32_t version,
+                   uint32_t *offset, uint32_t *size);
+
+/* One step of SplitMix64 from a counter: 64 well-mixed bits. */
+uint64_t records_mix(uint64_t x);
 
 /* Fills a pool of `size` bytes from a seed: with bytes that no compressor shrinks, or with words
  * whose frequencies fall as those of a language do (Zipf's law). */

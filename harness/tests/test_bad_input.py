@@ -135,7 +135,7 @@ def test_an_option_that_the_engine_has_not(
 ) -> None:
     grid = write_grid(stores=["sqlite"], options={"sqlite": {"pagesize": 1024}})
     done = kvbench("sweep", grid, "--out", tmp_path / "out")
-    assert_refused(done, "sqlite", "pagesize", "allowed: page_size")
+    assert_refused(done, "sqlite", "pagesize", "allowed: journal_mode, locking_mode, page_size")
     assert not (tmp_path / "out").exists()
 
 

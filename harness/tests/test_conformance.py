@@ -16,6 +16,7 @@ import pytest
 from conftest import SHIMS
 from kvbench import stores
 from kvbench.contract import OpenStore, StoreError, TooLarge
+from kvbench.shim import OpenShim
 
 LARGEST_TRIED = 1 << 20  # bytes
 KNOWN = stores.known()
@@ -25,6 +26,8 @@ KYOTO = {"small": "on", "linear": "on", "compression": "lzo"}
 def variants(store: stores.Store) -> list[dict[str, str]]:
     """Settings that change how a store works, which go through all cases as well."""
     found = [KYOTO] if store.label in ("kyoto-tree", "kyoto-hash") else []
+    if any(setting.name == "threads" for setting in store.settings):
+        found.append({"durability": "process", "threads": "on"})
     return found + [
         {"durability": setting.value}
         for setting in store.settings
@@ -50,8 +53,12 @@ def subjects(capability: str = "") -> list[Subject]:
     found = []
     for store in KNOWN.values():
         kept = store.available and "forgets" not in store.capabilities
-        if kept and (not capability or capability in store.capabilities):
-            found += [Subject(store, options) for options in ({}, *variants(store))]
+        if kept:
+            found += [
+                Subject(store, options)
+                for options in ({}, *variants(store))
+                if not capability or store.can(capability, options)
+            ]
     return found
 
 
@@ -230,6 +237,131 @@ def test_ordered_scan(subject: Subject, tmp_path: Path) -> None:
     store.close()
 
 
+def shims(capability: str = "") -> list[Subject]:
+    return [subject for subject in subjects(capability) if not subject.store.binding]
+
+
+@pytest.mark.parametrize("subject", shims("scan"), ids=str)
+def test_scan_back(subject: Subject, tmp_path: Path) -> None:
+    store = subject.open(tmp_path)
+    assert isinstance(store, OpenShim)
+    for start in (b"", b"\x00", b"key", b"\xff" * 20):
+        assert list(store.scan_back(start)) == []
+    assert store.insert(b"key", b"only")
+    for start, found in ((b"kex", 0), (b"ke", 0), (b"key", 1), (b"key\x00", 1), (b"z", 1)):
+        assert list(store.scan_back(start)) == [(b"key", b"only")] * found, start
+    assert store.remove(b"key")
+    numbers = random.Random(5).sample(range(1 << 15), 1500)  # of which many pages are needed
+    expected = {number.to_bytes(2, "big"): b"v%d" % number * (number % 70) for number in numbers}
+    expected |= {b"\x00\x00\x00": b"", b"\x10\x00\x00": b"longer", b"\x7f\xff\xfe": b"last"}
+    for key, value in expected.items():
+        assert store.insert(key, value)
+    rising = sorted(expected.items())
+    falling = rising[::-1]
+    assert list(store.scan_back(b"\xff" * 20)) == falling  # from beyond the last
+    for start in (b"", b"\x00", b"\x00\x00"):  # from before the first
+        assert list(store.scan_back(start)) == [item for item in falling if item[0] <= start]
+    keys = [key for key, _ in rising]
+    for key in (keys[0], keys[1], b"\x10\x00\x00", keys[700], keys[-2], keys[-1]):
+        for start in (key, key + b"\x00", key[:-1], key[:-1] + b"\xff" * 3):  # and between
+            assert list(store.scan_back(start)) == [item for item in falling if item[0] <= start]
+            assert list(store.scan(start)) == [item for item in rising if item[0] >= start]
+    store.close()
+
+
+@pytest.mark.parametrize("subject", shims("scan"), ids=str)
+def test_scans_of_both_directions_end_where_they_are_told_to(
+    subject: Subject, tmp_path: Path
+) -> None:
+    store = subject.open(tmp_path)
+    assert isinstance(store, OpenShim)
+    records = [(b"%04d" % number, b"value %d" % number) for number in range(500)]
+    store.write_batch(records)
+    forth, back = store.scan(b"0250"), store.scan_back(b"0249")
+    for number in range(250):  # in turns, each fetching a part at a time
+        assert next(forth) == records[250 + number]
+        assert next(back) == records[249 - number]
+        if number % 50 == 0:
+            assert store.update(b"0499", b"value 499")
+    assert [next(forth, None), next(back, None)] == [None, None]
+    first = list(itertools.islice(store.scan_back(b"0300x"), 5))  # and then no more of it
+    assert first == records[300:295:-1]
+    assert store.remove(b"0300")
+    assert next(store.scan_back(b"0300x")) == records[299]
+    assert next(store.scan(b"0300")) == records[301]
+    session = store.session()
+    assert next(session.scan_back(b"0100")) == records[100]
+    session.end()
+    store.close()
+
+
+@pytest.mark.parametrize("subject", shims(), ids=str)
+def test_who_scans_scans_back_as_well(subject: Subject) -> None:
+    driver = subject.store.driver()
+    scans = "scan" in subject.store.capabilities
+    assert (bool(driver.scan), bool(driver.scan_back)) == (scans, scans)
+
+
+@pytest.mark.parametrize("subject", shims(), ids=str)
+def test_all_is_there_after_compact(subject: Subject, tmp_path: Path) -> None:
+    store = subject.open(tmp_path)
+    assert isinstance(store, OpenShim)
+    if not store.compact():  # of an empty store
+        store.close()
+        pytest.skip("the engine has no such call")
+    choose, model = random.Random(11), dict[bytes, bytes]()
+    for _ in range(2):
+        run_random(store, 3000, choose, model)
+        assert store.compact()
+        assert list(store.scan()) == sorted(model.items())
+        assert list(store.scan_back(b"z")) == sorted(model.items(), reverse=True)
+    run_random(store, 1000, choose, model)
+    store.close()
+    store = subject.open(tmp_path)
+    assert isinstance(store, OpenShim)
+    assert store.compact()
+    for number in range(500):
+        assert store.get(b"%04d" % number) == model.get(b"%04d" % number)
+    store.close()
+
+
+def tables(folder: Path) -> list[Path]:
+    return [file for file in folder.rglob("*") if file.suffix in (".ldb", ".sst")]
+
+
+# Engines that keep sorted pieces, with settings under which they don't merge them soon.
+PIECES: dict[str, dict[str, str]] = {
+    "leveldb": {},
+    "hyperleveldb": {},
+    "basho": {"write_buffer": str(1 << 20)},
+    "rocksdb": {"bulk_load": "on", "write_buffer": str(1 << 20)},
+}
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_compact_leaves_one_version_of_each_record(name: str, tmp_path: Path) -> None:
+    """Forty versions of 2 MiB; what the tables of all take is seen from outside."""
+    if not KNOWN[name].available:
+        pytest.skip(KNOWN[name].reason)
+    used = []
+    for compact in (False, True):
+        folder = tmp_path / str(compact)
+        folder.mkdir()
+        store = KNOWN[name].open(folder, **PIECES[name])
+        assert isinstance(store, OpenShim)
+        for version in range(40):  # enough to reach Basho's level 2, see basho.c
+            choose = random.Random(version)
+            records = [(b"%04d" % number, choose.randbytes(1024)) for number in range(2048)]
+            store.write_batch(records)
+        if compact:
+            assert store.compact()
+        used.append(sum(file.stat().st_size for file in tables(folder)))
+        assert list(store.scan()) == records
+        store.close()
+    assert used[1] < 2.5 * (1 << 20)
+    assert used[1] < used[0]
+
+
 @pytest.mark.parametrize("subject", subjects("threads"), ids=str)
 def test_four_readers_beside_a_writer(subject: Subject, tmp_path: Path) -> None:
     """Readers see, for each key, a value that was written whole: its number over and over."""
@@ -394,6 +526,8 @@ def test_the_template_conforms(compile_shim: Callable[..., Path], own_shims: Pat
     [
         ("if (visit(context", "if (place % 2 == 0 && visit(context", "test_ordered_scan"),
         ("find(kv, from, &found); place", "0; place", "test_ordered_scan"),
+        ("&found) + found", "&found)", "test_scan_back"),
+        ("    .scan_back = scan_back,\n", "", "test_who_scans"),
         ("return found ? KV_EXISTS :", "return", "test_double_keys"),
         ("    if (value.size > capacity)\n        return KV_TOO_LARGE;\n", "", "test_value_larger"),
         (

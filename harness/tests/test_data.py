@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from kvbench import BadInput, results
-from kvbench.grid import Grid
+from kvbench.grid import read_grids
 
 DATA = Path(__file__).parents[2] / "data"
 GRIDS = Path(__file__).parents[1] / "grids"
@@ -52,7 +52,7 @@ def test_committed_data_are_of_the_schema_and_small(name: str) -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_experiments_are_those_of_their_grids_and_whole(name: str) -> None:
     cells = results.read_tables(DATA / name)["cells"].to_pandas()
-    grid = Grid.read(GRIDS / f"{name}.toml", sorted(set(cells.store)))
+    (grid,) = read_grids(GRIDS / f"{name}.toml", sorted(set(cells.store)))
     assert len(cells) == sum(1 for _ in grid.cells())
     assert grid.trials == 5
     measured = cells[cells.status == "ok"]

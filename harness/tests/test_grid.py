@@ -1,11 +1,12 @@
 """Grids: what they accept, and one clear line for what they don't."""
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kvbench import BadInput, stores
-from kvbench.grid import Cell, Grid, RecordSize, format_bytes, parse_bytes
+from kvbench.grid import Cell, Grid, RecordSize, format_bytes, parse_bytes, read_grids
 
 GRIDS = Path(__file__).parents[1] / "grids"
 STORES = ["null", "flat", "lmdb", "sqlite"]
@@ -159,12 +160,14 @@ def test_factors_survive_a_result_file() -> None:
 
 @pytest.mark.parametrize("path", sorted(GRIDS.glob("*.toml")), ids=lambda path: path.stem)
 def test_shipped_grids_are_legal(path: Path) -> None:
-    levels = Grid.read(path, stores.names())
-    assert Grid.from_values(levels.values(), stores.names()) == levels
+    scales = tomllib.loads(path.read_text()).get("scale", {"": None})
+    for scale in scales:
+        for levels in read_grids(path, stores.names(), scale=scale or None):
+            assert Grid.from_values(levels.values(), stores.names()) == levels
 
 
 def test_the_main_grid_has_the_levels_of_its_source() -> None:
-    levels = Grid.read(GRIDS / "paper.toml", STORES)
+    (levels,) = read_grids(GRIDS / "paper.toml", STORES)
     assert levels.records == (100, 1000, 10_000, 100_000, 1_000_000)
     sizes = "100 B,1 KiB,10 KiB,100 KiB,1 MiB,1 B-1 KiB,1-10 KiB,10-100 KiB,100 KiB-1 MiB"
     assert [str(size) for size in levels.record_sizes] == sizes.split(",")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from kvbench.grid import KEY_ORDER, Cell, RecordSize
 from kvbench.histogram import Histogram
-from kvbench.plan import SAMPLES, SKEW, Population, bytes_of, coprime, zipf
+from kvbench.plan import SAMPLES, SKEW, Population, coprime, zipf
 
 CELL = Cell(
     store="flat",
@@ -60,12 +60,13 @@ def test_rounds_against_a_dict(records: int, key_order: str) -> None:
 
 
 def test_live_records_come_in_key_order_and_with_their_sizes() -> None:
-    plans = list(Population(sized(10_000)).live("insert"))
+    population = Population(sized(10_000))
+    plans = list(population.live("insert"))
     numbers = np.concatenate([plan.number for plan in plans])
     sizes = np.concatenate([plan.size for plan in plans])
     assert (np.diff(numbers.astype(np.int64)) > 0).all()
     assert 100 <= sizes.min() < 110 and 990 < sizes.max() <= 1000
-    assert sum(bytes_of(plan) for plan in plans) == sizes.sum() + 16 * 10_000
+    assert sum(population.bytes_of(plan) for plan in plans) == sizes.sum() + 16 * 10_000
 
 
 def test_only_what_is_timed_runs_but_inserts_and_removes_go_together() -> None:

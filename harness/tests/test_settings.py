@@ -9,6 +9,7 @@ import pytest
 from conftest import KEEPING, KNOWN, Run
 from kvbench.contract import StoreError
 from kvbench.grid import COMPRESSION, DURABILITY
+from kvbench.shim import OpenShim
 from kvbench.stores import Store
 from kvbench.worker import allocated
 
@@ -145,6 +146,30 @@ def test_what_the_store_says_of_syncs_is_true(store: Store, level: str, tmp_path
         ("sqlite", {"durability": "none"}, {"journal_mode": "memory", "synchronous": "0"}),
         ("sqlite", {"durability": "process"}, {"journal_mode": "wal", "synchronous": "0"}),
         ("sqlite", {"durability": "sync"}, {"journal_mode": "wal", "synchronous": "2"}),
+        ("sqlite", {}, {"journal_mode": "delete", "locking_mode": "normal", "synchronous": "2"}),
+        ("sqlite", {"journal_mode": "wal"}, {"journal_mode": "wal", "synchronous": "2"}),
+        ("sqlite", {"locking_mode": "exclusive"}, {"locking_mode": "exclusive"}),
+        ("sqlite", {"locking_mode": "normal"}, {"locking_mode": "normal"}),
+        (
+            "sqlite",
+            {"locking_mode": "exclusive", "journal_mode": "wal", "page_size": "1024"},
+            {"locking_mode": "exclusive", "journal_mode": "wal", "page_size": "1024"},
+        ),
+        (
+            "sqlite",
+            {"durability": "none", "journal_mode": "wal"},
+            {"journal_mode": "wal", "synchronous": "0"},
+        ),
+        (
+            "sqlite",
+            {"durability": "process", "journal_mode": "delete", "locking_mode": "exclusive"},
+            {"journal_mode": "delete", "synchronous": "0", "locking_mode": "exclusive"},
+        ),
+        (
+            "sqlite",
+            {"durability": "sync", "journal_mode": "delete"},
+            {"journal_mode": "delete", "synchronous": "3"},
+        ),
         ("lmdb", {"durability": "process"}, {"sync": "off"}),
         ("lmdb", {"durability": "sync"}, {"sync": "each transaction"}),
         (
@@ -158,6 +183,42 @@ def test_what_the_store_says_of_syncs_is_true(store: Store, level: str, tmp_path
             {"write_buffer_size": str(120 << 20), "block_cache": str(8 << 20)},
         ),
         ("rocksdb", {"compression": "zstd"}, {"compression": "zstd"}),
+        (
+            "rocksdb",
+            {},
+            {"wal": "on", "level0_triggers": "4 20 36", "disable_auto_compactions": "0"}
+            | {"max_background_jobs": "2", "block_size": "4096", "filter_policy": "nullptr"},
+        ),
+        ("rocksdb", {"log": "off"}, {"wal": "off"}),
+        ("rocksdb", {"durability": "none"}, {"wal": "off"}),
+        ("rocksdb", {"durability": "none", "log": "on"}, {"wal": "on"}),
+        ("rocksdb", {"durability": "sync", "log": "on"}, {"wal": "on", "sync": "each write"}),
+        (
+            "rocksdb",
+            {"background_jobs": "1"},
+            {"max_background_jobs": "1", "max_background_compactions": "1"},
+        ),
+        (
+            "rocksdb",
+            {"background_jobs": "5"},
+            {"max_background_jobs": "5", "max_background_compactions": "5"},
+        ),
+        (
+            "rocksdb",
+            {"target_file_size": str(20 << 20), "level_base": str(100 << 20)},
+            {"target_file_size_base": str(20 << 20), "max_bytes_for_level_base": str(100 << 20)},
+        ),
+        (
+            "rocksdb",
+            {"block_size": "8192", "bloom_bits": "10", "memory": str(4 << 20)},
+            {"block_size": "8192", "block_cache": str(2 << 20)},
+        ),
+        (
+            "rocksdb",
+            {"bulk_load": "on", "durability": "process"},
+            {"disable_auto_compactions": "1", "allow_concurrent_memtable_write": "false"}
+            | {"level0_triggers": " ".join([str(1 << 30)] * 3), "wal": "on"},
+        ),
         ("bdb", {"page_size": "1024"}, {"page_size": "1024", "environment": "none"}),
         ("bdb", {"durability": "sync"}, {"environment": "transactional", "sync": "each write"}),
         ("bdb", {"memory": str(600 << 20)}, {"cache_size": str(600 << 20)}),
@@ -167,6 +228,12 @@ def test_what_the_store_says_of_syncs_is_true(store: Store, level: str, tmp_path
             {"cache_size": str(8 << 20), "compression": "zlib"},
         ),
         ("kyoto-tree", {"memory": str(4 << 20)}, {"page_cache": str(4 << 20)}),
+        ("kyoto-tree", {}, {"page_size": "8192", "small": "off", "linear": "off"}),
+        (
+            "kyoto-tree",
+            {"page_size": "1024", "small": "on", "linear": "on", "memory": str(1 << 20)},
+            {"page_size": "1024", "small": "on", "linear": "on", "page_cache": str(1 << 20)},
+        ),
         ("tkrzw-tree", {"memory": str(4 << 20)}, {"max_cached_pages": str((4 << 20) // 8130)}),
         ("tkrzw-hash", {"compression": "lz4"}, {"compression": "lz4"}),
         ("tokyocabinet-tree", {"compression": "zlib"}, {"compression": "zlib"}),
@@ -182,3 +249,72 @@ def test_settings_are_read_back_from_the_engine(
     effective = opened.effective_options()
     opened.close()
     assert {name: effective[name] for name in said} == said
+
+
+def test_a_log_that_is_off_keeps_no_promise(tmp_path: Path) -> None:
+    if not KNOWN["rocksdb"].available:
+        pytest.skip(KNOWN["rocksdb"].reason)
+    for level in ("process", "sync"):
+        with pytest.raises(StoreError, match=f"log=off.*durability={level}"):
+            KNOWN["rocksdb"].open(tmp_path, durability=level, log="off")
+
+
+def test_what_rocksdb_wrote_down_of_its_tables(tmp_path: Path) -> None:
+    """In words that differ among versions."""
+    if not KNOWN["rocksdb"].available:
+        pytest.skip(KNOWN["rocksdb"].reason)
+    opened = KNOWN["rocksdb"].open(tmp_path, bulk_load="on", bloom_bits="10")
+    effective = opened.effective_options()
+    opened.close()
+    assert "vector" in effective["memtable_factory"].lower()
+    assert "bloom" in effective["filter_policy"].lower()
+
+
+def test_an_exclusive_lock_refuses_a_second_session(tmp_path: Path) -> None:
+    """As SQLite would wait ten minutes for the lock."""
+    if not KNOWN["sqlite"].available:
+        pytest.skip(KNOWN["sqlite"].reason)
+    opened = KNOWN["sqlite"].open(tmp_path, locking_mode="exclusive", journal_mode="wal")
+    assert opened.insert(b"key", b"value")
+    assert not list(tmp_path.glob("*-shm"))  # the WAL's, which other processes would need
+    with pytest.raises(StoreError, match="locking_mode=exclusive"):
+        opened.session()
+    opened.close()
+
+
+@pytest.mark.parametrize("label", ["leveldb", "hyperleveldb", "basho", "rocksdb"])
+def test_a_bloom_filter_adds_its_bits_to_the_tables(label: str, tmp_path: Path) -> None:
+    """20,000 keys at 80 bits each are 200 KB."""
+    if not KNOWN[label].available:
+        pytest.skip(KNOWN[label].reason)
+    used = []
+    for options in ({}, {"bloom_bits": "80", "write_buffer": str(8 << 20), "block_cache": "1024"}):
+        folder = tmp_path / str(len(options))
+        folder.mkdir()
+        opened = KNOWN[label].open(folder, compression="none", **options)
+        assert isinstance(opened, OpenShim)
+        opened.write_batch([(b"%06d" % number, b"value") for number in range(0, 40_000, 2)])
+        assert opened.compact()
+        assert [opened.get(b"%06d" % number) for number in (4, 5)] == [b"value", None]
+        opened.close()
+        tables = (file for file in folder.rglob("*") if file.suffix in (".ldb", ".sst"))
+        used.append(sum(file.stat().st_size for file in tables))
+    assert 150_000 < used[1] - used[0] < 300_000
+
+
+@pytest.mark.parametrize(
+    ("label", "option"),
+    [
+        ("leveldb", {"bloom_bits": "1000000"}),
+        ("rocksdb", {"background_jobs": str(1 << 32)}),
+    ],
+    ids=str,
+)
+def test_a_number_beyond_the_engine_s_is_refused(
+    label: str, option: dict[str, str], tmp_path: Path
+) -> None:
+    if not KNOWN[label].available:
+        pytest.skip(KNOWN[label].reason)
+    (name,) = option
+    with pytest.raises(StoreError, match=f"{name}: more than "):
+        KNOWN[label].open(tmp_path, **option)

@@ -2,7 +2,8 @@
  * version of its own; its header says which LevelDB it was forked from. An open store leaves behind
  * a small shared-memory segment of counters (System V, key 0xa0f7) and threads that run until
  * exit. Such threads sync what the log's map has outgrown, 20 MiB at a time, and let the kernel
- * drop it from its cache. */
+ * drop it from its cache. In this fork the tables of level 1 overlap, too, and as long as no level
+ * below has any, compact leaves them side by side there. */
 #include "../kv.h"
 
 #include <leveldb/c.h>

@@ -1,7 +1,7 @@
 /* Berkeley DB in one file. As shipped, and as the sources ran it, without an environment; for a
  * durability above none in a private environment with transactions, of which each write is one. It
- * takes no locks and must not be shared by threads. The file that includes this has defined
- * store_name, type and CAPABILITIES. */
+ * takes no locks and must not be shared by threads, unless it is asked for both. The file that
+ * includes this has defined store_name, type and CAPABILITIES. */
 #include "../kv.h"
 
 #include <db.h>
@@ -14,6 +14,7 @@
 struct kv {
     DB_ENV *environment; /* NULL: none */
     DB *db;
+    bool threads; /* pages are locked, and a call may have to be made again */
 };
 
 static const struct kv_setting settings[] = {
@@ -35,6 +36,10 @@ static const struct kv_setting settings[] = {
               "environment has a log buffer of 32 KiB besides"},
     {.name = "compression", .value = "none", .means = "the engine has none"},
     {.name = "compression", .value = "*", .lacks = "the engine has no compression"},
+    {.name = "threads",
+     .value = "on",
+     .means = "DB_THREAD and DB_INIT_LOCK, for readers beside the writer; with an environment only"},
+    {.name = "threads", .value = "off", .means = "no locks, as shipped"},
     {.name = "page_size",
      .least = 512,
      .means = "bytes, a power of 2 up to 65536; as shipped the block size of the file system"},
@@ -86,10 +91,13 @@ static int open_environment(struct kv *kv, const char *path, uint64_t memory, u_
         code = environment->set_flags(environment, flags, 1);
     if (code == 0)
         code = environment->log_set_config(environment, DB_LOG_AUTO_REMOVE, 1);
+    if (code == 0 && kv->threads)
+        code = environment->set_lk_detect(environment, DB_LOCK_DEFAULT);
     if (code == 0)
         code = environment->open(environment, path,
                                  DB_CREATE | DB_PRIVATE | DB_RECOVER | DB_INIT_MPOOL |
-                                     DB_INIT_LOG | DB_INIT_TXN,
+                                     DB_INIT_LOG | DB_INIT_TXN |
+                                     (kv->threads ? DB_THREAD | DB_INIT_LOCK : 0),
                                  0666);
     return code;
 }
@@ -110,9 +118,13 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
         return kv_fail("page_size %llu is no power of 2 up to 65536", (unsigned long long)page);
     if (logged && memory == 0 && page > 16384)
         memory = 16 * page; /* as the engine does by itself without an environment */
+    bool threads = kv_is(options, count, "threads", "on");
+    if (threads && !logged)
+        return kv_fail("threads=on needs an environment: durability process or sync");
     struct kv *opened = calloc(1, sizeof *opened);
     if (opened == NULL)
         return kv_fail("out of memory");
+    opened->threads = threads;
     int code = 0;
     if (logged)
         code = open_environment(opened, path, memory,
@@ -124,8 +136,8 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     if (code == 0 && page != 0)
         code = opened->db->set_pagesize(opened->db, page);
     if (code == 0)
-        code = opened->db->open(opened->db, NULL, logged ? FILE_NAME : file, NULL, type, DB_CREATE,
-                                0666);
+        code = opened->db->open(opened->db, NULL, logged ? FILE_NAME : file, NULL, type,
+                                DB_CREATE | (threads ? DB_THREAD : 0), 0666);
     if (code != 0) {
         close_store(opened);
         return failed(code);
@@ -159,7 +171,10 @@ static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity
     DBT k = dbt(key), v = dbt((struct kv_slice){buffer, 0});
     v.ulen = capacity > UINT32_MAX ? UINT32_MAX : (u_int32_t)capacity;
     v.flags = DB_DBT_USERMEM;
-    int code = kv->db->get(kv->db, NULL, &k, &v, 0);
+    int code;
+    do /* with threads, the engine breaks a deadlock by refusing one of the two */
+        code = kv->db->get(kv->db, NULL, &k, &v, 0);
+    while (code == DB_LOCK_DEADLOCK);
     *size = v.size;
     if (code == DB_BUFFER_SMALL)
         return KV_TOO_LARGE;
@@ -171,7 +186,10 @@ static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
     if (kv_check(&kv_driver, key, value.size) != KV_OK)
         return KV_TOO_LARGE;
     DBT k = dbt(key), v = dbt(value);
-    int code = kv->db->put(kv->db, NULL, &k, &v, DB_NOOVERWRITE);
+    int code;
+    do
+        code = kv->db->put(kv->db, NULL, &k, &v, DB_NOOVERWRITE);
+    while (code == DB_LOCK_DEADLOCK);
     return written(kv, code);
 }
 
@@ -181,9 +199,12 @@ static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
     if (kv_check(&kv_driver, key, value.size) != KV_OK)
         return KV_TOO_LARGE;
     DBT k = dbt(key), v = dbt(value);
-    int code = kv->db->exists(kv->db, NULL, &k, 0);
-    if (code == 0)
-        code = kv->db->put(kv->db, NULL, &k, &v, 0);
+    int code;
+    do {
+        code = kv->db->exists(kv->db, NULL, &k, 0);
+        if (code == 0)
+            code = kv->db->put(kv->db, NULL, &k, &v, 0);
+    } while (code == DB_LOCK_DEADLOCK);
     return written(kv, code);
 }
 
@@ -192,7 +213,10 @@ static int remove_record(struct kv *kv, struct kv_slice key)
     if (kv_check(&kv_driver, key, 0) != KV_OK)
         return KV_TOO_LARGE;
     DBT k = dbt(key);
-    int code = kv->db->del(kv->db, NULL, &k, 0);
+    int code;
+    do
+        code = kv->db->del(kv->db, NULL, &k, 0);
+    while (code == DB_LOCK_DEADLOCK);
     return written(kv, code);
 }
 
@@ -219,29 +243,69 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
         DB_MULTIPLE_KEY_WRITE_NEXT(position, &bulk, records[i].key.data, records[i].key.size,
                                    records[i].value.data, records[i].value.size);
     DBT none = dbt((struct kv_slice){"", 0});
-    int code = position == NULL
-                   ? DB_BUFFER_SMALL
-                   : kv->db->put(kv->db, NULL, &bulk, &none, DB_MULTIPLE_KEY);
+    int code = DB_BUFFER_SMALL;
+    do
+        code = position == NULL ? code : kv->db->put(kv->db, NULL, &bulk, &none, DB_MULTIPLE_KEY);
+    while (code == DB_LOCK_DEADLOCK);
     free(bulk.data);
     return written(kv, code);
+}
+
+/* Moves to the record where a walk from `from` begins. */
+static int seek(DBC *cursor, struct kv_slice from, bool back, DBT *k, DBT *v)
+{
+    if (from.size == 0)
+        return back ? DB_NOTFOUND : cursor->get(cursor, k, v, DB_FIRST);
+    int code = cursor->get(cursor, k, v, DB_SET_RANGE);
+    if (back && code == DB_NOTFOUND) /* all keys are less */
+        return cursor->get(cursor, k, v, DB_LAST);
+    if (back && code == 0 && !kv_same((struct kv_slice){k->data, k->size}, from))
+        return cursor->get(cursor, k, v, DB_PREV);
+    return code;
+}
+
+/* Visits records until the visitor ends it or there are no more. */
+static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, void *context)
+{
+    DBC *cursor;
+    DBT k = dbt(from), v = dbt((struct kv_slice){NULL, 0});
+    if (kv->threads) { /* the engine's own memory is shared by them */
+        k.flags = v.flags = DB_DBT_REALLOC;
+        k.data = malloc(from.size + 1);
+        if (k.data == NULL)
+            return kv_fail("out of memory");
+        memcpy(k.data, from.data, from.size);
+    }
+    int code = kv->db->cursor(kv->db, NULL, &cursor, 0);
+    if (code != 0) {
+        if (kv->threads)
+            free(k.data);
+        return failed(code);
+    }
+    code = seek(cursor, from, back, &k, &v);
+    while (code == 0 && visit(context, (struct kv_slice){k.data, k.size},
+                              (struct kv_slice){v.data, v.size}) == 0)
+        code = cursor->get(cursor, &k, &v, back ? DB_PREV : DB_NEXT);
+    int closed = cursor->close(cursor);
+    if (kv->threads) {
+        free(k.data);
+        free(v.data);
+    }
+    if (code == DB_NOTFOUND)
+        code = 0;
+    return code == 0 && closed == 0 ? KV_OK : failed(code != 0 ? code : closed);
 }
 
 static __attribute__((unused)) int scan(struct kv *kv, struct kv_slice from, kv_visit visit,
                                         void *context)
 {
-    DBC *cursor;
-    DBT k = dbt(from), v = dbt((struct kv_slice){NULL, 0});
-    int code = kv->db->cursor(kv->db, NULL, &cursor, 0);
-    if (code != 0)
-        return failed(code);
-    code = cursor->get(cursor, &k, &v, from.size == 0 ? DB_FIRST : DB_SET_RANGE);
-    while (code == 0 && visit(context, (struct kv_slice){k.data, k.size},
-                              (struct kv_slice){v.data, v.size}) == 0)
-        code = cursor->get(cursor, &k, &v, DB_NEXT);
-    int closed = cursor->close(cursor);
-    if (code == DB_NOTFOUND)
-        code = 0;
-    return code == 0 && closed == 0 ? KV_OK : failed(code != 0 ? code : closed);
+    return walk(kv, from, false, visit, context);
+}
+
+static __attribute__((unused)) int scan_back(struct kv *kv, struct kv_slice from, kv_visit visit,
+                                             void *context)
+{
+    return walk(kv, from, true, visit, context);
 }
 
 static int sync_store(struct kv *kv)
@@ -290,6 +354,7 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .remove = remove_record,
     .write_batch = write_batch,
     .scan = (CAPABILITIES & KV_SCAN) ? scan : NULL,
+    .scan_back = (CAPABILITIES & KV_SCAN) ? scan_back : NULL,
     .sync = sync_store,
     .effective_options = effective_options,
 };

@@ -14,6 +14,9 @@ enum { CAPABILITIES = KV_BATCH | KV_SCAN | KV_THREADS };
     {.name = "memory",                                                                             \
      .least = 1 << 20,                                                                             \
      .means = "pccap, the page cache, gets it all; the engine overruns it while pages are "        \
-              "split"}
+              "split"},                                                                           \
+    {.name = "page_size",                                                                          \
+     .least = 512,                                                                                 \
+     .means = "psiz: bytes at which a page is split; as shipped 8,192"}
 
 #include "kyoto_store.h"

@@ -2,7 +2,8 @@
  * until the store is closed or synced, and the repair at open may fail on what a kill in mid-write
  * has left; for a durability above none each write is a transaction. The file that includes this
  * has defined store_name, file_name (its suffix chooses the kind of database), CAPABILITIES and
- * OWN_SETTINGS: durability and memory. Compression, small and linear last as long as the file.
+ * OWN_SETTINGS: durability, memory and, of the tree, page_size. That one, compression, small and
+ * linear last as long as the file.
  *
  * A batch is kcdbsetbulk, which other threads see whole, but which, as shipped, an error leaves
  * half done. LevelDB's benchmark of 2011 gave TreeDB no batch. */
@@ -33,6 +34,10 @@ static const struct kv_setting settings[] = {
     {.name = "linear",
      .value = "on",
      .means = "TLINEAR: collisions in a linked list instead of a tree"},
+    {.name = "autosync",
+     .value = "on",
+     .means = "KCOAUTOSYNC: each write is synced, though without the log that makes it whole"},
+    {.name = "autosync", .value = "off", .means = "as shipped"},
     {.name = "linear", .value = "off", .means = "collisions in a tree, as shipped"},
     {.name = NULL},
 };
@@ -62,6 +67,7 @@ static void tune(const struct kv_option *options, size_t count, const char *comp
     const char *linear = kv_is(options, count, "linear", "on") ? "l" : "";
     const char *compress = strcmp(compression, "none") == 0 ? "" : "c";
     const char *memory = kv_given(options, count, "memory");
+    const char *page = kv_given(options, count, "page_size");
     size_t used = 0;
     text[0] = '\0';
     if (*small || *linear || *compress)
@@ -69,7 +75,9 @@ static void tune(const struct kv_option *options, size_t count, const char *comp
     if (*compress)
         used += (size_t)snprintf(text + used, capacity - used, "#zcomp=%s", compression);
     if (memory != NULL)
-        snprintf(text + used, capacity - used, "#pccap=%s", memory);
+        used += (size_t)snprintf(text + used, capacity - used, "#pccap=%s", memory);
+    if (page != NULL)
+        snprintf(text + used, capacity - used, "#psiz=%s", page);
 }
 
 static int close_store(struct kv *kv)
@@ -102,6 +110,8 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     opened->transactions = opened->sync || kv_is(options, count, "durability", "process");
     opened->db = kcdbnew();
     uint32_t mode = KCOWRITER | KCOCREATE | (opened->transactions ? KCOAUTOTRAN : 0);
+    if (kv_is(options, count, "autosync", "on"))
+        mode |= KCOAUTOSYNC;
     if (!kcdbopen(opened->db, file, mode)) {
         int status = kv_fail("open: %s", kcdbemsg(opened->db));
         kcdbdel(opened->db);
@@ -188,27 +198,44 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
     return status;
 }
 
-static __attribute__((unused)) int scan(struct kv *kv, struct kv_slice from, kv_visit visit,
-                                        void *context)
+/* Visits records until the visitor ends it or there are no more. */
+static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, void *context)
 {
     KCCUR *cursor = kcdbcursor(kv->db);
-    int valid = from.size == 0 ? kccurjump(cursor) : kccurjumpkey(cursor, from.data, from.size);
-    int ended = 0;
+    int valid, ended = 0;
+    if (back)
+        valid = from.size > 0 && kccurjumpbackkey(cursor, from.data, from.size);
+    else
+        valid = from.size == 0 ? kccurjump(cursor) : kccurjumpkey(cursor, from.data, from.size);
     while (valid && !ended) {
         struct kv_slice key, value;
         const char *data;
-        char *record = kccurget(cursor, &key.size, &data, &value.size, 1);
+        char *record = kccurget(cursor, &key.size, &data, &value.size, !back);
         if (record == NULL)
             break;
         key.data = record;
         value.data = data;
         ended = visit(context, key, value) != 0;
         kcfree(record);
+        if (back && !ended)
+            valid = kccurstepback(cursor);
     }
     int32_t code = ended ? KCESUCCESS : kccurecode(cursor);
     kccurdel(cursor);
     /* The end is "no record", which an empty database says as well. */
     return code == KCESUCCESS || code == KCENOREC ? KV_OK : kv_fail("%s", kcecodename(code));
+}
+
+static __attribute__((unused)) int scan(struct kv *kv, struct kv_slice from, kv_visit visit,
+                                        void *context)
+{
+    return walk(kv, from, false, visit, context);
+}
+
+static __attribute__((unused)) int scan_back(struct kv *kv, struct kv_slice from, kv_visit visit,
+                                             void *context)
+{
+    return walk(kv, from, true, visit, context);
 }
 
 static int sync_store(struct kv *kv)
@@ -265,6 +292,7 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .remove = remove_record,
     .write_batch = write_batch,
     .scan = (CAPABILITIES & KV_SCAN) ? scan : NULL,
+    .scan_back = (CAPABILITIES & KV_SCAN) ? scan_back : NULL,
     .sync = sync_store,
     .effective_options = effective_options,
 };

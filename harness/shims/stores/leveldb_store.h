@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_BLOOM_BITS 1000 /* the engine's bits of a table are 32-bit numbers */
+
 struct kv {
     leveldb_t *db;
-    leveldb_cache_t *cache; /* NULL: the engine's own */
+    leveldb_cache_t *cache;         /* NULL: the engine's own */
+    leveldb_filterpolicy_t *filter; /* NULL: none */
     leveldb_options_t *options;
     leveldb_readoptions_t *read;
     leveldb_writeoptions_t *write;
@@ -27,7 +30,8 @@ static const struct kv_setting settings[] = {
      .least = 128 << 10, /* the engine's least write buffer is half of that */
      .means = "half of it write_buffer, half block_cache"},
     {.name = "write_buffer", .least = 64 << 10, .means = "bytes of the memtable"},
-    {.name = "block_cache", .means = "bytes of an LRU cache of uncompressed blocks"},
+    {.name = "block_cache", .least = 1, .means = "bytes of an LRU cache of uncompressed blocks"},
+    {.name = "bloom_bits", .least = 1, .means = "bits a key of a Bloom filter; as shipped none"},
     {.name = "compression", .value = "none", .means = "no compression of blocks"},
     {.name = "compression", .value = "snappy", .means = "each block by Snappy, as shipped"},
     {.name = "compression", .value = "*", .lacks = "it has Snappy alone"},
@@ -51,6 +55,8 @@ static int close_store(struct kv *kv)
     leveldb_options_destroy(kv->options);
     if (kv->cache != NULL)
         leveldb_cache_destroy(kv->cache);
+    if (kv->filter != NULL)
+        leveldb_filterpolicy_destroy(kv->filter);
     free(kv);
     return KV_OK;
 }
@@ -60,6 +66,7 @@ static void set_options(struct kv *kv, const struct kv_option *options, size_t c
     size_t half = kv_number(options, count, "memory") / 2;
     size_t buffer = kv_number(options, count, "write_buffer");
     size_t cache = kv_number(options, count, "block_cache");
+    uint64_t bits = kv_number(options, count, "bloom_bits");
     buffer = buffer == 0 ? half : buffer;
     cache = cache == 0 ? half : cache;
     if (buffer > 0)
@@ -67,6 +74,10 @@ static void set_options(struct kv *kv, const struct kv_option *options, size_t c
     if (cache > 0) {
         kv->cache = leveldb_cache_create_lru(cache);
         leveldb_options_set_cache(kv->options, kv->cache);
+    }
+    if (bits > 0) {
+        kv->filter = leveldb_filterpolicy_create_bloom((int)bits);
+        leveldb_options_set_filter_policy(kv->options, kv->filter);
     }
     if (kv_is(options, count, "compression", "none"))
         leveldb_options_set_compression(kv->options, leveldb_no_compression);
@@ -82,6 +93,8 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     char *message = NULL;
     if (kv_check_options(&kv_driver, options, count) != KV_OK)
         return KV_ERROR;
+    if (kv_number(options, count, "bloom_bits") > MAX_BLOOM_BITS)
+        return kv_fail("bloom_bits: more than %d", MAX_BLOOM_BITS);
     struct kv *opened = calloc(1, sizeof *opened);
     if (opened == NULL)
         return kv_fail("out of memory");
@@ -179,21 +192,61 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
     return message == NULL ? KV_OK : failed(message);
 }
 
-static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+/* Moves to the last key that is not greater than `from`. The API's one way to seek is to the first
+ * that is not less. */
+static void seek_back(leveldb_iterator_t *cursor, struct kv_slice from)
+{
+    struct kv_slice key;
+    leveldb_iter_seek(cursor, from.data, from.size);
+    if (!leveldb_iter_valid(cursor)) {
+        leveldb_iter_seek_to_last(cursor);
+        return;
+    }
+    key.data = leveldb_iter_key(cursor, &key.size);
+    if (!kv_same(key, from))
+        leveldb_iter_prev(cursor);
+}
+
+/* Visits records until the visitor ends it or there are no more. */
+static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, void *context)
 {
     char *message = NULL;
     leveldb_iterator_t *cursor = leveldb_create_iterator(kv->db, kv->read);
-    for (leveldb_iter_seek(cursor, from.data, from.size); leveldb_iter_valid(cursor);
-         leveldb_iter_next(cursor)) {
+    if (back)
+        seek_back(cursor, from);
+    else
+        leveldb_iter_seek(cursor, from.data, from.size);
+    while (leveldb_iter_valid(cursor)) {
         struct kv_slice key, value;
         key.data = leveldb_iter_key(cursor, &key.size);
         value.data = leveldb_iter_value(cursor, &value.size);
         if (visit(context, key, value) != 0)
             break;
+        if (back)
+            leveldb_iter_prev(cursor);
+        else
+            leveldb_iter_next(cursor);
     }
     leveldb_iter_get_error(cursor, &message);
     leveldb_iter_destroy(cursor);
     return message == NULL ? KV_OK : failed(message);
+}
+
+static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    return walk(kv, from, false, visit, context);
+}
+
+static int scan_back(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    return walk(kv, from, true, visit, context);
+}
+
+/* The API does not tell how it went; an error that lasts comes with the next write. */
+static int compact(struct kv *kv)
+{
+    leveldb_compact_range(kv->db, NULL, 0, NULL, 0); /* the memtable first */
+    return KV_OK;
 }
 
 /* An empty batch with the sync option syncs the log in use. Of an older log, whose memtable is
@@ -235,6 +288,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .remove = remove_record,
     .write_batch = write_batch,
     .scan = scan,
+    .scan_back = scan_back,
+    .compact = compact,
     .sync = sync_store,
     .effective_options = effective_options,
 };

@@ -206,24 +206,48 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
     return finish(txn, code);
 }
 
-static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+/* Moves to the record where a walk from `from` begins. An empty `from` is no legal key here. */
+static int seek(MDB_cursor *cursor, struct kv_slice from, bool back, MDB_val *k, MDB_val *v)
 {
-    MDB_val k = val(from), v;
+    *k = val(from);
+    if (from.size == 0)
+        return back ? MDB_NOTFOUND : mdb_cursor_get(cursor, k, v, MDB_FIRST);
+    int code = mdb_cursor_get(cursor, k, v, MDB_SET_RANGE);
+    if (back && code == MDB_NOTFOUND) /* all keys are less */
+        return mdb_cursor_get(cursor, k, v, MDB_LAST);
+    if (back && code == 0 && !kv_same((struct kv_slice){k->mv_data, k->mv_size}, from))
+        return mdb_cursor_get(cursor, k, v, MDB_PREV);
+    return code;
+}
+
+/* Visits records until the visitor ends it or there are no more. */
+static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, void *context)
+{
+    MDB_val k, v;
     MDB_cursor *cursor;
     int code = mdb_txn_renew(kv->reader);
     if (code != 0)
         return failed(code);
     code = mdb_cursor_open(kv->reader, kv->dbi, &cursor);
     if (code == 0) {
-        /* An empty `from` is no legal key here: it means the first record. */
-        code = mdb_cursor_get(cursor, &k, &v, from.size == 0 ? MDB_FIRST : MDB_SET_RANGE);
+        code = seek(cursor, from, back, &k, &v);
         while (code == 0 && visit(context, (struct kv_slice){k.mv_data, k.mv_size},
                                   (struct kv_slice){v.mv_data, v.mv_size}) == 0)
-            code = mdb_cursor_get(cursor, &k, &v, MDB_NEXT);
+            code = mdb_cursor_get(cursor, &k, &v, back ? MDB_PREV : MDB_NEXT);
         mdb_cursor_close(cursor);
     }
     mdb_txn_reset(kv->reader);
     return code == 0 || code == MDB_NOTFOUND ? KV_OK : failed(code);
+}
+
+static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    return walk(kv, from, false, visit, context);
+}
+
+static int scan_back(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    return walk(kv, from, true, visit, context);
 }
 
 static int sync_store(struct kv *kv)
@@ -271,6 +295,7 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .remove = remove_record,
     .write_batch = write_batch,
     .scan = scan,
+    .scan_back = scan_back,
     .sync = sync_store,
     .effective_options = effective_options,
 };

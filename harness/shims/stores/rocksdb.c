@@ -2,12 +2,17 @@
  * Values are read pinned, so that a get copies them once and an existence check not at all. */
 #include "../kv.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <rocksdb/c.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define OUT_OF_REACH (1 << 30) /* files in level 0 */
+#define MAX_JOBS 1000
 
 struct kv {
     rocksdb_t *db;
@@ -30,6 +35,23 @@ static const struct kv_setting settings[] = {
      .means = "half of it write_buffer, half block_cache"},
     {.name = "write_buffer", .least = 64 << 10, .means = "bytes of a memtable"},
     {.name = "block_cache", .least = 1, .means = "bytes of an LRU cache of uncompressed blocks"},
+    {.name = "block_size", .least = 1, .means = "bytes of a table's block, before compression"},
+    {.name = "bloom_bits", .least = 1, .means = "bits a key of a Bloom filter; as shipped none"},
+    {.name = "log", .value = "on", .means = "a write goes to the log, as shipped"},
+    {.name = "log",
+     .value = "off",
+     .means = "write option disableWAL; refused at a durability above none"},
+    {.name = "background_jobs",
+     .least = 1,
+     .means = "max_background_jobs and max_background_compactions: at most so many compactions at "
+              "a time, and one flush beside them"},
+    {.name = "target_file_size", .least = 1, .means = "target_file_size_base: bytes of a table"},
+    {.name = "level_base", .least = 1, .means = "max_bytes_for_level_base: bytes of level 1"},
+    {.name = "bulk_load",
+     .value = "on",
+     .means = "memtable in a vector, which is sorted anew for each read of it; no compaction but "
+              "on demand, no trigger in level 0"},
+    {.name = "bulk_load", .value = "off", .means = "as shipped"},
     {.name = "compression", .value = "none", .means = "no compression of blocks"},
     {.name = "compression", .value = "snappy", .means = "each block by Snappy, as shipped"},
     {.name = "compression", .value = "zlib", .means = "each block by zlib"},
@@ -85,14 +107,51 @@ static int close_store(struct kv *kv)
     return KV_OK;
 }
 
-static void set_cache(struct kv *kv, size_t bytes)
+/* What is 0 stays as shipped. */
+static void set_tables(struct kv *kv, size_t cache_bytes, size_t block_size, uint64_t bloom_bits)
 {
-    rocksdb_cache_t *cache = rocksdb_cache_create_lru(bytes);
     rocksdb_block_based_table_options_t *tables = rocksdb_block_based_options_create();
-    rocksdb_block_based_options_set_block_cache(tables, cache);
+    if (cache_bytes > 0) {
+        rocksdb_cache_t *cache = rocksdb_cache_create_lru(cache_bytes);
+        rocksdb_block_based_options_set_block_cache(tables, cache);
+        rocksdb_cache_destroy(cache); /* the options hold it */
+    }
+    if (block_size > 0)
+        rocksdb_block_based_options_set_block_size(tables, block_size);
+    if (bloom_bits > 0) /* the options take it over */
+        rocksdb_block_based_options_set_filter_policy(
+            tables, rocksdb_filterpolicy_create_bloom_full((double)bloom_bits));
     rocksdb_options_set_block_based_table_factory(kv->options, tables);
     rocksdb_block_based_options_destroy(tables);
-    rocksdb_cache_destroy(cache); /* the options hold it */
+}
+
+/* As the engine's benchmark sets its own for a load: what is flushed stays in level 0. */
+static void set_bulk_load(struct kv *kv)
+{
+    rocksdb_options_set_memtable_vector_rep(kv->options);
+    rocksdb_options_set_allow_concurrent_memtable_write(kv->options, 0); /* no vector has it */
+    rocksdb_options_set_disable_auto_compactions(kv->options, 1);
+    rocksdb_options_set_level0_file_num_compaction_trigger(kv->options, OUT_OF_REACH);
+    rocksdb_options_set_level0_slowdown_writes_trigger(kv->options, OUT_OF_REACH);
+    rocksdb_options_set_level0_stop_writes_trigger(kv->options, OUT_OF_REACH);
+}
+
+/* The engine adds threads to its pool for as many compactions by itself. */
+static void set_compaction(struct kv *kv, const struct kv_option *options, size_t count)
+{
+    uint64_t jobs = kv_number(options, count, "background_jobs");
+    uint64_t file = kv_number(options, count, "target_file_size");
+    uint64_t level = kv_number(options, count, "level_base");
+    if (jobs > 0) {
+        rocksdb_options_set_max_background_jobs(kv->options, (int)jobs);
+        rocksdb_options_set_max_background_compactions(kv->options, (int)jobs);
+    }
+    if (file > 0)
+        rocksdb_options_set_target_file_size_base(kv->options, file);
+    if (level > 0)
+        rocksdb_options_set_max_bytes_for_level_base(kv->options, level);
+    if (kv_is(options, count, "bulk_load", "on"))
+        set_bulk_load(kv);
 }
 
 static void set_options(struct kv *kv, const struct kv_option *options, size_t count)
@@ -100,16 +159,22 @@ static void set_options(struct kv *kv, const struct kv_option *options, size_t c
     size_t half = kv_number(options, count, "memory") / 2;
     size_t buffer = kv_number(options, count, "write_buffer");
     size_t cache = kv_number(options, count, "block_cache");
+    size_t block = kv_number(options, count, "block_size");
+    uint64_t bits = kv_number(options, count, "bloom_bits");
     if (buffer > 0 || half > 0)
         rocksdb_options_set_write_buffer_size(kv->options, buffer > 0 ? buffer : half);
-    if (cache > 0 || half > 0)
-        set_cache(kv, cache > 0 ? cache : half);
+    cache = cache > 0 ? cache : half;
+    if (cache > 0 || block > 0 || bits > 0)
+        set_tables(kv, cache, block, bits);
+    set_compaction(kv, options, count);
     for (int i = 0; i < COMPRESSIONS; i++)
         if (kv_is(options, count, "compression", compressions[i].name))
             rocksdb_options_set_compression(kv->options, compressions[i].number);
     kv->sync = kv_is(options, count, "durability", "sync");
     rocksdb_writeoptions_set_sync(kv->write, kv->sync);
-    rocksdb_writeoptions_disable_WAL(kv->write, kv_is(options, count, "durability", "none"));
+    rocksdb_writeoptions_disable_WAL(kv->write, kv_is(options, count, "log", "off") ||
+                                                    (kv_is(options, count, "durability", "none") &&
+                                                     !kv_is(options, count, "log", "on")));
 }
 
 static int open_store(const char *path, const struct kv_option *options, size_t count,
@@ -120,6 +185,11 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
         return KV_ERROR;
     if (strlen(path) >= PATH_MAX)
         return kv_fail("path too long");
+    const char *level = kv_given(options, count, "durability");
+    if (kv_is(options, count, "log", "off") && level != NULL && strcmp(level, "none") != 0)
+        return kv_fail("log=off: nothing is left of durability=%s", level);
+    if (kv_number(options, count, "background_jobs") > MAX_JOBS)
+        return kv_fail("background_jobs: more than %d", MAX_JOBS);
     struct kv *opened = calloc(1, sizeof *opened);
     if (opened == NULL)
         return kv_fail("out of memory");
@@ -221,33 +291,66 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
     return message == NULL ? KV_OK : failed(message);
 }
 
-static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+/* Visits records until the visitor ends it or there are no more. */
+static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, void *context)
 {
     char *message = NULL;
     rocksdb_iterator_t *cursor = rocksdb_create_iterator(kv->db, kv->read);
-    for (rocksdb_iter_seek(cursor, from.data, from.size); rocksdb_iter_valid(cursor);
-         rocksdb_iter_next(cursor)) {
+    if (back)
+        rocksdb_iter_seek_for_prev(cursor, from.data, from.size);
+    else
+        rocksdb_iter_seek(cursor, from.data, from.size);
+    while (rocksdb_iter_valid(cursor)) {
         struct kv_slice key, value;
         key.data = rocksdb_iter_key(cursor, &key.size);
         value.data = rocksdb_iter_value(cursor, &value.size);
         if (visit(context, key, value) != 0)
             break;
+        if (back)
+            rocksdb_iter_prev(cursor);
+        else
+            rocksdb_iter_next(cursor);
     }
     rocksdb_iter_get_error(cursor, &message);
     rocksdb_iter_destroy(cursor);
     return message == NULL ? KV_OK : failed(message);
 }
 
+static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    return walk(kv, from, false, visit, context);
+}
+
+static int scan_back(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    return walk(kv, from, true, visit, context);
+}
+
+static int flush(struct kv *kv)
+{
+    char *message = NULL;
+    rocksdb_flushoptions_t *options = rocksdb_flushoptions_create(); /* waits, as shipped */
+    rocksdb_flush(kv->db, options, &message);
+    rocksdb_flushoptions_destroy(options);
+    return message == NULL ? KV_OK : failed(message);
+}
+
+/* The API does not tell how the merge itself went; an error that lasts comes with the next
+ * write. */
+static int compact(struct kv *kv)
+{
+    int status = flush(kv);
+    if (status == KV_OK)
+        rocksdb_compact_range(kv->db, NULL, 0, NULL, 0);
+    return status;
+}
+
 static int sync_store(struct kv *kv)
 {
     char *message = NULL;
-    if (rocksdb_writeoptions_get_disable_WAL(kv->write)) {
-        rocksdb_flushoptions_t *flush = rocksdb_flushoptions_create();
-        rocksdb_flush(kv->db, flush, &message);
-        rocksdb_flushoptions_destroy(flush);
-    } else {
-        rocksdb_flush_wal(kv->db, 1, &message);
-    }
+    if (rocksdb_writeoptions_get_disable_WAL(kv->write))
+        return flush(kv);
+    rocksdb_flush_wal(kv->db, 1, &message);
     return message == NULL ? KV_OK : failed(message);
 }
 
@@ -257,6 +360,45 @@ static const char *compression_name(int number)
         if (compressions[i].number == number)
             return compressions[i].name;
     return "other";
+}
+
+/* The path of the newest of the files in which the engine writes down its options. */
+static int find_options_file(struct kv *kv, char *path, size_t capacity)
+{
+    char newest[256] = "";
+    DIR *folder = opendir(kv->path);
+    if (folder == NULL)
+        return kv_fail("%s: %s", kv->path, strerror(errno));
+    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder))
+        if (strncmp(entry->d_name, "OPTIONS-", strlen("OPTIONS-")) == 0 &&
+            strstr(entry->d_name, ".dbtmp") == NULL && strcmp(entry->d_name, newest) > 0)
+            strcpy(newest, entry->d_name);
+    closedir(folder);
+    snprintf(path, capacity, "%s/%s", kv->path, newest);
+    return newest[0] != '\0' ? KV_OK : kv_fail("%s: no file of options", kv->path);
+}
+
+/* Adds the lines of what the C API can't read back. */
+static int add_unread(struct kv *kv, char *text, size_t capacity)
+{
+    static const char *const wanted[] = {"block_size=", "filter_policy=", "memtable_factory=",
+                                         "allow_concurrent_memtable_write="};
+    char path[PATH_MAX + 256], line[1024];
+    if (find_options_file(kv, path, sizeof path) != KV_OK)
+        return KV_ERROR;
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return kv_fail("%s: %s", path, strerror(errno));
+    while (fgets(line, sizeof line, file) != NULL) {
+        const char *setting = line + strspn(line, " ");
+        size_t used = strlen(text);
+        for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+            if (strncmp(setting, wanted[i], strlen(wanted[i])) == 0)
+                snprintf(text + used, capacity - used, "%s", setting);
+    }
+    bool failed_reading = ferror(file) != 0;
+    fclose(file);
+    return failed_reading ? kv_fail("%s can't be read", path) : KV_OK;
 }
 
 /* From what the engine itself wrote down of its options when it was opened. */
@@ -271,14 +413,25 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
     rocksdb_cache_t *unused = rocksdb_cache_create_lru(0);
     rocksdb_load_latest_options(kv->path, env, false, unused, &db, &families, &names, &family,
                                 &message);
+    text[0] = '\0';
     if (message == NULL && rocksdb_property_int(kv->db, "rocksdb.block-cache-capacity", &cache) == 0)
         snprintf(
             text, capacity,
             "write_buffer_size=%zu\nmax_write_buffer_number=%d\nmax_background_jobs=%d\n"
+            "max_background_compactions=%d\ntarget_file_size_base=%llu\n"
+            "max_bytes_for_level_base=%llu\ndisable_auto_compactions=%d\n"
+            "level0_triggers=%d %d %d\n"
             "block_cache=%llu\ncompression=%s\nuse_fsync=%d\nwal=%s\nsync=%s\n",
             rocksdb_options_get_write_buffer_size(family[0]),
             rocksdb_options_get_max_write_buffer_number(family[0]),
-            rocksdb_options_get_max_background_jobs(db), (unsigned long long)cache,
+            rocksdb_options_get_max_background_jobs(db),
+            rocksdb_options_get_max_background_compactions(db),
+            (unsigned long long)rocksdb_options_get_target_file_size_base(family[0]),
+            (unsigned long long)rocksdb_options_get_max_bytes_for_level_base(family[0]),
+            rocksdb_options_get_disable_auto_compactions(family[0]),
+            rocksdb_options_get_level0_file_num_compaction_trigger(family[0]),
+            rocksdb_options_get_level0_slowdown_writes_trigger(family[0]),
+            rocksdb_options_get_level0_stop_writes_trigger(family[0]), (unsigned long long)cache,
             compression_name(rocksdb_options_get_compression(family[0])),
             rocksdb_options_get_use_fsync(db),
             rocksdb_writeoptions_get_disable_WAL(kv->write) ? "off" : "on",
@@ -287,7 +440,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
         rocksdb_load_latest_options_destroy(db, names, family, families);
     rocksdb_cache_destroy(unused);
     rocksdb_env_destroy(env);
-    return message == NULL ? KV_OK : failed(message);
+    return message == NULL ? add_unread(kv, text, capacity) : failed(message);
 }
 
 KV_EXPORT const struct kv_driver kv_driver = {
@@ -308,6 +461,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .remove = remove_record,
     .write_batch = write_batch,
     .scan = scan,
+    .scan_back = scan_back,
+    .compact = compact,
     .sync = sync_store,
     .effective_options = effective_options,
 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum statement { GET, INSERT, UPDATE, REMOVE, REPLACE, SCAN, STATEMENTS };
+enum statement { GET, INSERT, UPDATE, REMOVE, REPLACE, SCAN, SCAN_BACK, STATEMENTS };
 
 static const char *const sql[STATEMENTS] = {
     [GET] = "SELECT value FROM records WHERE key = ?1",
@@ -15,6 +15,7 @@ static const char *const sql[STATEMENTS] = {
     [REMOVE] = "DELETE FROM records WHERE key = ?1",
     [REPLACE] = "REPLACE INTO records (key, value) VALUES (?1, ?2)",
     [SCAN] = "SELECT key, value FROM records WHERE key >= ?1 ORDER BY key",
+    [SCAN_BACK] = "SELECT key, value FROM records WHERE key <= ?1 ORDER BY key DESC",
 };
 
 struct kv {
@@ -34,6 +35,18 @@ static const struct kv_setting settings[] = {
     {.name = "durability", .value = "*", .lacks = "its writes are atomic at each level with a log"},
     {.name = "memory", .least = 64 << 10, .means = "all of it cache_size"},
     {.name = "page_size", .least = 512, .means = "bytes, a power of two to 65,536"},
+    {.name = "locking_mode", .value = "normal", .means = "a lock for each transaction, as shipped"},
+    {.name = "locking_mode",
+     .value = "exclusive",
+     .means = "the first lock is kept until close, so that there is no second session; a rollback "
+              "journal is not removed but its header is cleared"},
+    {.name = "journal_mode",
+     .value = "delete",
+     .means = "a rollback journal, as shipped, also where the durability has another; at sync with "
+              "synchronous=EXTRA, which syncs its removal"},
+    {.name = "journal_mode",
+     .value = "wal",
+     .means = "a write-ahead log, also where the durability has another"},
     {.name = "compression", .value = "none", .means = "the engine has none"},
     {.name = "compression", .value = "*", .lacks = "the engine has none"},
     {.name = NULL},
@@ -84,31 +97,46 @@ static int connect_to(const char *file, const char *pragmas, struct kv **kv)
     return status;
 }
 
-/* The page size comes first: it is fixed by the first write, which a WAL may be. */
+/* Adds one, unless its value is NULL: as shipped. */
+static void add_pragma(char *text, size_t capacity, const char *name, const char *value)
+{
+    size_t used = strlen(text);
+    if (value != NULL)
+        snprintf(text + used, capacity - used, "PRAGMA %s=%s;", name, value);
+}
+
+/* The page size comes first: it is fixed by the first write, which a WAL may be. The locking comes
+ * before the journal: a WAL under an exclusive lock needs no shared memory. */
 static void choose_pragmas(char *text, size_t capacity, const struct kv_option *options,
                            size_t count)
 {
     static const struct {
-        const char *level, *pragmas;
+        const char *level, *journal, *synchronous;
     } levels[] = {
-        {"none", "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;"},
-        {"process", "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF;"},
-        {"sync", "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"},
+        {"none", "memory", "OFF"},
+        {"process", "wal", "OFF"},
+        {"sync", "wal", "FULL"},
     };
-    unsigned long long page = kv_number(options, count, "page_size");
-    unsigned long long memory = kv_number(options, count, "memory");
-    const char *durability = "";
+    const char *journal = NULL, *synchronous = NULL;
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
-        if (kv_is(options, count, "durability", levels[i].level))
-            durability = levels[i].pragmas;
-    int used = 0;
+        if (kv_is(options, count, "durability", levels[i].level)) {
+            journal = levels[i].journal;
+            synchronous = levels[i].synchronous;
+        }
+    if (kv_given(options, count, "journal_mode") != NULL)
+        journal = kv_given(options, count, "journal_mode");
+    if (kv_is(options, count, "durability", "sync") && strcmp(journal, "delete") == 0)
+        synchronous = "EXTRA"; /* FULL does not sync that the journal is gone, and what is left of
+                                * it undoes the last commit */
+    char cache[32]; /* negative: KiB, not pages */
+    snprintf(cache, sizeof cache, "-%llu",
+             (unsigned long long)kv_number(options, count, "memory") >> 10);
     text[0] = '\0';
-    if (page > 0)
-        used += snprintf(text, capacity, "PRAGMA page_size=%llu;", page);
-    if (memory > 0) /* negative: KiB, not pages */
-        used += snprintf(text + used, capacity - (size_t)used, "PRAGMA cache_size=-%llu;",
-                         memory >> 10);
-    snprintf(text + used, capacity - (size_t)used, "%s", durability);
+    add_pragma(text, capacity, "page_size", kv_given(options, count, "page_size"));
+    add_pragma(text, capacity, "cache_size", kv_given(options, count, "memory") ? cache : NULL);
+    add_pragma(text, capacity, "locking_mode", kv_given(options, count, "locking_mode"));
+    add_pragma(text, capacity, "journal_mode", journal);
+    add_pragma(text, capacity, "synchronous", synchronous);
 }
 
 static int open_store(const char *path, const struct kv_option *options, size_t count,
@@ -125,6 +153,8 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
 
 static int begin(struct kv *kv, struct kv **session)
 {
+    if (strstr(kv->pragmas, "locking_mode=exclusive") != NULL) /* it would wait for the lock */
+        return kv_fail("locking_mode=exclusive allows no second session");
     return connect_to(sqlite3_db_filename(kv->db, NULL), kv->pragmas, session);
 }
 
@@ -211,9 +241,11 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
     return status;
 }
 
-static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+/* Visits what a statement selects until the visitor ends it or there is no more. */
+static int walk(struct kv *kv, enum statement which, struct kv_slice from, kv_visit visit,
+                void *context)
 {
-    sqlite3_stmt *statement = kv->statement[SCAN];
+    sqlite3_stmt *statement = kv->statement[which];
     if (bind(statement, 1, from) != SQLITE_OK)
         return failed(kv);
     int code;
@@ -230,6 +262,16 @@ static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *conte
     int status = code == SQLITE_DONE || code == SQLITE_ROW ? KV_OK : failed(kv);
     sqlite3_reset(statement);
     return status;
+}
+
+static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    return walk(kv, SCAN, from, visit, context);
+}
+
+static int scan_back(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    return walk(kv, SCAN_BACK, from, visit, context);
 }
 
 /* What no commit may have synced: the database and its journal or log. */
@@ -287,6 +329,7 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .remove = remove_record,
     .write_batch = write_batch,
     .scan = scan,
+    .scan_back = scan_back,
     .sync = sync_store,
     .effective_options = effective_options,
 };

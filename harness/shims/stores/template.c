@@ -269,6 +269,24 @@ static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *conte
     return KV_OK;
 }
 
+/* CHANGE: the same backwards, from the last key that is not greater than `from`; an empty `from`
+ * visits nothing. An engine that can only seek forwards goes to the first key that is not less, and
+ * then one back unless that is `from` itself; where there is none such, to its last: see lmdb.c,
+ * where one function serves both directions. */
+static int scan_back(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    bool found;
+    for (size_t place = find(kv, from, &found) + found; place > 0; place--) {
+        const struct record *record = &kv->records[place - 1];
+        if (visit(context, key_of(record), value_of(record)) != 0)
+            break;
+    }
+    return KV_OK;
+}
+
+/* CHANGE: an engine that keeps sorted pieces and has a call that merges them (an LSM tree) gets a
+ * function `compact` here and its line below; see rocksdb.c. Others have none. */
+
 /* CHANGE: the settings that matter, read back from the engine where it can tell. It is called once,
  * after the last operation. */
 static int effective_options(struct kv *kv, char *text, size_t capacity)
@@ -300,6 +318,7 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .remove = remove_record,
     .write_batch = write_batch,
     .scan = scan,
+    .scan_back = scan_back,
     .sync = sync_store,
     .effective_options = effective_options,
 };

@@ -187,26 +187,43 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
     return written(kv, done);
 }
 
-static __attribute__((unused)) int scan(struct kv *kv, struct kv_slice from, kv_visit visit,
-                                        void *context)
+/* Visits records until the visitor ends it or there are no more. Where there is none to stand on,
+ * the engine says so when it is asked for it, not when it moves there. */
+static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, void *context)
 {
     TkrzwDBMIter *cursor = tkrzw_dbm_make_iterator(kv->dbm);
-    bool valid = tkrzw_dbm_iter_jump(cursor, from.data, (int32_t)from.size);
     bool ended = false;
+    bool valid = back ? tkrzw_dbm_iter_jump_lower(cursor, from.data, (int32_t)from.size, true)
+                      : tkrzw_dbm_iter_jump(cursor, from.data, (int32_t)from.size);
     while (valid && !ended) {
         char *key, *value;
         int32_t key_size, value_size;
-        valid = tkrzw_dbm_iter_step(cursor, &key, &key_size, &value, &value_size);
+        valid = back ? tkrzw_dbm_iter_get(cursor, &key, &key_size, &value, &value_size)
+                     : tkrzw_dbm_iter_step(cursor, &key, &key_size, &value, &value_size);
         if (valid) {
             ended = visit(context, (struct kv_slice){key, (size_t)key_size},
                           (struct kv_slice){value, (size_t)value_size}) != 0;
             free(key);
             free(value);
         }
+        if (valid && back && !ended)
+            valid = tkrzw_dbm_iter_previous(cursor);
     }
     int status = valid ? KV_OK : failed();
     tkrzw_dbm_iter_free(cursor);
     return status == KV_NOT_FOUND ? KV_OK : status; /* the end */
+}
+
+static __attribute__((unused)) int scan(struct kv *kv, struct kv_slice from, kv_visit visit,
+                                        void *context)
+{
+    return walk(kv, from, false, visit, context);
+}
+
+static __attribute__((unused)) int scan_back(struct kv *kv, struct kv_slice from, kv_visit visit,
+                                             void *context)
+{
+    return walk(kv, from, true, visit, context);
 }
 
 static int sync_store(struct kv *kv)
@@ -256,6 +273,7 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .remove = remove_record,
     .write_batch = write_batch,
     .scan = (CAPABILITIES & KV_SCAN) ? scan : NULL,
+    .scan_back = (CAPABILITIES & KV_SCAN) ? scan_back : NULL,
     .sync = sync_store,
     .effective_options = effective_options,
 };

@@ -179,19 +179,33 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
     return code == 0 ? KV_OK : failed(code);
 }
 
-/* Visits records until the visitor ends it or there are no more. */
-static int walk(DBC *cursor, struct kv_slice from, kv_visit visit, void *context)
+/* Moves to the record where a walk from `from` begins. */
+static int seek(DBC *cursor, struct kv_slice from, bool back, DBT *k, DBT *v)
 {
-    DBT k = dbt(from), v = dbt((struct kv_slice){NULL, 0});
-    int code = cursor->c_get(cursor, &k, &v, from.size == 0 ? DB_FIRST : DB_SET_RANGE);
+    *k = dbt(from);
+    if (from.size == 0)
+        return back ? DB_NOTFOUND : cursor->c_get(cursor, k, v, DB_FIRST);
+    int code = cursor->c_get(cursor, k, v, DB_SET_RANGE);
+    if (back && code == DB_NOTFOUND) /* all keys are less */
+        return cursor->c_get(cursor, k, v, DB_LAST);
+    if (back && code == 0 && !kv_same((struct kv_slice){k->data, k->size}, from))
+        return cursor->c_get(cursor, k, v, DB_PREV);
+    return code;
+}
+
+/* Visits records until the visitor ends it or there are no more. */
+static int visit_all(DBC *cursor, struct kv_slice from, bool back, kv_visit visit, void *context)
+{
+    DBT k, v = dbt((struct kv_slice){NULL, 0});
+    int code = seek(cursor, from, back, &k, &v);
     while (code == 0 && visit(context, (struct kv_slice){k.data, k.size},
                               (struct kv_slice){v.data == NULL ? "" : v.data, v.size}) == 0)
-        code = cursor->c_get(cursor, &k, &v, DB_NEXT);
+        code = cursor->c_get(cursor, &k, &v, back ? DB_PREV : DB_NEXT);
     return code == DB_NOTFOUND ? 0 : code;
 }
 
 /* A cursor needs a transaction; this one neither locks nor waits for locks. */
-static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, void *context)
 {
     DB_TXN *txn;
     DBC *cursor;
@@ -201,7 +215,7 @@ static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *conte
         return failed(code);
     code = kv->db->cursor(kv->db, txn, &cursor, 0);
     if (code == 0) {
-        code = walk(cursor, from, visit, context);
+        code = visit_all(cursor, from, back, visit, context);
         int closed = cursor->c_close(cursor);
         if (code == 0)
             code = closed;
@@ -209,6 +223,27 @@ static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *conte
     int committed = txn->commit(txn, 0);
     if (code == 0)
         code = committed;
+    return code == 0 ? KV_OK : failed(code);
+}
+
+static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    return walk(kv, from, false, visit, context);
+}
+
+static int scan_back(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    return walk(kv, from, true, visit, context);
+}
+
+/* What the engine's OPTIMIZE TABLE does: a message to all leaves, and then all messages that wait
+ * in inner nodes are brought down to theirs. */
+static int compact(struct kv *kv)
+{
+    uint64_t loops;
+    int code = kv->db->optimize(kv->db);
+    if (code == 0)
+        code = kv->db->hot_optimize(kv->db, NULL, NULL, NULL, NULL, &loops);
     return code == 0 ? KV_OK : failed(code);
 }
 
@@ -260,6 +295,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .remove = remove_record,
     .write_batch = write_batch,
     .scan = scan,
+    .scan_back = scan_back,
+    .compact = compact,
     .sync = sync_store,
     .effective_options = effective_options,
 };

@@ -151,23 +151,41 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
     return tcbdbtrancommit(kv->db) ? KV_OK : failed(kv->db);
 }
 
-static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+static bool seek(BDBCUR *cursor, struct kv_slice from, bool back)
+{
+    if (back)
+        return tcbdbcurjumpback(cursor, from.data, (int)from.size);
+    return from.size == 0 ? tcbdbcurfirst(cursor)
+                          : tcbdbcurjump(cursor, from.data, (int)from.size);
+}
+
+/* Visits records until the visitor ends it or there are no more. */
+static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, void *context)
 {
     BDBCUR *cursor = tcbdbcurnew(kv->db);
     TCXSTR *key = tcxstrnew(), *value = tcxstrnew();
-    bool valid = from.size == 0 ? tcbdbcurfirst(cursor)
-                                : tcbdbcurjump(cursor, from.data, (int)from.size);
+    bool valid = seek(cursor, from, back);
     bool ended = false;
     while (valid && !ended && (valid = tcbdbcurrec(cursor, key, value))) {
         ended = visit(context, (struct kv_slice){tcxstrptr(key), (size_t)tcxstrsize(key)},
                       (struct kv_slice){tcxstrptr(value), (size_t)tcxstrsize(value)}) != 0;
-        valid = tcbdbcurnext(cursor);
+        valid = back ? tcbdbcurprev(cursor) : tcbdbcurnext(cursor);
     }
     int status = valid || ended ? KV_OK : failed(kv->db);
     tcxstrdel(value);
     tcxstrdel(key);
     tcbdbcurdel(cursor);
     return status == KV_NOT_FOUND ? KV_OK : status; /* the end */
+}
+
+static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    return walk(kv, from, false, visit, context);
+}
+
+static int scan_back(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    return walk(kv, from, true, visit, context);
 }
 
 static int sync_store(struct kv *kv)
@@ -212,6 +230,7 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .remove = remove_record,
     .write_batch = write_batch,
     .scan = scan,
+    .scan_back = scan_back,
     .sync = sync_store,
     .effective_options = effective_options,
 };

@@ -194,19 +194,28 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
     return finish(cursor, code);
 }
 
-static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+/* Moves to the record where a walk from `from` begins. */
+static int seek(WT_CURSOR *cursor, struct kv_slice from, bool back)
+{
+    WT_ITEM k = item(from);
+    int side;
+    if (from.size == 0)
+        return back ? WT_NOTFOUND : cursor->next(cursor);
+    cursor->set_key(cursor, &k);
+    int code = cursor->search_near(cursor, &side);
+    if (code == 0 && side < 0 && !back) /* it stands before the place */
+        return cursor->next(cursor);
+    if (code == 0 && side > 0 && back) /* or after it */
+        return cursor->prev(cursor);
+    return code;
+}
+
+/* Visits records until the visitor ends it or there are no more. */
+static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, void *context)
 {
     WT_CURSOR *cursor = kv->loose;
-    WT_ITEM k = item(from), v;
-    int code, side = 0;
-    if (from.size == 0) {
-        code = cursor->next(cursor);
-    } else {
-        cursor->set_key(cursor, &k);
-        code = cursor->search_near(cursor, &side);
-        if (code == 0 && side < 0) /* it stands before the place */
-            code = cursor->next(cursor);
-    }
+    WT_ITEM k, v;
+    int code = seek(cursor, from, back);
     while (code == 0) {
         code = cursor->get_key(cursor, &k);
         if (code == 0)
@@ -214,9 +223,27 @@ static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *conte
         if (code != 0 || visit(context, (struct kv_slice){k.data, k.size},
                                (struct kv_slice){v.data, v.size}) != 0)
             break;
-        code = cursor->next(cursor);
+        code = back ? cursor->prev(cursor) : cursor->next(cursor);
     }
     return finish(cursor, code == WT_NOTFOUND ? 0 : code);
+}
+
+static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    return walk(kv, from, false, visit, context);
+}
+
+static int scan_back(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
+{
+    return walk(kv, from, true, visit, context);
+}
+
+/* The LSM tree merges while there is progress, and looks once a second. The B-tree is one sorted
+ * piece: what it does is to move blocks to the front of its file. */
+static int compact(struct kv *kv)
+{
+    int code = kv->session->compact(kv->session, TABLE, "timeout=0"); /* however long it takes */
+    return code == 0 ? KV_OK : failed(code);
 }
 
 static int sync_store(struct kv *kv)
@@ -263,6 +290,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .remove = remove_record,
     .write_batch = write_batch,
     .scan = scan,
+    .scan_back = scan_back,
+    .compact = compact,
     .sync = sync_store,
     .effective_options = effective_options,
 };

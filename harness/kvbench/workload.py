@@ -1,0 +1,112 @@
+"""Workloads: steps on a store, named as in LevelDB's db_bench and in YCSB.
+
+A workload is a text, "fillrandom batch=1000, readrandom ops=5000": steps in their order, each with
+its parameters. The plain workload is `rounds` (see plan.py). One that begins with no fill gets the
+harness's usual load first.
+"""
+
+import dataclasses
+from typing import Self
+
+from kvbench import BadInput
+
+ROUNDS = "rounds"
+FILLS = ("fillseq", "fillrandom")
+SCANS = ("readseq", "readreverse")
+TRAFFIC = "readwhilewriting"
+
+# The shares of YCSB's core workloads (Cooper et al., 2010): reads go by popularity, those of D to
+# the newest records. A read-modify-write is a get and an update of one record, each timed.
+YCSB: dict[str, dict[str, float]] = {
+    "ycsb-a": {"get": 0.5, "update": 0.5},
+    "ycsb-b": {"get": 0.95, "update": 0.05},
+    "ycsb-c": {"get": 1.0},
+    "ycsb-d": {"get": 0.95, "insert": 0.05},
+    "ycsb-e": {"scan": 0.95, "insert": 0.05},
+    "ycsb-f": {"get": 0.5, "read-modify-write": 0.5},
+}
+NEWEST_FIRST = ("ycsb-d",)
+
+# The parameters of each step, with the least value of each.
+_OPS = {"ops": 1, "rate": 1}
+PARAMETERS: dict[str, dict[str, int]] = {
+    **{name: {"batch": 1, "rate": 1} for name in FILLS},
+    "overwrite": {**_OPS, "batch": 1},
+    **{name: {} for name in SCANS},
+    "readrandom": _OPS,
+    "deleterandom": _OPS,
+    "compact": {},
+    **{name: _OPS for name in YCSB},
+    TRAFFIC: {"readers": 1, "reads": 1, "writes": 1, "seconds": 1},
+}
+# The capability that a store needs for a step.
+NEEDS = {**dict.fromkeys((*SCANS, "ycsb-e"), "scan"), TRAFFIC: "threads", "compact": "compact"}
+# A batch is planned at once (plan.CHUNK); a timeline has a place for each tenth of a second.
+MOST = {"batch": 4096, "seconds": 3600, "readers": 1024}
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """`ops` operations (default: as many as records), in batches of `batch` records, at `rate`
+    operations a second in an open loop (default: one after the other).
+
+    readwhilewriting: `readers` (4) make `reads` gets each (default: as many as records) beside one
+    writer at `writes` a second at most (10,000), for no longer than `seconds`.
+    """
+
+    name: str
+    given: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        name, *pairs = text.split() or [""]
+        if name not in PARAMETERS:
+            raise BadInput(f"{name!r} is no step; allowed: {', '.join(PARAMETERS)}")
+        given: dict[str, int] = {}
+        for pair in pairs:
+            key, _, value = pair.partition("=")
+            least = PARAMETERS[name].get(key)
+            if least is None:
+                allowed = ", ".join(PARAMETERS[name]) or "none"
+                raise BadInput(f"{name}: {pair!r} is no parameter; allowed: {allowed}")
+            most = MOST.get(key, 2**31 - 1)
+            if not value.isdecimal() or not least <= int(value) <= most:
+                raise BadInput(
+                    f"{name}: {pair!r} is not allowed; allowed: {key}=N, N from {least} to {most}"
+                )
+            given[key] = int(value)
+        return cls(name, tuple(given.items()))
+
+    def get(self, key: str, default: int) -> int:
+        return dict(self.given).get(key, default)
+
+    def __str__(self) -> str:
+        return " ".join((self.name, *(f"{key}={value}" for key, value in self.given)))
+
+
+def parse(text: object) -> tuple[Step, ...]:
+    """The steps of a workload; none for `rounds`."""
+    if text == ROUNDS:
+        return ()
+    if not isinstance(text, str):
+        raise BadInput(f'workloads: {text!r} is no text; allowed: "{ROUNDS}", "fillseq, readseq"')
+    try:
+        steps = tuple(Step.parse(part) for part in text.split(","))
+    except BadInput as error:
+        raise BadInput(f"workloads: {error}") from None
+    names = [step.name for step in steps]
+    for i, name in enumerate(names):
+        if name in FILLS and i > 0:
+            raise BadInput(f"workloads: {text!r}: {name} fills an empty store; allowed: as first")
+        last = i == len(names) - 1
+        if name == TRAFFIC and not last:
+            raise BadInput(f"workloads: {text!r}: {name} is allowed as the last step only")
+        later = set(names[i + 1 :]) - {"readrandom", *SCANS, "compact"}
+        if name == "deleterandom" and later:
+            raise BadInput(f"workloads: {text!r}: after {name} only reads are allowed")
+    return steps
+
+
+def normal(text: object) -> str:
+    """A workload in its shortest form."""
+    return ", ".join(map(str, parse(text))) or ROUNDS

@@ -1,0 +1,344 @@
+"""Workloads of steps: on real stores, checked to the last record; lies must be found."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import AVAILABLE, KEEPING, KNOWN, SHIMS, Run
+from kvbench import BadInput
+from kvbench.grid import Cell, RecordSize
+from kvbench.loop import TICK
+from kvbench.plan import CHUNK, Plan
+from kvbench.records import Permutation, Records
+from kvbench.workload import YCSB, normal, parse
+
+WriteGrid = Callable[..., Path]
+MIXES = ", ".join(f"{name} ops=300" for name in YCSB if name != "ycsb-e")
+
+
+def rows(out: Path) -> pd.DataFrame:
+    """The operations of all cells, with the cells' factors."""
+    found = []
+    for path in (out / "cells").glob("*.json"):
+        result = json.loads(path.read_text())
+        assert result["status"] == "ok", result["reason"]
+        found += [{**result["cell"], **row} for row in result["operations"]]
+    return pd.DataFrame(found)
+
+
+def sweep(kvbench: Run, grid: Path, out: Path, **env: str) -> pd.DataFrame:
+    done = kvbench("sweep", grid, "--out", out, env=env)
+    assert done.returncode == 0, done.stderr + kvbench("status", out).stdout
+    return rows(out)
+
+
+def cell(workload: str, records: int = 1000) -> Cell:
+    size = RecordSize.parse("10-20 B")
+    return Cell("null", "", size, records, "incompressible", (), 1, 1, workload=workload)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 100, 4096, 70_000])
+def test_a_permutation_visits_every_place_once(count: int) -> None:
+    order = Permutation(count, seed=7)
+    places = np.arange(count, dtype=np.uint64)
+    numbers = order(places)
+    assert sorted(numbers.tolist()) == list(range(count))
+    assert (order.places(numbers) == places).all()
+    if count > 1000:
+        correlation = np.corrcoef(numbers.astype(float), places.astype(float))[0, 1]
+        assert abs(correlation) < 0.05
+        assert (Permutation(count, seed=8)(places) != numbers).any()
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", ["''", "fillseq"]),
+        ("fillseqq", ["fillseqq", "fillseq"]),
+        (7, ["7", "rounds"]),
+        ("readseq, fillseq", ["fillseq", "first"]),
+        ("fillseq batch=0", ["batch=0", "from 1"]),
+        ("fillseq batch=5000", ["batch=5000", "4096"]),
+        ("fillseq ops=5", ["ops=5", "batch, rate"]),
+        ("readseq rate=5", ["rate=5", "none"]),
+        ("readrandom ops=x", ["ops=x"]),
+        ("readwhilewriting, readrandom", ["readwhilewriting", "last"]),
+        ("deleterandom, overwrite", ["deleterandom", "only reads"]),
+        ("readwhilewriting readers=0", ["readers=0", "from 1"]),
+    ],
+)
+def test_bad_workloads_are_named(text: object, named: list[str]) -> None:
+    with pytest.raises(BadInput) as error:
+        parse(text)
+    assert all(word in str(error.value) for word in ["workloads", "allowed", *named])
+
+
+def test_workloads_have_one_form() -> None:
+    assert normal(" fillseq   batch=10,readseq ") == "fillseq batch=10, readseq"
+    assert normal("rounds") == "rounds"
+
+
+def test_a_batch_ends_with_its_number_of_records_not_with_a_chunk() -> None:
+    records = Records(cell("fillrandom batch=1000", 10_500))
+    plans = list(records.batched(records.fill(records.steps[0]), 1000))
+    assert [len(plan) for plan in plans] == [4000, 4000, 2500]
+    numbers = np.concatenate([plan.number for plan in plans])
+    assert sorted(numbers.tolist()) == list(range(10_500))
+
+
+def test_overwrites_and_deletes_are_known_without_a_table() -> None:
+    """What `live` says of a record is what the steps did to it."""
+    records = Records(cell("fillseq, overwrite ops=700, overwrite, deleterandom ops=400", 1000))
+    versions = dict.fromkeys(range(1000), 0)
+    for step in records.steps[1:3]:
+        for plan in records.overwrite(step):
+            for number in plan.number.tolist():
+                versions[number] += 1
+    dead: set[int] = set()
+    for plan in records.delete(records.steps[3]):
+        dead.update(plan.number.tolist())
+    assert len(dead) == 400
+    live = [plan for plan in records.live("get") if len(plan)]
+    numbers = np.concatenate([plan.number for plan in live]).tolist()
+    assert numbers == sorted(set(versions) - dead)
+    assert records.versions(np.array(numbers, np.uint64)).tolist() == [versions[n] for n in numbers]
+    assert set(records.absent().number.tolist()) == dead
+    for plan in records.read(records.steps[0]):
+        assert not dead & set(plan.number.tolist())
+
+
+def shares(plans: list[Plan], code: int) -> float:
+    codes = np.concatenate([plan.operation for plan in plans])
+    return float((codes == code).mean())
+
+
+@pytest.mark.parametrize("name", YCSB)
+def test_mixes_have_their_shares(name: str) -> None:
+    records = Records(cell(f"{name} ops=20000", 10_000))
+    plans = list(records.mix(records.steps[0]))
+    assert all(len(plan) <= CHUNK for plan in plans)
+    wanted = dict(YCSB[name])
+    if both := wanted.pop("read-modify-write", 0):  # two operations each
+        wanted = {"get": 1 / (1 + both), "update": both / (1 + both)}
+    codes = {"insert": 0, "get": 1, "update": 2, "scan": 5}
+    for kind, share in wanted.items():
+        assert shares(plans, codes[kind]) == pytest.approx(share, abs=0.02)
+    gets = np.concatenate([plan.number[plan.operation == 1] for plan in plans])
+    if len(gets) and name != "ycsb-d":
+        assert np.bincount(gets.astype(int)).max() > 0.05 * len(gets)  # the most popular one
+    if name == "ycsb-d":
+        assert np.median(gets) > 0.9 * records.alive_to  # the newest ones
+
+
+@pytest.mark.parametrize("store", KEEPING)
+def test_every_step_on_every_store(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path, store: str
+) -> None:
+    """Each cell ends with a check of every record, so `ok` says that the steps did what they
+    should."""
+    scans = "scan" in KNOWN[store].capabilities
+    workloads = [
+        "fillrandom, readrandom, overwrite ops=500, deleterandom ops=100, readrandom ops=50",
+        "fillseq batch=100, overwrite batch=10",
+        MIXES,
+    ]
+    if scans:
+        workloads += ["fillrandom, readseq, readreverse, deleterandom ops=9, readseq", "ycsb-e"]
+    if "compact" in KNOWN[store].capabilities:
+        workloads += ["fillrandom, compact, readrandom"]
+    grid = write_grid(
+        stores=[store], records=[1000], record_sizes=["1-200 B"], key_size=[10], workloads=workloads
+    )
+    found = sweep(kvbench, grid, tmp_path / "out").set_index(["workload", "operation"])
+    first = found.loc[workloads[0]]
+    assert first.n.tolist() == [1000, 1000, 500, 100, 50]
+    assert first["items"].tolist() == [1000, 1000, 500, 100, 50]
+    assert first.index.tolist()[-1] == "readrandom 2"
+    assert (first.disk_bytes > 0).all()
+    batches = found.loc[workloads[1]]
+    assert (batches.n.tolist(), batches["items"].tolist()) == ([10, 100], [1000, 1000])
+    if scans:
+        assert found.loc[workloads[3]].n.tolist() == [1000, 1000, 1000, 9, 991]
+
+
+THREADED = [name for name in KEEPING if "threads" in KNOWN[name].capabilities]
+
+
+@pytest.mark.parametrize("store", THREADED)
+def test_readers_beside_a_writer(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path, store: str
+) -> None:
+    """Four readers and a writer on any number of cores: no wrong value, and in no second more
+    writes than the limit allows (by 2 %), whatever the writer reaches."""
+    limit, seconds = 2000, 1
+    workload = f"readwhilewriting readers=4 writes={limit} seconds={seconds} reads=100000000"
+    grid = write_grid(stores=[store], records=[5000], workloads=[workload])
+    found = sweep(kvbench, grid, tmp_path / "out").set_index("operation")
+    read, write = found.loc["readwhilewriting read"], found.loc["readwhilewriting write"]
+    assert read.n > 0
+    assert write.n > 0
+    assert (sum(read.timeline), sum(write.timeline)) == (read.n, write.n)
+    ticks = 1_000_000_000 // TICK
+    line = np.array(write.timeline)
+    assert max(np.convolve(line, np.ones(ticks), "valid")) <= 1.02 * limit
+    assert seconds <= write.wall_s < 10 * seconds
+    both = found.loc["readwhilewriting"]
+    assert both["items"] == read.n + write.n
+    assert both.user_s + both.system_s > 0
+
+
+# LMDB, altered: what readers beside a writer get is wrong once in a while, or old.
+ALTERED = """
+{lmdb}
+static atomic_int calls;
+static int my_get(struct kv *kv, struct kv_slice k, void *b, size_t c, size_t *n)
+{{
+    int status = get(kv, k, b, c, n);
+    {lie}
+    return status;
+}}
+static int my_write(struct kv *kv, const struct kv_record *records, size_t count)
+{{
+    {forget}
+    return write_batch(kv, records, count);
+}}
+__attribute__((constructor)) static void alter(void);
+struct kv_driver kv_driver;
+static void alter(void)
+{{
+    kv_driver = honest;
+    kv_driver.get = my_get;
+    kv_driver.write_batch = my_write;
+}}
+"""
+LIES = {
+    "a byte": ("if (atomic_fetch_add(&calls, 1) == 5000) ((char *)b)[3] ^= 1;", ""),
+    "a size": ("if (atomic_fetch_add(&calls, 1) == 5000) --*n;", ""),
+    "an old value": ("", "if (count == 1) return KV_OK;"),
+}
+
+
+@pytest.mark.skipif("lmdb" not in AVAILABLE, reason="built on LMDB's shim")
+@pytest.mark.parametrize("how", LIES)
+def test_a_wrong_value_among_those_of_many_threads_is_found(
+    kvbench: Run,
+    write_grid: WriteGrid,
+    tmp_path: Path,
+    own_shims: Path,
+    compile_shim: Callable[..., Path],
+    how: str,
+) -> None:
+    lie, forget = LIES[how]
+    lmdb = (SHIMS / "stores" / "lmdb.c").read_text()
+    for old, new in (("kv_driver kv_driver", "kv_driver honest"), ("&kv_driver", "&honest")):
+        lmdb = lmdb.replace(old, new)
+    source = "#include <stdatomic.h>\n" + ALTERED.format(lmdb=lmdb, lie=lie, forget=forget)
+    compile_shim("altered", source, "-llmdb")
+    workload = "readwhilewriting writes=10000 seconds=2 reads=1000000"
+    grid = write_grid(stores=["altered"], records=[1000], workloads=[workload])
+    out = tmp_path / "out"
+    done = kvbench("sweep", grid, "--out", out, env={"KVBENCH_SHIMS": str(own_shims)})
+    assert done.returncode == 3, done.stderr
+    (path,) = (out / "cells").glob("*.json")
+    assert (
+        "wrong answer: a value that was not there at that time"
+        in json.loads(path.read_text())["reason"]
+    )
+
+
+def test_an_open_loop_counts_the_wait(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
+    """At a rate beyond what the store can hold, each operation waits for those before it: their
+    latencies add up to far more than the time of the run. In a closed loop they can't."""
+    workloads = ["readrandom", "readrandom rate=100000000"]
+    grid = write_grid(stores=["leveldb"], records=[2000], workloads=workloads)
+    found = sweep(kvbench, grid, tmp_path / "out").set_index("workload")
+    found = found[found.operation == "readrandom"]
+    assert found.loc[workloads[0], "sum_ns"] < found.loc[workloads[0], "wall_s"] * 1e9
+    assert found.loc[workloads[1], "sum_ns"] > 10 * found.loc[workloads[1], "wall_s"] * 1e9
+    assert found.loc[workloads[1], "min_ns"] < found.loc[workloads[1], "max_ns"] / 10
+
+
+def test_a_rate_is_kept(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
+    grid = write_grid(stores=["lmdb"], records=[500], workloads=["readrandom rate=1000"])
+    found = sweep(kvbench, grid, tmp_path / "out").set_index("operation")
+    assert found.loc["readrandom", "wall_s"] >= 0.499
+
+
+def test_steps_that_a_store_lacks_are_skipped(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    workloads = ["readseq", "readwhilewriting seconds=1", "compact", "ycsb-e"]
+    grid = write_grid(stores=["flat"], workloads=workloads)
+    done = kvbench("sweep", grid, "--out", tmp_path / "out")
+    assert (done.returncode, done.stdout.strip()) == (0, "4 skipped")
+
+
+def test_a_store_on_tmpfs_leaves_nothing_there(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    before = set(Path("/dev/shm").iterdir())
+    grid = write_grid(stores=["lmdb"], place=["tmpfs", "disk"], workloads=["fillseq"])
+    found = sweep(kvbench, grid, tmp_path / "out")
+    assert sorted(found.place) == ["disk", "tmpfs"]
+    assert {path for path in Path("/dev/shm").iterdir() if "kvbench-" in path.name} <= before
+
+
+def test_only_the_shims_run_workloads(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
+    for keys in ({"workloads": ["fillseq"]}, {"key_size": [10]}):
+        grid = write_grid(access=["c", "python"], stores=["sqlite"], **keys)
+        done = kvbench("sweep", grid, "--out", tmp_path / "out")
+        assert done.returncode == 2
+        assert "python" in done.stderr
+
+
+EXPERIMENTS = sorted(
+    path.stem
+    for path in (SHIMS.parent / "grids").glob("*.toml")
+    if "[scale.tiny]" in path.read_text()
+)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_runs_at_a_tiny_scale(kvbench: Run, tmp_path: Path, name: str) -> None:
+    """All its cells; those that fail say why, and none but those that a cap was too small for."""
+    grid = SHIMS.parent / "grids" / f"{name}.toml"
+    out = tmp_path / "out"
+    done = kvbench("sweep", grid, "--scale", "tiny", "--out", out)
+    assert done.returncode in (0, 3), done.stderr
+    results = [json.loads(path.read_text()) for path in (out / "cells").glob("*.json")]
+    failed = [result for result in results if result["status"] == "failed"]
+    assert all("needs more memory than its cap" in result["reason"] for result in failed), failed
+    assert sum(result["status"] == "ok" for result in results) > len(results) / 3
+    assert kvbench("collect", out).returncode == 0
+    again = kvbench("sweep", grid, "--scale", "tiny", "--out", out)
+    assert again.stdout == done.stdout
+
+
+def dry_run(kvbench: Run, grid: Path, out: Path, *arguments: Any) -> Any:
+    return kvbench("sweep", grid, "--out", out, "--dry-run", *arguments)
+
+
+def test_scales(kvbench: Run, tmp_path: Path) -> None:
+    grid = tmp_path / "grid.toml"
+    grid.write_text(
+        'stores = ["flat"]\nrecords = [1000]\ntrials = 1\n[scale.half]\nfactor = 0.5\n'
+        '[scale.full]\n[[parts]]\n[[parts]]\nrecord_sizes = ["2 KiB"]\nhalf.records = [7]\n'
+    )
+    shown = dry_run(kvbench, grid, tmp_path / "out", "--scale", "half").stdout
+    assert [line.split()[3:5] for line in shown.splitlines()[2:4]] == [
+        ["500", "incompressible"],
+        ["7", "incompressible"],
+    ]
+    shown = dry_run(kvbench, grid, tmp_path / "out", "--scale", "full").stdout
+    assert [line.split()[3] for line in shown.splitlines()[2:4]] == ["1000", "1000"]
+    shown = dry_run(kvbench, grid, tmp_path / "out", "--scale", "3").stdout
+    assert [line.split()[3] for line in shown.splitlines()[2:4]] == ["3000", "3000"]
+    for arguments in ((), ("--scale", "quarter"), ("--scale", "-1"), ("--scale", "nan")):
+        done = dry_run(kvbench, grid, tmp_path / "out", *arguments)
+        assert done.returncode == 2, arguments
+        assert "allowed" in done.stderr
+        assert "Traceback" not in done.stderr
