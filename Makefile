@@ -4,6 +4,9 @@
 # make measure  measure this machine again
 # make figures  redraw figures/, _variables.yml and the notebooks from data/ (tracked files)
 # make pilot    measure the pilot of data/pilot again (30 minutes, quiet machine)
+# make pilot EXPERIMENT=leveldb-2011       an experiment after a source, at the scale of its data here; or
+#                rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb (5 to 25 minutes each)
+# make reference EXPERIMENT=leveldb-2011   the same at full scale (hours)
 # make bindings the same for data/bindings (30 minutes)
 # make bench    measure the harness itself (15 minutes, quiet machine)
 # make durability, memory-budget, compression, cold-cache   the same for those (5 to 20 minutes each)
@@ -17,6 +20,7 @@ LOCAL := build/local
 ANALYSES := best-option latency space
 NOTEBOOKS := $(ANALYSES:%=notebooks/%.ipynb)
 EXPERIMENTS := durability memory-budget compression cold-cache
+RERUNS := leveldb-2011 rocksdb-2013 lmdb-2014 files-or-store sqlite-35 ycsb
 SOURCES := $(shell find harness/shims harness/kvbench -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake')
 
 # The venv comes first, so that papermill, quarto and nbval find its python and its kernel.
@@ -25,7 +29,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONWARNINGS := ignore::DeprecationWarning
 
 .NOTPARALLEL: # nothing may run beside a measurement
-.PHONY: paper test render measure figures pilot bindings bench $(EXPERIMENTS) lock setup bare-loops clean
+.PHONY: paper test render measure figures pilot reference bindings bench $(EXPERIMENTS) lock setup bare-loops clean
 
 paper: build/this-machine/.done render
 	@echo "The paper:        $(CURDIR)/build/paper/paper/index.html"
@@ -85,9 +89,22 @@ render: setup
 figures: setup
 	rm -rf build/figures
 	KVBENCH_FIGURES=build/figures python notebooks/execute.py $(NOTEBOOKS) notebooks/bindings.ipynb \
-	    notebooks/speed.ipynb $(EXPERIMENTS:%=notebooks/%.ipynb)
+	    notebooks/speed.ipynb $(EXPERIMENTS:%=notebooks/%.ipynb) $(RERUNS:%=notebooks/%.ipynb) \
+	    notebooks/verdicts.ipynb
 	cp build/figures/*.svg build/figures/*.png figures/
+	cp build/figures/verdicts.csv data/verdicts/
 	{ echo "# Written by make figures from data/; not by hand."; cat build/figures/*.yml; } > _variables.yml
+
+# After a source: its own file of parts, at one of its scales.
+ifdef EXPERIMENT
+pilot reference: setup
+	kvbench sweep harness/grids/$(EXPERIMENT).toml --scale $@ --out build/$@/$(EXPERIMENT) \
+	    || test $$? -eq 3 # some failed: the rest counts
+	kvbench collect build/$@/$(EXPERIMENT)
+	@echo "To publish it: cp build/$@/$(EXPERIMENT)/*.parquet data/$(EXPERIMENT) && make figures"
+else
+reference:
+	@echo "make reference: name an experiment; allowed: EXPERIMENT=NAME, NAME one of $(RERUNS)" >&2; exit 2
 
 pilot: setup
 	for grid in pilot pilot-mebibyte pilot-million; do \
@@ -95,6 +112,7 @@ pilot: setup
 	done
 	kvbench collect build/pilot
 	@echo "To publish it: cp build/pilot/*.parquet data/pilot && make figures"
+endif
 
 bindings: setup
 	kvbench sweep harness/grids/bindings-mebibyte.toml --out build/bindings

@@ -40,6 +40,7 @@ from kvbench.meter import INTERVAL
 from kvbench.plan import CHURN_SHARE, SAMPLES
 from kvbench.results import read_tables
 from kvbench.worker import RATIO_BLOCK
+from kvbench.workload import ROUNDS
 
 LEGEND_COLUMNS = 8
 FOOT_CHARACTERS = 150  # that a line below a figure holds
@@ -229,16 +230,19 @@ class Results:
             return f"{self.folder.name.capitalize()} data"
         return f"Results of {self.folder.as_posix()}"
 
-    def conditions(self) -> str:
-        """Where and how the figures were measured, for the foot of each."""
+    def conditions(self, settings: bool = True) -> str:
+        """Where and how the figures were measured, for the foot of each; without the levels of the
+        cells where the figure says them itself."""
         machine, memory = self.machine, self.machine.memory_bytes
         data = self.cells.live_bytes.max()
         failed = (self.all_cells.status == "failed").sum()
         trials = f"{self.trials} trial{'s' if self.trials > 1 else ''}"
         lost = f"; {failed} cells failed and are missing here" if failed else ""
+        rounds = set(self.cells.workload) == {ROUNDS}
+        samples = f", at least {SAMPLES:,} operations of each kind a trial" if rounds else ""
+        levels = f"; {self.levels()}" if settings else ""
         return (
-            f"{self.source()}: {trials} a cell, at least {SAMPLES:,} operations of each"
-            f" kind a trial; {self.levels()}{lost}; {self._floor()}.\n"
+            f"{self.source()}: {trials} a cell{samples}{levels}{lost}; {self._floor()}.\n"
             f"{machine.cpu}, {machine.cores} cores, {memory / 2**30:.1f} GiB of memory (largest"
             f" data {data / 2**20:.0f} MiB, {data / memory:.2%} of it);"
             f" {machine.file_system}, fsync {machine.fsync_ms:.2f} ms; {machine.kernel}."
@@ -288,6 +292,24 @@ def format_ns(nanoseconds: float) -> str:
 
 def format_size(count: float) -> str:
     return _scaled(count, (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1)))
+
+
+def format_rate(rate: float) -> str:
+    """With three significant digits, as the sources print theirs."""
+    return f"{float(f'{rate:.3g}'):,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
+def format_range(rows: pd.Series, digits: int = 2) -> str:
+    """The median of the trials, and their range."""
+    if rows.empty:
+        return ""
+    low, middle, high = (f"{x:.{digits}f}" for x in (rows.min(), rows.median(), rows.max()))
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def published(name: str) -> pd.DataFrame:
+    """A table of data/published, figures as numbers where they are any."""
+    return pd.read_csv(root() / "data" / "published" / f"{name}.csv", keep_default_na=False)
 
 
 def format_share(share: float) -> str:
@@ -362,9 +384,9 @@ def legend(figure: Figure, handles: dict[str, Any]) -> None:
     )
 
 
-def foot(figure: Figure, results: Results, *lines: str) -> None:
+def foot(figure: Figure, results: Results, *lines: str, settings: bool = True) -> None:
     """The conditions below a figure."""
-    said = (*lines, *results.conditions().splitlines())
+    said = (*lines, *results.conditions(settings).splitlines())
     text = "\n".join(part for line in said for part in textwrap.wrap(line, FOOT_CHARACTERS))
     figure.text(0.01, -0.01, text, ha="left", va="top", fontsize=5.5, color="#333333", wrap=False)
 

@@ -90,10 +90,13 @@ def compressed_share(pool: Any, compressor: str) -> float:
 
 
 def allocated(folder: Path) -> int:
-    """Bytes of the blocks that a folder and all below it occupy."""
+    """Bytes of the blocks that a folder and all below it occupy. What an engine removes meanwhile
+    counts as gone."""
     total = folder.lstat().st_blocks
     for parent, folders, files in os.walk(folder):
-        total += sum(os.lstat(os.path.join(parent, name)).st_blocks for name in folders + files)
+        for name in folders + files:
+            with contextlib.suppress(FileNotFoundError):
+                total += os.lstat(os.path.join(parent, name)).st_blocks
     return total * 512
 
 

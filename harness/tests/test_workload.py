@@ -14,6 +14,7 @@ from kvbench.grid import Cell, RecordSize
 from kvbench.loop import TICK
 from kvbench.plan import CHUNK, Plan
 from kvbench.records import Permutation, Records
+from kvbench.worker import allocated
 from kvbench.workload import YCSB, normal, parse
 
 WriteGrid = Callable[..., Path]
@@ -266,6 +267,17 @@ def test_a_rate_is_kept(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> 
     grid = write_grid(stores=["lmdb"], records=[500], workloads=["readrandom rate=1000"])
     found = sweep(kvbench, grid, tmp_path / "out").set_index("operation")
     assert found.loc["readrandom", "wall_s"] >= 0.499
+
+
+def test_space_is_told_while_an_engine_removes_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "table").write_bytes(b"x" * 5000)
+    blocks = allocated(tmp_path)
+    assert blocks >= 5000
+    gone = [(str(tmp_path), [], ["table", "was-there-when-listed"])]
+    monkeypatch.setattr("os.walk", lambda _folder: gone)
+    assert allocated(tmp_path) == blocks
 
 
 def test_steps_that_a_store_lacks_are_skipped(

@@ -1,0 +1,386 @@
+"""Verdicts: what was claimed elsewhere, put to collected data.
+
+A claim is a figure with a limit, once at its source's settings and once at equal ones (claims.py has
+them all). A figure is computed trial by trial, so that both sides of a ratio ran the same plan; its
+interval is the range over the trials. The claim holds when the whole interval satisfies the limit,
+does not hold when none of it does, and can't be told here otherwise.
+"""
+
+import dataclasses
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kvbench import analysis
+from kvbench.grid import DEFAULT, KEY_SIZE, UNCAPPED
+from kvbench.histogram import LOG_WIDTH
+from kvbench.results import read_tables
+from kvbench.workload import ROUNDS
+
+HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told here"
+LIMITS: dict[str, Callable[[Any, Any], Any]] = {
+    ">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le
+}  # fmt: skip
+
+
+Syncs = Mapping[tuple[str, str], float]  # of a store at a level, syncs a write
+
+
+class Missing(Exception):  # noqa: N818 - what a figure needs is not there; the text says why
+    """What a figure needs was not measured."""
+
+
+def quantile(bins: Sequence[int], counts: Sequence[int], share: float) -> float:
+    """Nanoseconds that `share` of the operations do not exceed, within 1 %."""
+    total = np.cumsum(counts)
+    place = int(np.searchsorted(total, max(1, int(np.ceil(share * total[-1])))))
+    return float(np.exp((bins[place] + 0.5) * LOG_WIDTH))
+
+
+def load(folders: Mapping[str, Path]) -> pd.DataFrame:
+    """A row a trial and operation of every experiment, with its cell's factors; cells that were not
+    measured have one row without an operation."""
+    found = []
+    for name, folder in folders.items():
+        tables = {key: table.to_pandas() for key, table in read_tables(folder).items()}
+        cells = tables["cells"].rename(columns={"disk_bytes": "closed_bytes", "wall_s": "cell_s"})
+        rows = cells.merge(tables["operations"], on="cell", how="left")
+        machines = tables["machines"].set_index("machine")
+        rows["memory_of_machine"] = rows.machine.map(machines.memory_bytes)
+        found.append(rows.assign(experiment=name))
+    rows = pd.concat(found, ignore_index=True)
+    rows["ns"] = rows.sum_ns / rows["items"]
+    rows["rate"] = rows["items"] / rows.wall_s
+    mean = (rows.record_size_min + rows.record_size_max) / 2
+    rows["user_bytes"] = rows["items"] * (rows.key_size + mean)
+    rows["amplification"] = rows.wchar / rows.user_bytes
+    rows["cpu"] = (rows.user_s + rows.system_s) / rows.wall_s
+    rows["space"] = rows.closed_bytes / rows.live_bytes
+    rows["efficiency"] = rows.live_bytes / rows.closed_bytes
+    rows["longest_share"] = rows.max_ns / rows.sum_ns
+    return rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """The rows of one operation of one store; what is not named is as in a plain cell, what is None
+    may be anything. `rank` names a record count by its place among those measured, so that a claim
+    fits every scale."""
+
+    experiment: str
+    operation: str
+    where: tuple[tuple[str, Any], ...]
+
+    @property
+    def store(self) -> str:
+        return str(dict(self.where)["store"])
+
+    def rows(self, data: pd.DataFrame) -> pd.DataFrame:
+        plain = {
+            "durability": DEFAULT, "memory": DEFAULT, "compression": DEFAULT, "options": "",
+            "memory_max": UNCAPPED, "workload": ROUNDS, "key_size": KEY_SIZE, "place": "disk",
+        }  # fmt: skip
+        wanted = plain | dict(self.where) | {"experiment": self.experiment}
+        rank = wanted.pop("rank", None)
+        kept = np.logical_and.reduce(
+            [data[name] == found for name, found in wanted.items() if found is not None]
+        )
+        own = data[kept]
+        measured = own[(own.status == "ok") & (own.operation == self.operation)]
+        counts = sorted(set(measured.records))
+        if rank is not None and -len(counts) <= rank < len(counts):
+            measured = measured[measured.records == counts[rank]]
+        if measured.empty:
+            reasons = sorted(set(own[own.status != "ok"].reason))
+            why = reasons[0] if reasons else "not measured"
+            raise Missing(f"{self.store}: {why}")
+        if measured.groupby("trial").size().max() > 1:
+            raise ValueError(f"{self}: more than one cell a trial")
+        return measured.set_index("trial").sort_index()
+
+    def __str__(self) -> str:
+        return f"{self.operation} of {self.store}"
+
+
+def side(experiment: str, store: str, operation: str, **where: Any) -> Side:
+    return Side(experiment, operation, tuple(sorted({"store": store, **where}.items())))
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A number a trial. `sides` are what it is made of, for the reasons given."""
+
+    text: str
+    values: Callable[[pd.DataFrame], pd.Series]
+    sides: tuple[Side, ...]
+
+
+def value(one: Side, column: str, name: str) -> Figure:
+    """A column of one side."""
+    return Figure(f"{name}, {one}", lambda data: one.rows(data)[column], (one,))
+
+
+def ratio(above: Side, below: Side, column: str = "ns", name: str = "time") -> Figure:
+    """A column of one side over that of another, trial by trial."""
+
+    def values(data: pd.DataFrame) -> pd.Series:
+        return (above.rows(data)[column] / below.rows(data)[column]).dropna()
+
+    same = above.operation == below.operation and above.store != below.store
+    what = f"{name}, {above.operation}: " if same else f"{name}: "
+    shown = (above.store, below.store) if same else (str(above), str(below))
+    return Figure(what + " / ".join(shown), values, (above, below))
+
+
+def quotient(one: Side, above: str, below: str, name: str) -> Figure:
+    """Two columns of one side."""
+
+    def values(data: pd.DataFrame) -> pd.Series:
+        rows = one.rows(data)
+        return rows[above] / rows[below]
+
+    return Figure(f"{name}, {one}", values, (one,))
+
+
+def growth(after: Side, before: Side) -> Figure:
+    """Disk space at the end of a step over that at the end of an earlier one."""
+    figure = ratio(after, before, "disk_bytes")
+    return dataclasses.replace(figure, text=f"space after {after} / after {before.operation}")
+
+
+def tail(one: Side, share: float) -> Figure:
+    """A quantile that the tables do not have, from the histogram."""
+
+    def values(data: pd.DataFrame) -> pd.Series:
+        rows = one.rows(data)
+        columns = (rows.histogram_bin, rows.histogram_count)
+        found = [quantile(bins, counts, share) for bins, counts in zip(*columns, strict=True)]
+        return pd.Series(found, index=rows.index)
+
+    return Figure(f"P{share * 100:g} [ns], {one}", values, (one,))
+
+
+@dataclasses.dataclass(frozen=True)
+class Fields:
+    """The fields of a grid: record size, count, kind of data, operation. `by` is the factor whose
+    levels are compared, each a column; of what else varies (compression, say) the best counts. A
+    field that any of the levels lacks is left out."""
+
+    experiment: str
+    by: str
+    levels: tuple[Any, ...]
+    name: str
+    where: tuple[tuple[str, Any], ...]
+    column: str = "ns"
+
+    def table(self, data: pd.DataFrame) -> pd.DataFrame:
+        keys = ["record_size", "records", "compressibility", "operation", "trial", "store"]
+        kept = (data.experiment == self.experiment) & (data.status == "ok")
+        for name, wanted in self.where:
+            kept &= data[name].isin(wanted if isinstance(wanted, tuple) else (wanted,))
+        own = data[kept & data[self.by].isin(self.levels)]
+        keys.remove(self.by)
+        table = own.pivot_table(self.column, keys, self.by, aggfunc="min")
+        lacking = [level for level in self.levels if level not in table]
+        table = pd.DataFrame() if lacking else table.dropna()
+        if table.empty:
+            lacked = f": {', '.join(map(str, lacking))} not measured" if lacking else ""
+            raise Missing(f"{self.name}: not measured on this scale{lacked}")
+        return table[list(self.levels)]
+
+
+def among(
+    experiment: str, stores: Sequence[str], name: str, column: str = "ns", **where: Any
+) -> Fields:
+    return levels(experiment, "store", stores, name, column, **where)
+
+
+def levels(
+    experiment: str, by: str, found: Sequence[Any], name: str, column: str = "ns", **where: Any
+) -> Fields:
+    return Fields(experiment, by, tuple(found), name, tuple(sorted(where.items())), column)
+
+
+def share(fields: Fields, winners: Sequence[Any], slack: float = 1.0) -> Figure:
+    """The share of fields in which the best of the winners is the best of all, or within a factor
+    of it."""
+
+    def values(data: pd.DataFrame) -> pd.Series:
+        table = fields.table(data)
+        won = table[list(winners)].min(axis=1) <= slack * table.min(axis=1)
+        return won.groupby("trial").mean()
+
+    within = f" within {slack - 1:.0%} of the best" if slack > 1 else " best"
+    text = f"share of fields ({fields.name}) with {' or '.join(winners)}{within}"
+    return Figure(text, values, ())
+
+
+def middle(fields: Fields, most: bool = False) -> Figure:
+    """The median, or the greatest, over the fields of the first level's value over the second's."""
+
+    def values(data: pd.DataFrame) -> pd.Series:
+        table = fields.table(data)
+        found = (table[fields.levels[0]] / table[fields.levels[1]]).groupby("trial")
+        return found.max() if most else found.median()
+
+    above, below = fields.levels[:2]
+    text = f"{'greatest' if most else 'median'} over fields ({fields.name}): {above} / {below}"
+    return Figure(text, values, ())
+
+
+def spread(fields: Fields) -> Figure:
+    """The median over the fields of the greatest level's value over the least's."""
+
+    def values(data: pd.DataFrame) -> pd.Series:
+        table = fields.table(data)
+        return (table.max(axis=1) / table.min(axis=1)).groupby("trial").median()
+
+    return Figure(f"median over fields ({fields.name}): greatest / least", values, ())
+
+
+def rank(fields: Fields, store: str, largest: bool = False) -> Figure:
+    """The median over the fields of a store's place among all; 1 is best."""
+
+    def values(data: pd.DataFrame) -> pd.Series:
+        places = fields.table(data).rank(axis=1, ascending=not largest)
+        return places[store].groupby("trial").median()
+
+    return Figure(f"place of {len(fields.levels)} stores ({fields.name}): {store}", values, ())
+
+
+def over(above: Figure, below: Figure) -> Figure:
+    """One figure over another."""
+
+    def values(data: pd.DataFrame) -> pd.Series:
+        return (above.values(data) / below.values(data)).dropna()
+
+    return Figure(f"({above.text}) / ({below.text})", values, above.sides + below.sides)
+
+
+@dataclasses.dataclass(frozen=True)
+class Limit:
+    """`number` is what the figure is compared with; of "within" the factor around it."""
+
+    sign: str
+    number: float
+    factor: float = 1.0
+
+    def holds(self, found: float) -> bool:
+        if self.sign == "within":
+            return self.number / self.factor <= found <= self.number * self.factor
+        return bool(LIMITS[self.sign](found, self.number))
+
+    def __str__(self) -> str:
+        if self.sign == "within":
+            return f"from {self.number / self.factor:.3g} to {self.number * self.factor:.3g}"
+        return f"{self.sign} {self.number:g}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """`claim` in our own words, `place` in the source. `source` and `equal` are the same figure at
+    the source's settings and at equal ones; a text instead says why there is none."""
+
+    id: str
+    document: str
+    place: str
+    claim: str
+    source: Figure | str
+    equal: Figure | str
+    limit: Limit
+    published: str = ""  # the source's own figure
+    note: str = ""  # what the data can't know
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    verdict: str
+    median: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+    trials: int = 0
+    why: str = ""
+
+
+def answer(figure: Figure | str, limit: Limit, data: pd.DataFrame, syncs: Syncs) -> Answer:
+    if isinstance(figure, str):
+        return Answer(OPEN, why=figure)
+    try:
+        values = figure.values(data).dropna()
+    except Missing as missing:
+        return Answer(OPEN, why=str(missing))
+    if values.empty:
+        return Answer(OPEN, why="no trial has both sides")
+    low, high = float(values.min()), float(values.max())
+    if len(values) == 1:  # a single trial has no range: as wide as a tie
+        low, high = low * (1 - analysis.TIE), high * (1 + analysis.TIE)
+    inside = [limit.holds(low), limit.holds(high), limit.holds(float(values.median()))]
+    verdict = HOLDS if all(inside) else OPEN if any(inside) else FAILS
+    facts = "; ".join(dict.fromkeys(fact(one, data, syncs) for one in figure.sides))
+    unsure = "the trials disagree" if verdict == OPEN else ""
+    why = "; ".join(filter(None, (unsure, facts)))
+    return Answer(verdict, float(values.median()), low, high, len(values), why)
+
+
+def read_syncs(path: Path) -> Syncs:
+    """Syncs a write of each store and level, from the evidence of the durability experiment."""
+    table = pd.read_csv(path)
+    keys = zip(table.store, table.durability, strict=True)
+    return dict(zip(keys, table.syncs_per_write, strict=True))
+
+
+def fact(one: Side, data: pd.DataFrame, syncs: Syncs) -> str:
+    """What the harness knows of a side, besides its figure."""
+    rows = one.rows(data)
+    first = rows.iloc[0]
+    said = [f"durability {first.guarantee}"]
+    writes = not one.operation.startswith(("read", "get"))
+    if writes and (count := syncs.get((one.store, str(first.durability)))) is not None:
+        said.append(f"{count:.3g} syncs a write")
+    amplification = rows.amplification.median()
+    if writes and np.isfinite(amplification):
+        said.append(f"{amplification:.1f} B written a byte")
+    if np.isfinite(first.cpu):
+        said.append(f"{rows.cpu.median():.2f} processors busy")
+    cap = "" if first.memory_max == UNCAPPED else f", capped at {first.memory_max}"
+    share_ = first.live_bytes / first.memory_of_machine
+    said.append(f"data {analysis.format_share(share_)} of memory{cap}")
+    changed = [str(first[name]) for name in ("memory", "compression") if first[name] != DEFAULT]
+    if first.options:
+        changed.append(first.options)
+    return f"{one}: " + ", ".join(said + changed)
+
+
+def judge(claims: Sequence[Claim], data: pd.DataFrame, syncs: Syncs) -> pd.DataFrame:
+    """The table of verdicts: a row a claim."""
+    found = []
+    for claim in claims:
+        row = {
+            "id": claim.id,
+            "source": claim.document,
+            "place": claim.place,
+            "claim": claim.claim,
+            "published": claim.published,
+            "predicate": f"{_text(claim)} {claim.limit}",
+        }
+        for settings, figure in (("source", claim.source), ("equal", claim.equal)):
+            got = answer(figure, claim.limit, data, syncs)
+            row |= {
+                f"{settings}_verdict": got.verdict,
+                f"{settings}_value": got.median,
+                f"{settings}_low": got.low,
+                f"{settings}_high": got.high,
+                f"{settings}_trials": got.trials,
+                f"{settings}_why": got.why,
+            }
+        found.append(row | {"note": claim.note})
+    return pd.DataFrame(found)
+
+
+def _text(claim: Claim) -> str:
+    figures = [one for one in (claim.source, claim.equal) if isinstance(one, Figure)]
+    return figures[0].text if figures else "no figure"

@@ -1,0 +1,140 @@
+"""Verdicts: computed from data, and changed by other data."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from kvbench import claims, verdicts
+from kvbench.verdicts import FAILS, HOLDS, OPEN, Claim, Limit, ratio, side
+
+DATA = Path(__file__).parents[2] / "data"
+EXPERIMENTS = ("leveldb-2011", "rocksdb-2013", "lmdb-2014", "files-or-store", "sqlite-35")
+CLAIMS = claims.everything()
+
+
+@pytest.fixture(scope="module")
+def data() -> pd.DataFrame:
+    return verdicts.load({name: DATA / name for name in EXPERIMENTS})
+
+
+@pytest.fixture(scope="module")
+def syncs() -> verdicts.Syncs:
+    return verdicts.read_syncs(DATA / "durability" / "evidence.csv")
+
+
+@pytest.fixture(scope="module")
+def table(data: pd.DataFrame, syncs: verdicts.Syncs) -> pd.DataFrame:
+    return verdicts.judge(CLAIMS, data, syncs).set_index("id")
+
+
+def test_every_claim_is_told(table: pd.DataFrame) -> None:
+    assert len(table) >= 40
+    assert table.index.is_unique
+    for column in ("source", "place", "claim", "predicate"):
+        assert (table[column].str.len() > 0).all()
+    for settings in ("source", "equal"):
+        decided = table[f"{settings}_verdict"] != OPEN
+        assert set(table[f"{settings}_verdict"]) <= {HOLDS, FAILS, OPEN}
+        assert (table[f"{settings}_value"].notna() | ~decided).all()
+        assert (table[f"{settings}_low"] <= table[f"{settings}_value"])[decided].all()
+        assert (table[f"{settings}_value"] <= table[f"{settings}_high"])[decided].all()
+        assert (table[f"{settings}_why"].str.len() > 0)[~decided].all()
+    sources = {"leveldb2011", "rocksdb2013", "lmdb2014", "hines2023", "sqlite35"}
+    assert sources <= set(table.source)
+
+
+def test_the_committed_table_is_the_computed_one(table: pd.DataFrame) -> None:
+    text = table.reset_index().to_csv(index=False, float_format="%.6g")
+    assert (DATA / "verdicts" / "verdicts.csv").read_text() == text
+
+
+def exchanged(data: pd.DataFrame, experiment: str, one: str, other: str) -> pd.DataFrame:
+    """The measurements of two stores under each other's names, settings included."""
+    swapped = data.copy()
+    labels = ["store", "options", "durability", "compression"]
+    own = data.experiment == experiment
+    first, second = (own & (data.store == store) for store in (one, other))
+    by_first, by_second = (data[rows].groupby("operation")[labels].first() for rows in (first, second))
+    for rows, names in ((first, by_second), (second, by_first)):
+        known = rows & data.operation.isin(names.index)
+        swapped.loc[known, labels] = names.loc[data.operation[known]].to_numpy()
+    return swapped
+
+
+def test_exchanging_two_stores_turns_what_is_claimed_of_them(syncs: verdicts.Syncs) -> None:
+    """A claim that one store is faster holds exactly where its opposite does not."""
+    rows = pd.DataFrame(
+        [
+            {
+                **{"experiment": "e", "store": store, "operation": "get", "trial": trial, "ns": ns},
+                **{"durability": "default", "memory": "default", "compression": "default"},
+                **{"options": "", "memory_max": "none", "workload": "rounds", "key_size": 16},
+                **{"place": "disk", "status": "ok", "reason": "", "records": 10, "cpu": 1.0},
+                **{"guarantee": "process", "live_bytes": 1, "memory_of_machine": 100},
+                **{"amplification": 1.0},
+            }
+            for store, base in (("fast", 100.0), ("slow", 300.0))
+            for trial, ns in enumerate((base, base * 1.1, base * 1.3), start=1)
+        ]
+    )
+    claim = Claim(
+        "x", "s", "1", "fast is faster",
+        ratio(side("e", "slow", "get"), side("e", "fast", "get")), "none", Limit(">", 1),
+    )  # fmt: skip
+    before = verdicts.judge([claim], rows, syncs).iloc[0]
+    after = verdicts.judge([claim], exchanged(rows, "e", "fast", "slow"), syncs).iloc[0]
+    assert (before.source_verdict, after.source_verdict) == (HOLDS, FAILS)
+    assert before.source_value == pytest.approx(3)
+    assert after.source_value == pytest.approx(1 / 3)
+    assert before.equal_verdict == OPEN
+    lost = verdicts.judge([claim], rows[rows.store == "fast"], syncs).iloc[0]
+    assert (lost.source_verdict, lost.source_why) == (OPEN, "slow: not measured")
+    noisy = rows.assign(ns=np.where(rows.trial == 2, 400.0 - rows.ns, rows.ns))
+    unsure = verdicts.judge([claim], noisy, syncs).iloc[0]
+    assert unsure.source_verdict == OPEN
+    assert unsure.source_why.startswith("the trials disagree")
+
+
+PAIRS = [
+    ("leveldb-2011", "leveldb", "kyoto-tree", ["L-1.A-treedb", "L-1.C-treedb", "L-1.D-treedb"]),
+    ("lmdb-2014", "lmdb", "leveldb", ["M-2-read-lmdb", "M-2-read-leveldb", "M-2-load-lmdb"]),
+    ("files-or-store", "bdb", "sqlite", ["F-5.6-best", "F-5.3-worst", "F-5.1-tiny-bdb"]),
+]
+
+
+@pytest.mark.parametrize(("experiment", "one", "other", "concerned"), PAIRS)
+def test_exchanging_two_stores_in_the_data_changes_the_verdicts_concerned(
+    data: pd.DataFrame,
+    table: pd.DataFrame,
+    syncs: verdicts.Syncs,
+    experiment: str,
+    one: str,
+    other: str,
+    concerned: list[str],
+) -> None:
+    own = [claim for claim in CLAIMS if claim.id in concerned]
+    assert len(own) == len(concerned)
+    turned = verdicts.judge(own, exchanged(data, experiment, one, other), syncs).set_index("id")
+    for name in concerned:
+        old, new = table.loc[name], turned.loc[name]
+        assert new.source_value != pytest.approx(old.source_value), name
+    assert any(turned.source_verdict[name] != table.source_verdict[name] for name in concerned)
+    others = [claim for claim in CLAIMS if claim.id.startswith("S-")]
+    assert len(others) == 3
+    same = verdicts.judge(others, exchanged(data, experiment, one, other), syncs).set_index("id")
+    assert same.source_verdict.equals(table.source_verdict[same.index])
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "holds"),
+    [
+        (Limit(">", 1), 1.5, True),
+        (Limit(">", 1), 1, False),
+        (Limit("<=", 2), 2, True),
+        (Limit("within", 2, 2), 1, True),
+        (Limit("within", 2, 2), 4.1, False),
+    ],
+)
+def test_limits(limit: Limit, value: float, holds: bool) -> None:
+    assert limit.holds(value) is holds
