@@ -237,7 +237,8 @@ class Results:
         data = self.cells.live_bytes.max()
         failed = (self.all_cells.status == "failed").sum()
         trials = f"{self.trials} trial{'s' if self.trials > 1 else ''}"
-        lost = f"; {failed} cells failed and are missing here" if failed else ""
+        some = "1 cell failed and is" if failed == 1 else f"{failed} cells failed and are"
+        lost = f"; {some} missing here" if failed else ""
         rounds = set(self.cells.workload) == {ROUNDS}
         samples = f", at least {SAMPLES:,} operations of each kind a trial" if rounds else ""
         levels = f"; {self.levels()}" if settings else ""

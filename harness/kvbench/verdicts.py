@@ -1,9 +1,9 @@
 """Verdicts: what was claimed elsewhere, put to collected data.
 
-A claim is a figure with a limit, once at its source's settings and once at equal ones (claims.py has
-them all). A figure is computed trial by trial, so that both sides of a ratio ran the same plan; its
-interval is the range over the trials. The claim holds when the whole interval satisfies the limit,
-does not hold when none of it does, and can't be told here otherwise.
+A claim is a figure with a limit, once at its source's settings and once at equal ones (claims.py
+has them all). A figure is computed trial by trial, so that both sides of a ratio ran the same plan;
+its interval is the range over the trials. The claim holds when the whole interval satisfies the
+limit, does not hold when none of it does, and can't be told here otherwise.
 """
 
 import dataclasses
@@ -27,9 +27,6 @@ LIMITS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-Syncs = Mapping[tuple[str, str], float]  # of a store at a level, syncs a write
-
-
 class Missing(Exception):  # noqa: N818 - what a figure needs is not there; the text says why
     """What a figure needs was not measured."""
 
@@ -41,9 +38,10 @@ def quantile(bins: Sequence[int], counts: Sequence[int], share: float) -> float:
     return float(np.exp((bins[place] + 0.5) * LOG_WIDTH))
 
 
-def load(folders: Mapping[str, Path]) -> pd.DataFrame:
+def load(folders: Mapping[str, Path], evidence: Path) -> pd.DataFrame:
     """A row a trial and operation of every experiment, with its cell's factors; cells that were not
-    measured have one row without an operation."""
+    measured have one row without an operation. `evidence` tells what each store's levels of
+    durability do: the table of the durability experiment."""
     found = []
     for name, folder in folders.items():
         tables = {key: table.to_pandas() for key, table in read_tables(folder).items()}
@@ -62,7 +60,10 @@ def load(folders: Mapping[str, Path]) -> pd.DataFrame:
     rows["space"] = rows.closed_bytes / rows.live_bytes
     rows["efficiency"] = rows.live_bytes / rows.closed_bytes
     rows["longest_share"] = rows.max_ns / rows.sum_ns
-    return rows
+    shown = pd.read_csv(evidence)
+    shown["survived"] = shown.survived_kill / shown.crashes
+    keys = ["store", "durability"]
+    return rows.merge(shown[[*keys, "syncs_per_write", "survived"]], on=keys, how="left")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Side:
         return str(dict(self.where)["store"])
 
     def rows(self, data: pd.DataFrame) -> pd.DataFrame:
-        plain = {
+        plain: dict[str, Any] = {
             "durability": DEFAULT, "memory": DEFAULT, "compression": DEFAULT, "options": "",
             "memory_max": UNCAPPED, "workload": ROUNDS, "key_size": KEY_SIZE, "place": "disk",
         }  # fmt: skip
@@ -183,7 +184,7 @@ class Fields:
         for name, wanted in self.where:
             kept &= data[name].isin(wanted if isinstance(wanted, tuple) else (wanted,))
         own = data[kept & data[self.by].isin(self.levels)]
-        keys.remove(self.by)
+        keys = [key for key in keys if key != self.by]
         table = own.pivot_table(self.column, keys, self.by, aggfunc="min")
         lacking = [level for level in self.levels if level not in table]
         table = pd.DataFrame() if lacking else table.dropna()
@@ -283,14 +284,15 @@ class Limit:
 @dataclasses.dataclass(frozen=True)
 class Claim:
     """`claim` in our own words, `place` in the source. `source` and `equal` are the same figure at
-    the source's settings and at equal ones; a text instead says why there is none."""
+    the source's settings and at equal ones; a text instead says why there is none, and no `equal`
+    that the source's sides differ in nothing but what is asked."""
 
     id: str
     document: str
     place: str
     claim: str
     source: Figure | str
-    equal: Figure | str
+    equal: Figure | str | None
     limit: Limit
     published: str = ""  # the source's own figure
     note: str = ""  # what the data can't know
@@ -306,7 +308,7 @@ class Answer:
     why: str = ""
 
 
-def answer(figure: Figure | str, limit: Limit, data: pd.DataFrame, syncs: Syncs) -> Answer:
+def answer(figure: Figure | str, limit: Limit, data: pd.DataFrame) -> Answer:
     if isinstance(figure, str):
         return Answer(OPEN, why=figure)
     try:
@@ -320,27 +322,20 @@ def answer(figure: Figure | str, limit: Limit, data: pd.DataFrame, syncs: Syncs)
         low, high = low * (1 - analysis.TIE), high * (1 + analysis.TIE)
     inside = [limit.holds(low), limit.holds(high), limit.holds(float(values.median()))]
     verdict = HOLDS if all(inside) else OPEN if any(inside) else FAILS
-    facts = "; ".join(dict.fromkeys(fact(one, data, syncs) for one in figure.sides))
+    facts = "; ".join(dict.fromkeys(fact(one, data) for one in figure.sides))
     unsure = "the trials disagree" if verdict == OPEN else ""
     why = "; ".join(filter(None, (unsure, facts)))
     return Answer(verdict, float(values.median()), low, high, len(values), why)
 
 
-def read_syncs(path: Path) -> Syncs:
-    """Syncs a write of each store and level, from the evidence of the durability experiment."""
-    table = pd.read_csv(path)
-    keys = zip(table.store, table.durability, strict=True)
-    return dict(zip(keys, table.syncs_per_write, strict=True))
-
-
-def fact(one: Side, data: pd.DataFrame, syncs: Syncs) -> str:
+def fact(one: Side, data: pd.DataFrame) -> str:
     """What the harness knows of a side, besides its figure."""
     rows = one.rows(data)
     first = rows.iloc[0]
     said = [f"durability {first.guarantee}"]
     writes = not one.operation.startswith(("read", "get"))
-    if writes and (count := syncs.get((one.store, str(first.durability)))) is not None:
-        said.append(f"{count:.3g} syncs a write")
+    if writes and np.isfinite(first.syncs_per_write):
+        said.append(f"{first.syncs_per_write:.3g} syncs a write")
     amplification = rows.amplification.median()
     if writes and np.isfinite(amplification):
         said.append(f"{amplification:.1f} B written a byte")
@@ -355,11 +350,11 @@ def fact(one: Side, data: pd.DataFrame, syncs: Syncs) -> str:
     return f"{one}: " + ", ".join(said + changed)
 
 
-def judge(claims: Sequence[Claim], data: pd.DataFrame, syncs: Syncs) -> pd.DataFrame:
+def judge(claims: Sequence[Claim], data: pd.DataFrame) -> pd.DataFrame:
     """The table of verdicts: a row a claim."""
     found = []
     for claim in claims:
-        row = {
+        row: dict[str, Any] = {
             "id": claim.id,
             "source": claim.document,
             "place": claim.place,
@@ -368,7 +363,7 @@ def judge(claims: Sequence[Claim], data: pd.DataFrame, syncs: Syncs) -> pd.DataF
             "predicate": f"{_text(claim)} {claim.limit}",
         }
         for settings, figure in (("source", claim.source), ("equal", claim.equal)):
-            got = answer(figure, claim.limit, data, syncs)
+            got = answer(claim.source if figure is None else figure, claim.limit, data)
             row |= {
                 f"{settings}_verdict": got.verdict,
                 f"{settings}_value": got.median,
