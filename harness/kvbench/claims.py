@@ -56,7 +56,7 @@ def page(above: tuple[str, str, str], below: tuple[str, str, str]) -> str:
     version and that of the later one."""
     found = _published("leveldb-2011")
     both = [found[source, *above] / found[source, *below] for source in ("leveldb-2011", "leveldb-2011-wal")]
-    return " and ".join(dict.fromkeys(f"{ratio_:.3g}" for ratio_ in both))
+    return " and ".join(dict.fromkeys(f"{x:,.0f}" if x >= 1000 else f"{x:.3g}" for x in both))
 
 
 def symas(store: str, above: str, below: str = "") -> str:
@@ -91,10 +91,8 @@ WAL, NO_WAL = (
     for journal in ("wal", "delete")
 )
 TREEDB = options(page_size=1024, small="on", linear="on")
-NO_EQUAL = (
-    "TreeDB has no level of durability above none, LevelDB and SQLite as set here none below process"
-)
-COMPRESSED = "with large values LevelDB was measured with its compression only"
+NO_EQUAL = "no level of durability in common with TreeDB"
+COMPRESSED = "measured with LevelDB's compression only"
 
 
 def bench(store: str, operation: str, workload: str = "", **changed: Any) -> Side:
