@@ -98,10 +98,10 @@ figures: setup
 # After a source: its own file of parts, at one of its scales.
 ifdef EXPERIMENT
 pilot reference: setup
-	kvbench sweep harness/grids/$(EXPERIMENT).toml --scale $@ --out build/$@/$(EXPERIMENT) \
+	kvbench sweep harness/grids/$(EXPERIMENT).toml --scale $@ --out build/$(EXPERIMENT)-$@ \
 	    || test $$? -eq 3 # some failed: the rest counts
-	kvbench collect build/$@/$(EXPERIMENT)
-	@echo "To publish it: cp build/$@/$(EXPERIMENT)/*.parquet data/$(EXPERIMENT) && make figures"
+	kvbench collect build/$(EXPERIMENT)-$@
+	@echo "To publish it: cp build/$(EXPERIMENT)-$@/*.parquet data/$(EXPERIMENT) && make figures"
 else
 reference:
 	@echo "make reference: name an experiment; allowed: EXPERIMENT=NAME, NAME one of $(RERUNS)" >&2; exit 2
