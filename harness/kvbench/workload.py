@@ -41,6 +41,9 @@ PARAMETERS: dict[str, dict[str, int]] = {
 }
 # The capability that a store needs for a step.
 NEEDS = {**dict.fromkeys((*SCANS, "ycsb-e"), "scan"), TRAFFIC: "threads", "compact": "compact"}
+REWRITES = {"overwrite"} | {
+    name for name, shares in YCSB.items() if {"update", "read-modify-write"} & set(shares)
+}
 # A batch is planned at once (plan.CHUNK); a timeline has a place for each tenth of a second.
 MOST = {"batch": 4096, "seconds": 3600, "readers": 1024}
 
@@ -101,6 +104,12 @@ def parse(text: object) -> tuple[Step, ...]:
         last = i == len(names) - 1
         if name == TRAFFIC and not last:
             raise BadInput(f"workloads: {text!r}: {name} is allowed as the last step only")
+        if name == "ycsb-e" and (before := REWRITES & set(names[:i])):
+            # A scan tells what it found from what each number's first value is (bench.h).
+            raise BadInput(
+                f"workloads: {text!r}: after {', '.join(sorted(before))} records have changed; "
+                f"allowed: {name} before it"
+            )
         later = set(names[i + 1 :]) - {"readrandom", *SCANS, "compact"}
         if name == "deleterandom" and later:
             raise BadInput(f"workloads: {text!r}: after {name} only reads are allowed")

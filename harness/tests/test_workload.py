@@ -68,6 +68,8 @@ def test_a_permutation_visits_every_place_once(count: int) -> None:
         ("readseq rate=5", ["rate=5", "none"]),
         ("readrandom ops=x", ["ops=x"]),
         ("readwhilewriting, readrandom", ["readwhilewriting", "last"]),
+        ("ycsb-a, ycsb-d, ycsb-e", ["ycsb-a", "ycsb-e before it"]),
+        ("fillseq, overwrite, ycsb-e", ["overwrite", "ycsb-e before it"]),
         ("deleterandom, overwrite", ["deleterandom", "only reads"]),
         ("readwhilewriting readers=0", ["readers=0", "from 1"]),
     ],
@@ -148,7 +150,8 @@ def test_every_step_on_every_store(
         MIXES,
     ]
     if scans:
-        workloads += ["fillrandom, readseq, readreverse, deleterandom ops=9, readseq", "ycsb-e"]
+        workloads += ["fillrandom, readseq, readreverse, deleterandom ops=9, readseq"]
+        workloads += ["ycsb-d ops=300, ycsb-e ops=300, ycsb-a ops=300"]
     if "compact" in KNOWN[store].capabilities:
         workloads += ["fillrandom, compact, readrandom"]
     grid = write_grid(
