@@ -67,6 +67,7 @@ class _Bench(ctypes.Structure):
         ("capacity", ctypes.c_size_t),
         ("interval", ctypes.c_uint64),
         ("intended", ctypes.c_uint64),
+        ("left", ctypes.c_uint64),
         ("error", ctypes.c_char * 768),
     )
 

@@ -23,6 +23,18 @@ static uint64_t due(struct bench *bench)
     return bench->intended;
 }
 
+/* A plan begins, or ends. */
+static void resume(struct bench *bench)
+{
+    if (bench->intended != 0)
+        bench->intended += now() - bench->left;
+}
+
+static void leave(struct bench *bench)
+{
+    bench->left = now();
+}
+
 static inline uint64_t begin(struct bench *bench)
 {
     return bench->interval == 0 ? now() : due(bench);
@@ -101,6 +113,7 @@ int bench_load(struct bench *bench, const struct bench_plan *plan, size_t batch_
     unsigned char(*keys)[RECORDS_KEY_SIZE] = calloc(batch_records, sizeof *keys);
     int status = KV_OK;
     *batches = 0;
+    resume(bench);
     if (records == NULL || keys == NULL)
         status = KV_ERROR;
     for (size_t i = 0; i < plan->count && status == KV_OK;) {
@@ -124,6 +137,7 @@ int bench_load(struct bench *bench, const struct bench_plan *plan, size_t batch_
         failed(bench, status, "load");
     free(keys);
     free(records);
+    leave(bench);
     return status;
 }
 
@@ -290,6 +304,7 @@ int bench_run(struct bench *bench, const struct bench_plan *plan, uint64_t *nano
     const struct kv_driver *driver = bench->driver;
     struct kv *kv = bench->kv;
     int checked = (driver->capabilities & KV_FORGETS) == 0;
+    resume(bench);
     for (size_t i = 0; i < plan->count; i++) {
         unsigned char bytes[RECORDS_KEY_SIZE];
         call_ahead(bench, plan, i);
@@ -343,6 +358,7 @@ int bench_run(struct bench *bench, const struct bench_plan *plan, uint64_t *nano
             compare(bench, plan->number[i], (struct kv_slice){bench->buffer, size}, value) != KV_OK)
             return KV_ERROR;
     }
+    leave(bench);
     return KV_OK;
 }
 

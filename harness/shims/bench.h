@@ -46,6 +46,8 @@ struct bench {
      * loop, in which an operation starts when the last one has ended. */
     uint64_t interval;
     uint64_t intended;     /* start of the last operation in an open loop; 0 at first */
+    uint64_t left;         /* when the last plan ended: what the harness takes until the next one
+                              delays no operation */
     char error[768];
 };
 

@@ -1,6 +1,7 @@
 """Workloads of steps: on real stores, checked to the last record; lies must be found."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from conftest import AVAILABLE, KEEPING, KNOWN, SHIMS, Run
 from kvbench import BadInput
 from kvbench.grid import Cell, RecordSize
-from kvbench.loop import TICK
+from kvbench.loop import TICK, ShimLoop, make_loop, make_pool
 from kvbench.plan import CHUNK, Plan
 from kvbench.records import Permutation, Records
 from kvbench.worker import allocated
@@ -264,6 +265,22 @@ def test_an_open_loop_counts_the_wait(kvbench: Run, write_grid: WriteGrid, tmp_p
     assert found.loc[workloads[0], "sum_ns"] < found.loc[workloads[0], "wall_s"] * 1e9
     assert found.loc[workloads[1], "sum_ns"] > 10 * found.loc[workloads[1], "wall_s"] * 1e9
     assert found.loc[workloads[1], "min_ns"] < found.loc[workloads[1], "max_ns"] / 10
+
+
+def test_an_open_loop_does_not_count_what_the_harness_takes(tmp_path: Path) -> None:
+    """Between two plans the harness makes the next one; no operation is due meanwhile."""
+    records = Records(cell("readrandom ops=200"))
+    loop = make_loop(KNOWN["null"], records, make_pool("incompressible", 20, 1))
+    assert isinstance(loop, ShimLoop)
+    loop.open(tmp_path, {})
+    loop.pace(1000)
+    first = next(records.read(records.steps[0]))
+    loop.run(first)
+    start = time.monotonic()
+    while time.monotonic() - start < 0.3:
+        pass
+    assert loop.run(first).max() < 200_000_000  # ns
+    loop.close()
 
 
 def test_a_rate_is_kept(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
