@@ -4,12 +4,24 @@ Bin i holds the times from 1.02^i to 1.02^(i+1) ns; a time is told by the geomet
 bin, so it is off by a factor of sqrt(1.02) at most: less than 1 %.
 """
 
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 LOG_WIDTH = np.log(1.02)
+
+
+def quantile(
+    bins: Sequence[int], counts: Sequence[int], share: float, least: int, most: int
+) -> float:
+    """The time in ns that `share` of all do not exceed, within 1 %, from the bins that hold
+    anything; none is below the least or above the greatest."""
+    places = np.cumsum(counts)
+    rank = max(1, int(np.ceil(share * places[-1])))
+    middle = np.exp((bins[int(np.searchsorted(places, rank))] + 0.5) * LOG_WIDTH)
+    return float(np.clip(middle, least, most))
 
 
 class Histogram:
@@ -46,9 +58,7 @@ class Histogram:
         """The time that `share` of all do not exceed, within 1 %."""
         if self.min is None:
             raise ValueError("no times were added")
-        rank = max(1, int(np.ceil(share * self.n)))
-        bin_ = int(np.searchsorted(np.cumsum(self.counts), rank))
-        return float(np.clip(np.exp((bin_ + 0.5) * LOG_WIDTH), self.min, self.max))
+        return quantile(*self.sparse(), share, self.min, self.max)
 
     def sparse(self) -> tuple[list[int], list[int]]:
         """The bins that hold anything, and their counts."""

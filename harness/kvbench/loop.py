@@ -52,6 +52,16 @@ class _Values(ctypes.Structure):
     )
 
 
+class _Pace(ctypes.Structure):
+    """struct bench_pace"""
+
+    _fields_ = (
+        ("interval", ctypes.c_uint64),
+        ("intended", ctypes.c_uint64),
+        ("left", ctypes.c_uint64),
+    )
+
+
 class _Bench(ctypes.Structure):
     """struct bench"""
 
@@ -65,9 +75,7 @@ class _Bench(ctypes.Structure):
         ("buffer", ctypes.c_void_p),
         ("value", ctypes.c_void_p),
         ("capacity", ctypes.c_size_t),
-        ("interval", ctypes.c_uint64),
-        ("intended", ctypes.c_uint64),
-        ("left", ctypes.c_uint64),
+        ("pace", _Pace),
         ("error", ctypes.c_char * 768),
     )
 
@@ -246,8 +254,7 @@ class ShimLoop:
 
     def pace(self, rate: int) -> None:
         """From here on an open loop of so many operations a second; 0: a closed one."""
-        self._bench.interval = SECOND // rate if rate else 0
-        self._bench.intended = 0
+        self._bench.pace = _Pace(interval=SECOND // rate if rate else 0)
 
     def scan(self, plan: Plan, first: int, end: int, backwards: bool) -> Nanoseconds:
         """The time of each record: see bench_scan."""

@@ -17,7 +17,7 @@ import pandas as pd
 
 from kvbench import analysis
 from kvbench.grid import DEFAULT, KEY_SIZE, UNCAPPED
-from kvbench.histogram import LOG_WIDTH
+from kvbench.histogram import quantile
 from kvbench.results import read_tables
 from kvbench.workload import ROUNDS
 
@@ -29,13 +29,6 @@ LIMITS: dict[str, Callable[[Any, Any], Any]] = {
 
 class Missing(Exception):  # noqa: N818 - what a figure needs is not there; the text says why
     """What a figure needs was not measured."""
-
-
-def quantile(bins: Sequence[int], counts: Sequence[int], share: float) -> float:
-    """Nanoseconds that `share` of the operations do not exceed, within 1 %."""
-    total = np.cumsum(counts)
-    place = int(np.searchsorted(total, max(1, int(np.ceil(share * total[-1])))))
-    return float(np.exp((bins[place] + 0.5) * LOG_WIDTH))
 
 
 def load(folders: Mapping[str, Path], evidence: Path) -> pd.DataFrame:
@@ -158,8 +151,11 @@ def tail(one: Side, share: float) -> Figure:
 
     def values(data: pd.DataFrame) -> pd.Series:
         rows = one.rows(data)
-        columns = (rows.histogram_bin, rows.histogram_count)
-        found = [quantile(bins, counts, share) for bins, counts in zip(*columns, strict=True)]
+        columns = (rows.histogram_bin, rows.histogram_count, rows.min_ns, rows.max_ns)
+        found = [
+            quantile(bins, counts, share, least, most)
+            for bins, counts, least, most in zip(*columns, strict=True)
+        ]
         return pd.Series(found, index=rows.index)
 
     return Figure(f"P{share * 100:g} [ns], {one}", values, (one,))

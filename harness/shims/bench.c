@@ -15,29 +15,29 @@ static const char *const operation_name[] = {"insert", "get", "update", "remove"
 
 /* Where the time of an operation in an open loop begins: when it is due, however late that is
  * noticed. Waits for it on the processor, since a sleep ends too late by half of a read. */
-static uint64_t due(struct bench *bench)
+static uint64_t due(struct bench_pace *pace)
 {
-    bench->intended = bench->intended == 0 ? now() : bench->intended + bench->interval;
-    while (now() < bench->intended)
+    pace->intended = pace->intended == 0 ? now() : pace->intended + pace->interval;
+    while (now() < pace->intended)
         ;
-    return bench->intended;
+    return pace->intended;
 }
 
 /* A plan begins, or ends. */
-static void resume(struct bench *bench)
+static void resume(struct bench_pace *pace)
 {
-    if (bench->intended != 0)
-        bench->intended += now() - bench->left;
+    if (pace->intended != 0)
+        pace->intended += now() - pace->left;
 }
 
-static void leave(struct bench *bench)
+static void leave(struct bench_pace *pace)
 {
-    bench->left = now();
+    pace->left = now();
 }
 
 static inline uint64_t begin(struct bench *bench)
 {
-    return bench->interval == 0 ? now() : due(bench);
+    return bench->pace.interval == 0 ? now() : due(&bench->pace);
 }
 
 const struct kv_driver *bench_driver(const char *path, char *error, size_t capacity)
@@ -113,7 +113,7 @@ int bench_load(struct bench *bench, const struct bench_plan *plan, size_t batch_
     unsigned char(*keys)[RECORDS_KEY_SIZE] = calloc(batch_records, sizeof *keys);
     int status = KV_OK;
     *batches = 0;
-    resume(bench);
+    resume(&bench->pace);
     if (records == NULL || keys == NULL)
         status = KV_ERROR;
     for (size_t i = 0; i < plan->count && status == KV_OK;) {
@@ -137,7 +137,7 @@ int bench_load(struct bench *bench, const struct bench_plan *plan, size_t batch_
         failed(bench, status, "load");
     free(keys);
     free(records);
-    leave(bench);
+    leave(&bench->pace);
     return status;
 }
 
@@ -304,7 +304,7 @@ int bench_run(struct bench *bench, const struct bench_plan *plan, uint64_t *nano
     const struct kv_driver *driver = bench->driver;
     struct kv *kv = bench->kv;
     int checked = (driver->capabilities & KV_FORGETS) == 0;
-    resume(bench);
+    resume(&bench->pace);
     for (size_t i = 0; i < plan->count; i++) {
         unsigned char bytes[RECORDS_KEY_SIZE];
         call_ahead(bench, plan, i);
@@ -358,7 +358,7 @@ int bench_run(struct bench *bench, const struct bench_plan *plan, uint64_t *nano
             compare(bench, plan->number[i], (struct kv_slice){bench->buffer, size}, value) != KV_OK)
             return KV_ERROR;
     }
-    leave(bench);
+    leave(&bench->pace);
     return KV_OK;
 }
 

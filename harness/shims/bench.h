@@ -28,6 +28,16 @@ struct bench_plan {
 
 enum { BENCH_SCAN_MAX = 100 }; /* records that a BENCH_SCAN reads */
 
+/* When operations start. In a closed loop (interval 0) one starts when the last has ended. In an open
+ * loop each is due `interval` ns after the one before was, and its time begins then: an operation
+ * that has to wait for an earlier one takes the longer for it. */
+struct bench_pace {
+    uint64_t interval;
+    uint64_t intended; /* when the last operation was due; 0 at first */
+    uint64_t left;     /* when the last plan ended: what the harness takes until the next one delays
+                          no operation */
+};
+
 struct bench {
     const struct kv_driver *driver;
     struct kv *kv;
@@ -41,13 +51,7 @@ struct bench {
     unsigned char *buffer; /* receives the values read */
     unsigned char *value;  /* the value to write */
     size_t capacity;       /* the largest value, in bytes */
-    /* Nanoseconds from the intended start of one operation to that of the next: an open loop, in
-     * which an operation that has to wait for an earlier one takes the longer for it. 0: a closed
-     * loop, in which an operation starts when the last one has ended. */
-    uint64_t interval;
-    uint64_t intended;     /* start of the last operation in an open loop; 0 at first */
-    uint64_t left;         /* when the last plan ended: what the harness takes until the next one
-                              delays no operation */
+    struct bench_pace pace;
     char error[768];
 };
 
