@@ -27,4 +27,4 @@ class Row:
 
 def show(rows: Sequence[Row]) -> str:
     headers = [field.name.replace("_", " ") for field in dataclasses.fields(Row)]
-    return tabulate([dataclasses.astuple(row) for row in rows], headers=headers)
+    return str(tabulate([dataclasses.astuple(row) for row in rows], headers=headers))
