@@ -5,7 +5,7 @@ import ctypes
 import dataclasses
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -170,9 +170,14 @@ class Loop(Protocol):
     def run(self, plan: Plan) -> Nanoseconds:
         """Returns the time of each operation. A wrong answer is a StoreError."""
 
+    def refuse(self, plan: Plan) -> None:
+        """Try what the store must refuse: see bench_refuse. What it does all the same is a
+        StoreError."""
+
     def check(self, plan: Plan, first: int, end: int) -> None:
         """Whether the records from number `first` to below `end` are those of the plan, a get of
-        each in the order of their numbers. Anything else is a StoreError."""
+        each in the order of their numbers; and by a scan, where the store has one, that there are
+        no others. Anything else is a StoreError."""
 
     def effective_options(self) -> dict[str, str]: ...
 
@@ -245,12 +250,14 @@ class ShimLoop:
         times = ctypes.c_void_p(nanoseconds.ctypes.data)
         self._call("bench_run", ctypes.byref(as_struct(plan)), times)
 
+    def refuse(self, plan: Plan) -> None:
+        self._call("bench_refuse", ctypes.byref(as_struct(plan)))
+
     def check(self, plan: Plan, first: int, end: int) -> None:
         if self._bench.driver.contents.capabilities & Capability.SCAN:
             limits = (ctypes.c_uint64(first), ctypes.c_uint64(end))
             self._call("bench_check", ctypes.byref(as_struct(plan)), *limits)
-        else:
-            self.run_into(plan, self._nanoseconds)
+        self.run_into(plan, self._nanoseconds)
 
     def pace(self, rate: int) -> None:
         """From here on an open loop of so many operations a second; 0: a closed one."""
@@ -318,8 +325,6 @@ def _named(what: str) -> Iterator[None]:
 
 def _wrong(operation: str, answer: object, value: bytes) -> str:
     """What is wrong with an answer; empty when it is the expected one."""
-    if operation == "absent":
-        return "" if answer is None else "key exists"
     if operation == "get" and isinstance(answer, bytes) and answer != value:
         return f"wrong answer: {len(answer)} bytes, not the {len(value)} that were written"
     if answer == (value if operation == "get" else True):
@@ -380,7 +385,7 @@ class PythonLoop:
     def run(self, plan: Plan) -> Nanoseconds:
         now, nanoseconds = time.perf_counter_ns, np.zeros(len(plan), np.uint64)
         store = self._open
-        by_key = {"get": store.get, "absent": store.get, "remove": store.remove}
+        by_key = {"get": store.get, "remove": store.remove}
         by_record = {"insert": store.insert, "update": store.update}
         for i, (code, number, key, value) in enumerate(self._records(plan)):
             operation = NAMES[code]
@@ -403,6 +408,22 @@ class PythonLoop:
             if self._checked and (wrong := _wrong(operation, answer, value)):
                 raise StoreError(f"{operation} of record {number}: {wrong}")
         return nanoseconds
+
+    def refuse(self, plan: Plan) -> None:
+        store = self._open
+        refusals: dict[str, Callable[[bytes, bytes], bool]] = {
+            "insert": lambda key, value: not store.insert(key, value),
+            "get": lambda key, _: store.get(key) is None,
+            "update": lambda key, value: not store.update(key, value),
+            "remove": lambda key, _: not store.remove(key),
+        }
+        for code, number, key, value in self._records(plan) if self._checked else ():
+            what = f"{NAMES[code]} of record {number}"
+            with _named(what):
+                refused = refusals[NAMES[code]](key, value)
+            if not refused:
+                exists = "exists" if NAMES[code] == "insert" else "does not exist"
+                raise StoreError(f"wrong answer: {what}: done, though its key {exists}")
 
     def check(self, plan: Plan, first: int, end: int) -> None:
         self.run(plan)

@@ -6,6 +6,7 @@ A population of records has `records` live ones at rest. Its key numbers run fro
 """
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from math import gcd
 from typing import Any
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from kvbench.grid import Cell
 
-CODES = {"insert": 0, "get": 1, "update": 2, "remove": 3, "absent": 4, "scan": 5}  # as in bench.h
+CODES = {"insert": 0, "get": 1, "update": 2, "remove": 3, "scan": 4}  # as in bench.h
 SAMPLES = 1000  # of each operation, at least
 CHURN_SHARE, CHURN_LIMIT = 10, 100  # a round replaces a tenth of the records, but at most 100
 SKEW = 0.99  # of the zipfian order, as in YCSB
@@ -87,7 +88,7 @@ def zipf(random: np.random.Generator, count: int, draws: int) -> npt.NDArray[np.
     return found[:draws]
 
 
-class Keyspace:
+class Keyspace(ABC):
     """The keys of the numbers 0 to `universe` - 1, and the value of each version of each."""
 
     def __init__(self, cell: Cell, universe: int) -> None:
@@ -96,6 +97,7 @@ class Keyspace:
         self.key_size = cell.key_size
         self.size = cell.record_size
         self.seed = np.uint64(cell.plan_seed)
+        self.random = np.random.default_rng(cell.plan_seed)
 
     def plan(self, operation: str, numbers: UInt64Array, versions: UInt64Array) -> Plan:
         """The value of a record follows from its number and version alone (records_value in
@@ -111,6 +113,27 @@ class Keyspace:
             ),
         )
 
+    @abstractmethod
+    def dead_ones(self) -> UInt64Array:
+        """Numbers of records that do not live, a chunk of them at most."""
+
+    @abstractmethod
+    def alive(self, numbers: UInt64Array) -> UInt64Array:
+        """Those of them that live."""
+
+    @abstractmethod
+    def versions(self, numbers: UInt64Array) -> UInt64Array:
+        """How often each was rewritten."""
+
+    def refused(self) -> Iterator[Plan]:
+        """What a store must not do: insert records that live, of which SAMPLES are tried, and get,
+        update or remove such as don't."""
+        tried = np.unique(self.random.integers(self.universe, size=SAMPLES, dtype=np.uint64))
+        living, dead = self.alive(tried), self.dead_ones()
+        yield self.plan("insert", living, self.versions(living) + np.uint64(1))
+        for operation in ("get", "update", "remove"):
+            yield self.plan(operation, dead, np.zeros(len(dead), np.uint64))
+
     def bytes_of(self, plan: Plan) -> int:
         """Bytes of the keys and values of a plan."""
         return int(plan.size.sum(dtype=np.uint64)) + self.key_size * len(plan)
@@ -122,13 +145,15 @@ class Population(Keyspace):
     def __init__(self, cell: Cell) -> None:
         self.churn = max(1, min(cell.records // CHURN_SHARE, CHURN_LIMIT))
         super().__init__(cell, cell.records + self.churn)
-        self.random = np.random.default_rng(cell.plan_seed)
         self.dead = np.array([], np.uint64)
         self.dead = self._choose()
         self._scatter = coprime(self.universe)
         self.version: dict[int, int] = {}  # of the records that were ever rewritten
         self.key_order = cell.key_order
         self._next = {"get": 0, "update": 0, "remove": 0}  # where a sequence goes on
+
+    def dead_ones(self) -> UInt64Array:
+        return self.dead
 
     def _choose(self) -> UInt64Array:
         """As many distinct live numbers as the churn, uniformly, in random order."""
@@ -138,7 +163,7 @@ class Population(Keyspace):
         below = np.searchsorted(dead - np.arange(len(dead), dtype=np.uint64), ranks, "right")
         return (ranks + below).astype(np.uint64)
 
-    def _alive(self, numbers: UInt64Array) -> UInt64Array:
+    def alive(self, numbers: UInt64Array) -> UInt64Array:
         return numbers[~np.isin(numbers, self.dead)]
 
     def _sequence(self, operation: str) -> UInt64Array:
@@ -146,7 +171,7 @@ class Population(Keyspace):
         start = self._next[operation]
         count = min(self.universe, 2 * self.churn)  # no more than the churn of them are dead
         numbers = (np.arange(start, start + count) % self.universe).astype(np.uint64)
-        found = self._alive(numbers)[: self.churn]
+        found = self.alive(numbers)[: self.churn]
         self._next[operation] = int(found[-1] + np.uint64(1)) % self.universe
         return found
 
@@ -157,7 +182,7 @@ class Population(Keyspace):
             ranks = zipf(self.random, self.universe, self.churn)
             # Popular records lie scattered over the keys, not side by side.
             numbers = (ranks * self._scatter % self.universe).astype(np.uint64)
-            found = np.concatenate([found, self._alive(numbers)])
+            found = np.concatenate([found, self.alive(numbers)])
         return found[: self.churn]
 
     def _targets(self, operation: str) -> UInt64Array:
@@ -167,7 +192,7 @@ class Population(Keyspace):
             return self._popular()
         return self._choose()
 
-    def _versions(self, numbers: UInt64Array) -> UInt64Array:
+    def versions(self, numbers: UInt64Array) -> UInt64Array:
         return np.array([self.version.get(number, 0) for number in numbers.tolist()], np.uint64)
 
     def _rewrite(self, operation: str, numbers: UInt64Array) -> Plan:
@@ -185,15 +210,11 @@ class Population(Keyspace):
             versions = np.zeros(len(numbers), np.uint64)
             low, high = np.searchsorted(rewritten, [start, start + CHUNK])
             touched = rewritten[low:high]
-            versions[(touched - np.uint64(start)).astype(np.intp)] = self._versions(touched)
+            versions[(touched - np.uint64(start)).astype(np.intp)] = self.versions(touched)
             low, high = np.searchsorted(dead, [start, start + CHUNK])
             alive = np.ones(len(numbers), bool)
             alive[(dead[low:high] - np.uint64(start)).astype(np.intp)] = False
             yield self.plan(operation, numbers[alive], versions[alive])
-
-    def absent(self) -> Plan:
-        """A look at every dead record, which must not be found."""
-        return self.plan("absent", self.dead, self._versions(self.dead))
 
     def rounds(self, operations: tuple[str, ...]) -> Iterator[list[tuple[str, Plan]]]:
         """Rounds of operations, until each was done SAMPLES times, on keys in the cell's order:
@@ -212,11 +233,11 @@ class Population(Keyspace):
                 steps.append(("insert", self._rewrite("insert", inserted)))
             if "get" in operations:
                 numbers = self._targets("get")
-                steps.append(("get", self.plan("get", numbers, self._versions(numbers))))
+                steps.append(("get", self.plan("get", numbers, self.versions(numbers))))
             if "update" in operations:
                 steps.append(("update", self._rewrite("update", self._targets("update"))))
             if churns:
                 removed = self._targets("remove")
                 self.dead = removed
-                steps.append(("remove", self.plan("remove", removed, self._versions(removed))))
+                steps.append(("remove", self.plan("remove", removed, self.versions(removed))))
             yield steps

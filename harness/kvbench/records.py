@@ -64,7 +64,6 @@ class Records(Keyspace):
         super().__init__(cell, cell.records + added)
         self.records = cell.records
         self.alive_to = cell.records  # numbers from here on are not inserted yet
-        self.random = np.random.default_rng(cell.plan_seed)
         self._overwritten: list[tuple[Permutation, int]] = []
         self._deleted: list[tuple[Permutation, int]] = []
         self._rewritten: dict[int, int] = {}
@@ -96,13 +95,16 @@ class Records(Keyspace):
             alive &= order.places(numbers) >= np.uint64(count)
         return alive
 
+    def alive(self, numbers: UInt64Array) -> UInt64Array:
+        return numbers[self._lives(numbers)]
+
     def get(self, numbers: UInt64Array) -> Plan:
         return self.plan("get", numbers, self.versions(numbers))
 
     def live(self, operation: str, backwards: bool = False) -> Iterator[Plan]:
         """An operation on every live record in key order, a chunk of numbers at a time."""
         for numbers in self._chunks(backwards):
-            found = numbers[self._lives(numbers)]
+            found = self.alive(numbers)
             yield self.plan(operation, found, self.versions(found))
 
     def _chunks(self, backwards: bool) -> Iterator[UInt64Array]:
@@ -112,13 +114,11 @@ class Records(Keyspace):
         for start in reversed(range(0, self.universe, CHUNK)):
             yield np.arange(start, min(start + CHUNK, self.universe), dtype=np.uint64)[::-1]
 
-    def absent(self) -> Plan:
-        """A look at dead records, at most a chunk of them."""
-        numbers = np.concatenate(
+    def dead_ones(self) -> UInt64Array:
+        return np.concatenate(
             [order(next(chunks(max(count, 1))))[:count] for order, count in self._deleted]
             + [np.arange(self.alive_to, self.universe, dtype=np.uint64)]
         )[:CHUNK]
-        return self.plan("absent", numbers, np.zeros(len(numbers), np.uint64))
 
     @property
     def fills(self) -> bool:
@@ -174,7 +174,7 @@ class Records(Keyspace):
         left = step.get("ops", self.records)
         while left > 0:
             numbers = self.random.integers(self.alive_to, size=CHUNK, dtype=np.uint64)
-            numbers = numbers[self._lives(numbers)][:left]
+            numbers = self.alive(numbers)[:left]
             left -= len(numbers)
             yield self.get(numbers)
 

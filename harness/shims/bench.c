@@ -10,8 +10,7 @@
  * it: the processor itself sees a longer one coming. */
 enum { AHEAD = 8, AHEAD_BYTES = 256, CACHE_LINE = 64 };
 
-static const char *const operation_name[] = {"insert", "get", "update", "remove",
-                                             "absence", "scan"};
+static const char *const operation_name[] = {"insert", "get", "update", "remove", "scan"};
 
 /* Where the time of an operation in an open loop begins: when it is due, however late that is
  * noticed. Waits for it on the processor, since a sleep ends too late by half of a read. */
@@ -321,7 +320,6 @@ int bench_run(struct bench *bench, const struct bench_plan *plan, uint64_t *nano
             stop = now();
             break;
         case BENCH_GET:
-        case BENCH_ABSENT:
             spoil(bench, value);
             start = begin(bench);
             status = driver->get(kv, key, bench->buffer, bench->capacity, &size);
@@ -344,12 +342,6 @@ int bench_run(struct bench *bench, const struct bench_plan *plan, uint64_t *nano
         }
         if (plan->operation[i] != BENCH_SCAN)
             nanoseconds[i] = stop - start;
-        if (plan->operation[i] == BENCH_ABSENT && checked) {
-            if (status == KV_NOT_FOUND)
-                continue;
-            if (status == KV_OK)
-                status = KV_EXISTS;
-        }
         if (plan->operation[i] == BENCH_SCAN && status != KV_OK)
             return KV_ERROR;
         if (status != KV_OK)
@@ -360,6 +352,53 @@ int bench_run(struct bench *bench, const struct bench_plan *plan, uint64_t *nano
     }
     leave(&bench->pace);
     return KV_OK;
+}
+
+/* One operation of a plan that must be refused. */
+static int refused(struct bench *bench, const struct bench_plan *plan, size_t i)
+{
+    const struct kv_driver *driver = bench->driver;
+    unsigned char bytes[RECORDS_KEY_SIZE];
+    struct kv_slice key = {bytes, bench->key_size}, value = planned_value(bench, plan, i);
+    size_t size = 0;
+    int status = KV_ERROR, refusal = KV_NOT_FOUND;
+    records_key(plan->number[i], bench->stride, bytes);
+    switch ((enum bench_operation)plan->operation[i]) {
+    case BENCH_INSERT:
+        status = driver->insert(bench->kv, key, value);
+        refusal = KV_EXISTS;
+        break;
+    case BENCH_GET:
+        status = driver->get(bench->kv, key, bench->buffer, bench->capacity, &size);
+        break;
+    case BENCH_UPDATE:
+        status = driver->update(bench->kv, key, value);
+        break;
+    case BENCH_REMOVE:
+        status = driver->remove(bench->kv, key);
+        break;
+    case BENCH_SCAN: /* finds what there is: nothing to refuse */
+        break;
+    }
+    if (status == refusal)
+        return KV_OK;
+    if (status != KV_OK)
+        return failed_at(bench, plan, i, status);
+    snprintf(bench->error, sizeof bench->error,
+             "wrong answer: %s of record %" PRIu64 ": done, though its key %s",
+             operation_name[plan->operation[i]], plan->number[i],
+             refusal == KV_EXISTS ? "exists" : "does not exist");
+    return KV_ERROR;
+}
+
+int bench_refuse(struct bench *bench, const struct bench_plan *plan)
+{
+    int status = KV_OK;
+    if (bench->driver->capabilities & KV_FORGETS)
+        return KV_OK;
+    for (size_t i = 0; i < plan->count && status == KV_OK; i++)
+        status = refused(bench, plan, i);
+    return status;
 }
 
 int bench_check(struct bench *bench, const struct bench_plan *plan, uint64_t first, uint64_t end)

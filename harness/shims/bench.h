@@ -11,8 +11,7 @@ enum bench_operation {
     BENCH_GET,
     BENCH_UPDATE,
     BENCH_REMOVE,
-    BENCH_ABSENT, /* a get that must find nothing */
-    BENCH_SCAN,   /* reads records in key order; see bench_plan */
+    BENCH_SCAN, /* reads records in key order; see bench_plan */
 };
 
 /* `count` operations, as arrays of that length. A value is `size` bytes from `offset` of the pool:
@@ -74,9 +73,14 @@ int bench_load(struct bench *bench, const struct bench_plan *plan, size_t batch_
  * none (KV_FORGETS). Stops at the first operation that fails or answers wrongly. */
 int bench_run(struct bench *bench, const struct bench_plan *plan, uint64_t *nanoseconds);
 
+/* Runs a plan whose operations have to be refused: an insert since its key exists, a get, update or
+ * remove since its key does not. One that is done is a wrong answer, unless the store keeps nothing
+ * (KV_FORGETS). Nothing is timed. */
+int bench_refuse(struct bench *bench, const struct bench_plan *plan);
+
 /* Scans the keys of the numbers from `first` to below `end`, and compares what it finds with the
  * plan: its records in the order of their numbers, with their values, and no other. For stores
- * with KV_SCAN; several times as fast as a get of each. */
+ * with KV_SCAN. */
 int bench_check(struct bench *bench, const struct bench_plan *plan, uint64_t first, uint64_t end);
 
 /* The same as a measurement: nanoseconds[i] is the time from the end of record i - 1 (of the first

@@ -56,7 +56,12 @@ def test_rounds_against_a_dict(records: int, key_order: str) -> None:
         for number, offset, size in zip(plan.number, plan.offset, plan.size, strict=True)
     }
     assert expected == model
-    assert not set(population.absent().number.tolist()) & set(model)
+    inserted, *others = population.refused()
+    assert set(inserted.number.tolist()) <= set(model)
+    assert len(inserted) >= min(records, SAMPLES) / 2
+    for plan in others:
+        assert len(plan) == population.churn
+        assert not set(plan.number.tolist()) & set(model)
 
 
 def test_live_records_come_in_key_order_and_with_their_sizes() -> None:

@@ -110,7 +110,7 @@ def test_overwrites_and_deletes_are_known_without_a_table() -> None:
     numbers = np.concatenate([plan.number for plan in live]).tolist()
     assert numbers == sorted(set(versions) - dead)
     assert records.versions(np.array(numbers, np.uint64)).tolist() == [versions[n] for n in numbers]
-    assert set(records.absent().number.tolist()) == dead
+    assert set(records.dead_ones().tolist()) == dead
     for plan in records.read(records.steps[0]):
         assert not dead & set(plan.number.tolist())
 
