@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shlex
 import sys
 import tempfile
 from collections import Counter
@@ -16,10 +17,14 @@ from kvbench import BadInput, stores, write_whole
 from kvbench.grid import Cell, read_grids
 
 if TYPE_CHECKING:
+    from kvbench.results import Folder
     from kvbench.sweep import Sweep
 
 DIRECTORY = click.Path(path_type=Path)
+TIME_LIMIT = 3600.0  # seconds a cell may take
 SOME_FAILED = 3  # exit status when the sweep ended, but not every cell was measured
+STOPPED = 130  # exit status after an interrupt, as shells have it
+UNSTEADY_SHOWN = 10
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -101,12 +106,19 @@ def _print_counts(counts: Counter[str]) -> None:
 @click.option(
     "--time-limit",
     type=click.FloatRange(min=0, min_open=True),
-    default=3600.0,
+    default=TIME_LIMIT,
     show_default=True,
     help="Seconds that a cell may take.",
 )
 @click.option(
     "--scale", help="Of an experiment: one that GRID names, or a factor for its record counts."
+)
+@click.option(
+    "--stores",
+    "place",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Make the stores in a folder of their own below this one, on the disk to be measured; "
+    "default: OUT.",
 )
 @click.option(
     "--memory-max", metavar="SIZE", help='Cap each cell, page cache included: "64 MiB"; as root.'
@@ -118,23 +130,56 @@ def sweep(
     retry: bool,
     time_limit: float,
     scale: str | None,
+    place: Path | None,
     memory_max: str | None,
 ) -> None:
     """Measure the cells of GRID (a TOML file) that OUT holds no result of.
 
-    Exit status 3: the sweep ended, but some cells failed; `kvbench status` says why.
+    Ctrl-C stops when the running cell is put down; the same command goes on from there. Exit
+    status 3: the sweep ended, but some cells failed; `kvbench status` says why; 130: it was
+    stopped.
     """
-    from kvbench.sweep import Sweep  # noqa: PLC0415 - slow to import
+    from kvbench.results import Folder  # noqa: PLC0415 - slow to import
+    from kvbench.sweep import Sweep  # noqa: PLC0415
 
     replaced = {} if memory_max is None else {"memory_max": [memory_max]}
-    job = Sweep(read_grids(grid, stores.names(), replaced, scale), out, retry)
+    job = Sweep(read_grids(grid, stores.names(), replaced, scale), out, retry, place)
     if dry_run:
         _dry_run(job)
         return
     counts = job.run(time_limit)
     _print_counts(counts)
+    _print_unsteady(Folder(out))
+    if job.stopped:
+        click.echo(f"stopped; to go on: {shlex.join(['kvbench', *sys.argv[1:]])}")
+        sys.exit(STOPPED)
     if counts["failed"]:
         sys.exit(SOME_FAILED)
+
+
+def _print_unsteady(folder: "Folder") -> None:
+    """Cells whose trials disagree, and what to do about them."""
+    from kvbench.noise import ADVICE, SPREAD, unsteady  # noqa: PLC0415 - slow to import
+
+    tables = folder.tables()
+    found = unsteady(tables["cells"].to_pandas(), tables["operations"].to_pandas())
+    if found.empty:
+        return
+    shown = [
+        (
+            *(row.store, row.binding or row.access, row.record_size, row.records, row.operation),
+            *(row.trials, f"{row.spread:.2f}"),
+        )
+        for row in found.head(UNSTEADY_SHOWN).itertuples()
+    ]
+    click.echo(
+        f"unsteady: the mean times of {len(found)} operations of cells differ by more than "
+        f"{SPREAD} times among their trials; {ADVICE}"
+    )
+    headers = ("store", "access", "record size", "records", "operation", "trials", "times")
+    click.echo(tabulate(shown, headers=headers))
+    if len(found) > len(shown):
+        click.echo(f"and {len(found) - len(shown)} more")
 
 
 def _dry_run(sweep: "Sweep") -> None:
@@ -219,6 +264,7 @@ def status(folder: Path) -> None:
     _print_counts(counts)
     for line in failures:
         click.echo(line)
+    _print_unsteady(results)
 
 
 @cli.command()
@@ -250,7 +296,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = 2
     except (click.Abort, KeyboardInterrupt):
         click.echo("kvbench: stopped; the same command goes on from here", err=True)
-        code = 130
+        code = STOPPED
     sys.exit(code)
 
 

@@ -20,19 +20,22 @@ PACKAGES = ("kvbench", "numpy", "pandas", "pyarrow", "papermill")
 GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 SETTLE_LIMIT = 30.0  # seconds
 FSYNC_BYTES = 4096
+PROBE = "fsync.tmp"  # the file that tries the device
 
 
 def fsync_milliseconds(folder: Path, times: int = 50) -> float:
     """Median time to append FSYNC_BYTES to a file and fsync it."""
-    path = folder / ".fsync"
+    path = folder / PROBE
     seconds = []
-    with open(path, "wb", buffering=0) as file:
-        for _ in range(times):
-            start = time.perf_counter()
-            file.write(bytes(FSYNC_BYTES))
-            os.fsync(file.fileno())
-            seconds.append(time.perf_counter() - start)
-    path.unlink()
+    try:
+        with open(path, "wb", buffering=0) as file:
+            for _ in range(times):
+                start = time.perf_counter()
+                file.write(bytes(FSYNC_BYTES))
+                os.fsync(file.fileno())
+                seconds.append(time.perf_counter() - start)
+    finally:
+        path.unlink(missing_ok=True)
     return round(float(np.median(seconds)) * 1000, 3)
 
 

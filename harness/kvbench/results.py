@@ -24,7 +24,7 @@ from kvbench import BadInput, write_whole
 from kvbench.grid import Cell, Grid
 from kvbench.stores import Store, checksum
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 MARK = "kvbench.json"
 
 
@@ -79,6 +79,10 @@ CELLS = _schema(
     ("floor_ns", _REAL, "ns"),
     ("settle_s", _REAL, "s"),
     ("removed_files", _INT, "1"),
+    ("load_before", _REAL, "1"),
+    ("steal_s", _REAL, "s"),
+    ("memory_stall_s", _REAL, "s"),
+    ("frequency_mhz", _REAL, "MHz"),
     ("open_s", _REAL, "s"),
     ("load_s", _REAL, "s"),
     ("rounds_s", _REAL, "s"),
@@ -128,6 +132,13 @@ MACHINES = _schema(
     ("compiler", _TEXT, ""),
     ("revision", _TEXT, ""),
 )
+
+# Of the columns of a cell those that its worker measures.
+MEASURED = (
+    "effective_options", "compressed_share", "snappy_share", "cached_share", "eviction",
+    "live_records", "live_bytes", "disk_bytes", "memory_anonymous_bytes", "memory_file_bytes",
+    "floor_ns", "open_s", "load_s", "rounds_s", "check_s", "close_s",
+)  # fmt: skip
 
 TABLES = {"cells": CELLS, "operations": OPERATIONS, "machines": MACHINES}
 
@@ -238,8 +249,8 @@ class Folder:
             newest[key] = max(newest.get(key, ("", "")), (result.get("started", ""), name))
         return {name: found[name] for _, name in sorted(newest.values(), key=lambda pair: pair[1])}
 
-    def collect(self) -> dict[str, pa.Table]:
-        """The tables of all finished cells; written beside them as Parquet."""
+    def tables(self) -> dict[str, pa.Table]:
+        """The tables of all finished cells."""
         rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
         for name, result in self.current().items():
             try:
@@ -259,14 +270,37 @@ class Folder:
             texts = {name: json.dumps(machine[name]) for name in ("packages", "engines")}
             rows["machines"].append(machine | texts)
         try:
-            tables = {name: pa.Table.from_pylist(rows[name], TABLES[name]) for name in TABLES}
+            return {name: pa.Table.from_pylist(rows[name], TABLES[name]) for name in TABLES}
         except (pa.ArrowException, OverflowError) as error:
             raise BadInput(f"{self.path}: a value does not fit the schema: {error}") from None
+
+    def collect(self) -> dict[str, pa.Table]:
+        """The same, written beside the cells as Parquet."""
+        tables = self.tables()
         for name, table in tables.items():
             sink = pa.BufferOutputStream()
             pq.write_table(table, sink, compression="zstd")
             write_whole(self.path / f"{name}.parquet", sink.getvalue().to_pybytes())
         return tables
+
+
+def no_answer(answer: Any) -> str:
+    """Why something is not what a worker answers; empty when it is."""
+    try:
+        status, reason = answer["status"], answer["reason"]
+        if status == "failed" and isinstance(reason, str):
+            return ""
+        if status != "ok":
+            return f"status {status!r:.40}"
+        lacking = [name for name in MEASURED if answer[name] is None]
+        if lacking or not answer["operations"]:
+            return f"without {', '.join(lacking) or 'operations'}"
+        pa.Table.from_pylist([answer | {"effective_options": ""}], CELLS)
+        pa.Table.from_pylist(answer["operations"], OPERATIONS)
+        dict(answer["effective_options"].items())
+    except (pa.ArrowException, OverflowError, KeyError, TypeError, AttributeError) as error:
+        return f"{type(error).__name__}: {error!s:.200}"
+    return ""
 
 
 def cell_name(cell: Cell, store: Store, machine: str) -> str:

@@ -1,18 +1,19 @@
 """A sweep measures the cells of a grid, one process a cell, and goes on where it stopped."""
 
 import datetime
+import errno
 import fcntl
 import hashlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +23,19 @@ from kvbench import BadInput, machine, stores
 from kvbench.control_group import capped, refused
 from kvbench.estimate import seconds
 from kvbench.grid import LEVELS, UNCAPPED, Cell, Grid, parse_bytes
-from kvbench.results import Folder, cell_name
+from kvbench.noise import Watch
+from kvbench.results import Folder, cell_name, no_answer
+from kvbench.shelf import Shelf
 from kvbench.workload import NEEDS, parse
 
 TMPFS = Path("/dev/shm")
-TIME_LIMIT = 3600.0  # seconds a cell may take
 # NumPy's library for linear algebra starts a thread for each core, which spin for a while.
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
-MANY_FILES = 100_000  # take long enough to remove that the user is told
 RECENTLY_REMOVED = (
     "files removed here in the last six minutes (a million of them: in the last half hour) slow "
     "down the stores of files; let the disk rest before a sweep that counts"
 )
+NO_SPACE = os.strerror(errno.ENOSPC)  # in the words of an engine
 BAR = "{desc} |{bar}| {percentage:3.0f}% [{elapsed}, left {remaining}]{postfix}"
 
 
@@ -50,49 +52,28 @@ def _lock(folder: Path) -> Iterator[None]:
         yield
 
 
-class _Shelf:
-    """The folders of the stores that were measured, kept until the sweep ends.
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """Set by a first Ctrl-C, or a signal to terminate: the running cell is finished. A second one
+    stops at once."""
+    asked = threading.Event()
 
-    Removing them at once would spoil what follows: ext4 without a journal shuns the inode of a
-    removed file for a minute to six, and so makes the next store create its files more and more
-    slowly (seen: 50 us a file rising to 600 us over four minutes). They go early only when they
-    take more than half of the space, or of the inodes, that was free.
-    """
+    def ask(_number: int, _frame: object) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+        # Not print: the signal may come in the middle of one.
+        os.write(2, b"\nstopping when the running cell is put down; once more: at once\n")
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.empty()
-        self._limit = self._free()
-
-    def _free(self) -> tuple[int, int]:
-        free = os.statvfs(self.folder)
-        return free.f_bavail * free.f_frsize, free.f_favail
-
-    def place(self, name: str, cell: Cell) -> tuple[Path, int]:
-        """A new empty folder, and how many files had to be removed for it."""
-        bytes_, inodes = self._free()
-        removed = 0
-        # Every engine may need several times the live bytes for a while; inode 0: no limit known.
-        short = bytes_ - 4 * cell.live_bytes < self._limit[0] / 2
-        if short or (self._limit[1] and inodes - 2 * cell.records < self._limit[1] / 2):
-            removed = self.empty()
-        (self.folder / name).mkdir()
-        return self.folder / name, removed
-
-    def empty(self) -> int:
-        """Remove what is there. Returns the number of files."""
-        removed = self.clear()
-        self.folder.mkdir()
-        return removed
-
-    def clear(self) -> int:
-        """Remove all, the folder itself too, following no link. Returns the number of files."""
-        count = sum(len(files) for _, _, files in os.walk(self.folder))
-        if count > MANY_FILES:
-            print(f"removing {count:,} files of stores that were measured", file=sys.stderr)
-        if self.folder.exists():
-            shutil.rmtree(self.folder)
-        return count
+    if threading.current_thread() is not threading.main_thread():
+        yield asked  # signals are not for this thread
+        return
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _reason(process: subprocess.Popen[str], errors: str) -> str:
@@ -133,23 +114,36 @@ def _run_cell(cell: Cell, folder: Path, time_limit: float, members: str) -> dict
     except subprocess.TimeoutExpired:
         return {"status": "failed", "reason": f"took longer than {time_limit:g} s"}
     finally:
-        if process.poll() is None:
+        # The whole group: an engine may have started processes, which hold the pipes open.
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        if process.returncode is None:
             process.communicate()
     try:
-        result: dict[str, Any] = json.loads(answer)
+        result = json.loads(answer)
     except ValueError:
         return {"status": "failed", "reason": _reason(process, errors)}
-    return result
+    if why := no_answer(result):
+        return {"status": "failed", "reason": f"worker gave no valid answer: {why}"}
+    return dict(result)
 
 
 class Sweep:
     """The cells of a grid in a results folder, done and to do."""
 
-    def __init__(self, grids: Sequence[Grid], out: Path, retry: bool = False) -> None:
+    def __init__(
+        self, grids: Sequence[Grid], out: Path, retry: bool = False, place: Path | None = None
+    ) -> None:
+        """`place`: a folder in which the stores' folder is made; otherwise it is `out`."""
         self.grids, self.out = tuple(grids), out
         self.stores = stores.known()
         self.retry = retry
+        self.stopped = False  # by an interrupt, with cells to do
+        name = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:12]
+        self._places = {
+            "disk": place / f"kvbench-{name}" if place else out / "stores",
+            "tmpfs": TMPFS / f"kvbench-{name}",
+        }
         self._check_options()
 
     def _check_options(self) -> None:
@@ -203,16 +197,14 @@ class Sweep:
             and not (status == "unavailable" and not self.stores[cell.label].available)
         ]
 
-    def run(self, time_limit: float = TIME_LIMIT) -> Counter[str]:
+    def run(self, time_limit: float) -> Counter[str]:
         """Measure what has no result yet. Returns how many cells of the grid have which status."""
         folder = Folder.make(self.out)
-        with _lock(self.out):
+        with _lock(self.out), _interruptible() as asked:
             folder.clear_leftovers()
-            name = hashlib.sha256(str(self.out.resolve()).encode()).hexdigest()[:12]
-            places = {"disk": self.out / "stores", "tmpfs": TMPFS / f"kvbench-{name}"}
-            shelves = {name: _Shelf(place) for name, place in places.items()}
+            shelves = {name: Shelf(place) for name, place in self._places.items()}
             try:
-                description = machine.describe(self.out, self.stores)
+                description = machine.describe(shelves["disk"].folder, self.stores)
                 todo = self.todo(folder, description["machine"])
                 for grid in self.grids:
                     folder.add_grid(grid)
@@ -226,16 +218,35 @@ class Sweep:
                         zip(todo, costs, strict=True), start=1
                     ):
                         bar.set_postfix_str(str(cell))
-                        result = self._finish(
-                            name, cell, why, description, shelves[cell.place], time_limit
-                        )
-                        folder.write(name, result)
+                        shelf = shelves[cell.place]
+                        result = self._finish(name, cell, why, description, shelf, time_limit)
+                        self._put_down(folder, name, result, shelves.values())
                         bar.set_description_str(f"{done}/{len(todo)}")
                         bar.update(min(cost, bar.total - bar.n))
+                        self.stopped = asked.is_set() and done < len(todo)
+                        if self.stopped:
+                            break
             finally:
                 for shelf in shelves.values():
                     shelf.clear()
             return self.counts(folder, description["machine"])
+
+    def _put_down(
+        self, folder: Folder, name: str, result: dict[str, Any], shelves: Iterable[Shelf]
+    ) -> None:
+        """Write a result, if need be in the room of the stores that were measured."""
+        try:
+            try:
+                folder.write(name, result)
+            except OSError:
+                for shelf in shelves:
+                    shelf.empty()
+                folder.write(name, result)
+        except OSError as error:
+            raise BadInput(
+                f"{self.out}: a result can't be written: {error.strerror}; those before it are "
+                "kept, and the same command goes on once there is room"
+            ) from None
 
     def _finish(
         self,
@@ -243,7 +254,7 @@ class Sweep:
         cell: Cell,
         why: str,
         description: dict[str, Any],
-        shelf: _Shelf,
+        shelf: Shelf,
         time_limit: float,
     ) -> dict[str, Any]:
         """The result of a cell: measured, or why not."""
@@ -262,10 +273,13 @@ class Sweep:
         if not store.available:
             return result | {"status": "unavailable", "reason": store.reason}
         place, removed = shelf.place(name, cell)
-        settled = machine.settle(self.out)
+        settled = machine.settle(place)
+        watch = Watch()
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         start = time.monotonic()
-        answer = run_cell(cell, place, time_limit)
+        answer = run_cell(cell, place, time_limit) | watch.row()
+        if answer["status"] == "failed" and (shelf.full() or NO_SPACE in answer["reason"]):
+            answer["reason"] = f"no space left on the disk: {answer['reason']}"
         if cell.place == "tmpfs":
             shelf.empty()  # what it holds is memory, and no one is the slower for its going
         result |= {"removed_files": removed, "settle_s": settled, "started": started, **answer}

@@ -97,7 +97,7 @@ def test_a_damaged_result_file(kvbench: Run, write_grid: WriteGrid, tmp_path: Pa
     assert_refused(kvbench("sweep", write_grid(), "--out", out), path.name)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": 1}', '{"schema": 4, "grid": {}}'])
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": 1}', '{"schema": 6, "grid": {}}'])
 @pytest.mark.parametrize("kind", ["grids", "machines", "cells"])
 def test_damaged_files_in_a_results_folder(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path, kind: str, content: str

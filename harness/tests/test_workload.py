@@ -13,7 +13,7 @@ from conftest import AVAILABLE, KEEPING, KNOWN, SHIMS, Run
 from kvbench import BadInput
 from kvbench.grid import Cell, RecordSize
 from kvbench.loop import TICK, ShimLoop, make_loop, make_pool
-from kvbench.plan import CHUNK, Plan
+from kvbench.plan import CHUNK, CODES, Plan
 from kvbench.records import Permutation, Records
 from kvbench.worker import allocated
 from kvbench.workload import YCSB, normal, parse
@@ -128,9 +128,8 @@ def test_mixes_have_their_shares(name: str) -> None:
     wanted = dict(YCSB[name])
     if both := wanted.pop("read-modify-write", 0):  # two operations each
         wanted = {"get": 1 / (1 + both), "update": both / (1 + both)}
-    codes = {"insert": 0, "get": 1, "update": 2, "scan": 5}
     for kind, share in wanted.items():
-        assert shares(plans, codes[kind]) == pytest.approx(share, abs=0.02)
+        assert shares(plans, CODES[kind]) == pytest.approx(share, abs=0.02)
     gets = np.concatenate([plan.number[plan.operation == 1] for plan in plans])
     if len(gets) and name != "ycsb-d":
         assert np.bincount(gets.astype(int)).max() > 0.05 * len(gets)  # the most popular one

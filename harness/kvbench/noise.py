@@ -1,0 +1,63 @@
+"""What else the machine did while a cell was measured, and whose trials disagree."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import psutil
+
+from kvbench.grid import LEVELS
+
+PRESSURE = Path("/proc/pressure/memory")
+SPREAD = 1.5  # the slowest trial's mean time over the fastest's, from which on a cell is unsteady
+ADVICE = (
+    "see what else ran (load_before, steal_s, memory_stall_s); raise `trials` in the grid and "
+    "sweep again, or remove their files from cells/ and sweep on a quieter machine"
+)
+CONDITION = [
+    "machine", "store", "access", "binding", "record_size", "records", "compressibility", *LEVELS
+]  # fmt: skip
+
+
+def _memory_stall() -> float | None:
+    """Seconds in which a process waited for memory, since boot; None where the kernel keeps no
+    account of it."""
+    try:
+        some = PRESSURE.read_text().splitlines()[0]
+    except OSError:
+        return None
+    return int(some.rsplit("=", 1)[1]) / 1e6
+
+
+class Watch:
+    """From its making on."""
+
+    def __init__(self) -> None:
+        self._load = os.getloadavg()[0]
+        self._steal = psutil.cpu_times().steal
+        self._stall = _memory_stall()
+
+    def row(self) -> dict[str, Any]:
+        """The columns of a cell: processes that ran or waited for a processor or a disk in the
+        minute before, seconds in which the hypervisor had other work for a processor, in which a
+        process waited for memory, and the processors' frequency now, where it can be read."""
+        stall, frequency = _memory_stall(), psutil.cpu_freq()
+        return {
+            "load_before": self._load,
+            "steal_s": psutil.cpu_times().steal - self._steal,
+            "memory_stall_s": None if stall is None or self._stall is None else stall - self._stall,
+            "frequency_mhz": frequency.current if frequency else None,
+        }
+
+
+def unsteady(cells: pd.DataFrame, operations: pd.DataFrame) -> pd.DataFrame:
+    """A row a cell and operation whose trials' mean times differ by more than SPREAD, with their
+    number and `spread`; of operations nearer to the clock's own cost than that can be told, too."""
+    measured = cells[cells.status == "ok"]
+    rows = measured[["cell", *CONDITION]].merge(operations, on="cell")
+    means = rows.assign(mean_ns=rows.sum_ns / rows.n)
+    by = means.groupby([*CONDITION, "operation"], dropna=False).mean_ns
+    found = by.agg(trials="count", least="min", most="max").reset_index()
+    found["spread"] = found.most / found.least
+    return found[found.spread > SPREAD].sort_values("spread", ascending=False)
