@@ -172,14 +172,13 @@ def _print_unsteady(folder: "Folder") -> None:
         )
         for row in found.head(UNSTEADY_SHOWN).itertuples()
     ]
+    headers = ("store", "access", "record size", "records", "operation", "trials", "times")
+    more = f"\nand {len(found) - len(shown)} more" if len(found) > len(shown) else ""
     click.echo(
         f"unsteady: the mean times of {len(found)} operations of cells differ by more than "
-        f"{SPREAD} times among their trials; {ADVICE}"
+        f"{SPREAD} times among their trials; {ADVICE}\n{tabulate(shown, headers=headers)}{more}",
+        err=True,
     )
-    headers = ("store", "access", "record size", "records", "operation", "trials", "times")
-    click.echo(tabulate(shown, headers=headers))
-    if len(found) > len(shown):
-        click.echo(f"and {len(found) - len(shown)} more")
 
 
 def _dry_run(sweep: "Sweep") -> None:

@@ -1,6 +1,7 @@
 """Where the stores of a sweep are made, a folder for each, and how they go again."""
 
 import contextlib
+import hashlib
 import os
 import re
 import shutil
@@ -17,6 +18,11 @@ SAID = "Stores that `kvbench sweep` is measuring. It removes them when it ends.\
 CELL = re.compile(r".+_t\d+_[0-9a-f]{16}")  # as results.cell_name has it
 MANY_FILES = 100_000  # take long enough to remove that the user is told
 LITTLE = 1 << 20  # bytes: with less than that a disk is full
+
+
+def own_name(out: Path) -> str:
+    """Of the folder for the stores of a results folder, where others may have theirs as well."""
+    return f"kvbench-{hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:12]}"
 
 
 class Shelf:

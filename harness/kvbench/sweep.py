@@ -3,7 +3,6 @@
 import datetime
 import errno
 import fcntl
-import hashlib
 import json
 import os
 import signal
@@ -25,7 +24,7 @@ from kvbench.estimate import seconds
 from kvbench.grid import LEVELS, UNCAPPED, Cell, Grid, parse_bytes
 from kvbench.noise import Watch
 from kvbench.results import Folder, cell_name, no_answer
-from kvbench.shelf import Shelf
+from kvbench.shelf import Shelf, own_name
 from kvbench.workload import NEEDS, parse
 
 TMPFS = Path("/dev/shm")
@@ -139,10 +138,9 @@ class Sweep:
         self.stores = stores.known()
         self.retry = retry
         self.stopped = False  # by an interrupt, with cells to do
-        name = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:12]
         self._places = {
-            "disk": place / f"kvbench-{name}" if place else out / "stores",
-            "tmpfs": TMPFS / f"kvbench-{name}",
+            "disk": place / own_name(out) if place else out / "stores",
+            "tmpfs": TMPFS / own_name(out),
         }
         self._check_options()
 

@@ -1,0 +1,54 @@
+"""Torture: faults injected and inputs tried, and what of it got through.
+
+    python harness/torture [--short] [--seed N] [--out FOLDER] [PART...]
+
+prints the table, writes it to FOLDER/torture.csv and ends with 1 if a count is not zero that has
+to be.
+"""
+
+import dataclasses
+import importlib
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import pandas as pd
+from kvbench import write_whole
+from table import Row, show
+
+PARTS = ("kills", "disks", "lies", "stateful", "mutations", "fuzzers", "sanitizers")
+
+
+@click.command()
+@click.argument("parts", nargs=-1, metavar="[PART]...", type=click.Choice(PARTS))
+@click.option("--short", is_flag=True, help="Fewer of each: minutes instead of an hour.")
+@click.option("--seed", default=1, show_default=True, help="Of every random choice.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("build/torture"),
+    show_default=True,
+    help="Where the table goes, and what the parts keep.",
+)
+def main(parts: Sequence[str], short: bool, seed: int, out: Path) -> None:
+    """Break sweeps, feed them lies and damaged files, and count what got through."""
+    out.mkdir(parents=True, exist_ok=True)
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="torture-") as place:
+        for part in parts or PARTS:
+            start = time.monotonic()
+            for row in importlib.import_module(part).rows(short, seed, Path(place)):
+                click.echo(show([row]) + "\n", err=True)
+                rows.append(row)
+            click.echo(f"{part}: {time.monotonic() - start:.0f} s", err=True)
+    table = pd.DataFrame([dataclasses.asdict(row) for row in rows])
+    write_whole(out / "torture.csv", table.to_csv(index=False).encode())
+    click.echo(show(rows))
+    if not all(row.clean() for row in rows):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,346 @@
+/* A store that lies or breaks, to see whether it is found out: the honest store in the shared object
+ * that KVBENCH_HONEST names, but for one thing that its own file's name says:
+ *
+ *   liar-LIE-TURN.so           tells that lie, see below, at the first, second ... call that could
+ *   liar-WAY-at-FUNCTION-TURN.so   breaks in that way at that call of the function
+ *   liar-honest-0.so           does neither
+ *
+ * When it does, it makes a file of its name in the folder KVBENCH_TOLD. */
+#include "kv.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+struct kv_driver kv_driver;
+static struct kv_driver honest;
+static char name[128], lie[128], at[32]; /* of the file; which lie; in which function it breaks */
+static unsigned long turn;
+static atomic_ulong calls;
+static _Thread_local unsigned char other[64]; /* a key that was read or written before */
+static _Thread_local size_t other_size;
+static unsigned char stale[64]; /* the key of a record that has not its newest value */
+static size_t stale_size;
+
+/* The file that says so. */
+static void mark(char path[4096])
+{
+    const char *folder = getenv("KVBENCH_TOLD");
+    snprintf(path, 4096, "%s/%s", folder == NULL ? "" : folder, name);
+}
+
+static void told(void)
+{
+    char path[4096];
+    mark(path);
+    int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (file < 0 || close(file) != 0)
+        _exit(99); /* a lie that no one counts would look like one that was missed */
+}
+
+/* It came to nothing before anyone could see it: the next call is the time. */
+static void not_told(void)
+{
+    char path[4096];
+    mark(path);
+    if (unlink(path) != 0)
+        _exit(99);
+    turn = atomic_load(&calls) + 1;
+}
+
+static bool is(const char *name)
+{
+    return strcmp(lie, name) == 0;
+}
+
+/* Whether it is to lie in this call, of those that could. */
+static bool now_is_the_time(void)
+{
+    if (atomic_fetch_add(&calls, 1) + 1 != turn)
+        return false;
+    told();
+    return true;
+}
+
+static struct kv_slice another(void)
+{
+    return (struct kv_slice){other, other_size};
+}
+
+static void remember(struct kv_slice key)
+{
+    if (key.size > sizeof other)
+        return;
+    memcpy(other, key.data, key.size);
+    other_size = key.size;
+}
+
+__attribute__((noinline)) static int deep(volatile int *above)
+{
+    volatile int here[1024];
+    if (*above < 0)
+        return 0;
+    here[0] = *above + 1;
+    return deep(here) + here[0];
+}
+
+static void write_everywhere(const char *text)
+{
+    for (int file = 3; file < 64; file++)
+        if (write(file, text, strlen(text)) < 0)
+            continue; /* not open, or not for writing */
+}
+
+/* Breaks in the way that is asked for. Returns for those that only answer what they must not. */
+static int broken(void)
+{
+    volatile int zero = 0;
+    told();
+    if (is("segmentation-fault"))
+        raise(SIGSEGV);
+    else if (is("abort"))
+        abort();
+    else if (is("illegal-instruction"))
+        __builtin_trap();
+    else if (is("stack-overflow"))
+        return deep(&zero);
+    else if (is("killed"))
+        raise(SIGKILL);
+    else if (is("exit-0"))
+        _exit(0);
+    else if (is("exit-1"))
+        _exit(1);
+    else if (is("stopped"))
+        raise(SIGSTOP);
+    else if (is("garbage")) {
+        write_everywhere("\x80garbage{");
+        _exit(0);
+    } else if (is("forged")) {
+        write_everywhere("{\"status\": \"ok\", \"reason\": \"\"}");
+        _exit(0);
+    } else if (is("a-number")) {
+        write_everywhere("42");
+        _exit(0);
+    } else if (is("child")) { /* which holds what its parent had open */
+        if (fork() == 0)
+            for (;;)
+                pause();
+        _exit(0);
+    } else if (is("hang"))
+        for (;;)
+            pause();
+    else if (is("spin"))
+        while (zero == 0)
+            ;
+    else if (is("status-77"))
+        return 77;
+    else if (is("status--1"))
+        return -1;
+    return KV_ERROR;
+}
+
+static bool breaks(const char *function)
+{
+    return strcmp(at, function) == 0 && atomic_fetch_add(&calls, 1) + 1 == turn;
+}
+
+static const char *error(void)
+{
+    if (is("no-reason"))
+        return NULL;
+    return is("no-text") ? "\xff\xfe\x80" : honest.error();
+}
+
+static int open_store(const char *path, const struct kv_option *options, size_t count,
+                      struct kv **kv)
+{
+    return breaks("open") ? broken() : honest.open(path, options, count, kv);
+}
+
+static int close_store(struct kv *kv)
+{
+    if (breaks("close"))
+        return broken();
+    if (is("loses-one-on-closing") && other_size > 0) {
+        told();
+        honest.remove(kv, another());
+    }
+    return honest.close(kv);
+}
+
+static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity, size_t *size)
+{
+    static _Thread_local unsigned char aside[1 << 21];
+    if (breaks("get"))
+        return broken();
+    if (is("another-record") && other_size > 0 && !kv_same(key, another()) && now_is_the_time())
+        return honest.get(kv, another(), buffer, capacity, size);
+    if (is("not-copied") && capacity <= sizeof aside && now_is_the_time())
+        return honest.get(kv, key, aside, sizeof aside, size);
+    int status = honest.get(kv, key, buffer, capacity, size);
+    if (status == KV_NOT_FOUND && is("found") && now_is_the_time()) {
+        *size = 0;
+        return KV_OK;
+    }
+    if (status != KV_OK)
+        return status;
+    remember(key);
+    if (is("truncated") && *size > 0 && now_is_the_time())
+        --*size;
+    else if (is("altered") && *size > 0 && now_is_the_time())
+        ((unsigned char *)buffer)[*size / 2] ^= 1;
+    else if (is("too-long") && now_is_the_time())
+        *size = capacity + 1000;
+    else if (is("missing") && now_is_the_time())
+        return KV_NOT_FOUND;
+    return KV_OK;
+}
+
+static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
+{
+    if (breaks("insert"))
+        return broken();
+    if (is("lost-insert") && now_is_the_time())
+        return KV_OK;
+    int status = honest.insert(kv, key, value);
+    if (status == KV_OK)
+        remember(key);
+    if (status != KV_EXISTS)
+        return status;
+    if (is("insert-accepted") && now_is_the_time())
+        return KV_OK;
+    if (is("insert-overwrites") && now_is_the_time())
+        return honest.update(kv, key, value);
+    if (is("insert-overwrites-and-denies-it") && now_is_the_time())
+        honest.update(kv, key, value);
+    return status;
+}
+
+static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
+{
+    if (breaks("update"))
+        return broken();
+    if (is("stale") && key.size <= sizeof stale &&
+        (kv_same(key, (struct kv_slice){stale, stale_size}) || now_is_the_time())) {
+        memcpy(stale, key.data, key.size);
+        stale_size = key.size;
+        return KV_OK;
+    }
+    int status = honest.update(kv, key, value);
+    if (status == KV_NOT_FOUND && is("update-inserts") && now_is_the_time())
+        return honest.insert(kv, key, value);
+    if (status == KV_NOT_FOUND && is("update-accepted") && now_is_the_time())
+        return KV_OK;
+    return status;
+}
+
+static int remove_record(struct kv *kv, struct kv_slice key)
+{
+    if (breaks("remove"))
+        return broken();
+    if (is("kept") && now_is_the_time())
+        return KV_OK;
+    int status = honest.remove(kv, key);
+    if (status == KV_NOT_FOUND && is("remove-accepted") && now_is_the_time())
+        return KV_OK;
+    if (is("removes-another") && other_size > 0 && !kv_same(key, another()) &&
+        now_is_the_time() && honest.remove(kv, another()) != KV_OK)
+        not_told();
+    if (stale_size > 0 && kv_same(key, (struct kv_slice){stale, stale_size})) {
+        stale_size = 0;
+        not_told();
+    }
+    return status;
+}
+
+/* "lost": the record of that turn, of all that are loaded. */
+static int write_batch(struct kv *kv, const struct kv_record *records, size_t count)
+{
+    if (breaks("write_batch"))
+        return broken();
+    size_t lost = count;
+    for (size_t i = 0; is("lost") && i < count; i++)
+        if (now_is_the_time())
+            lost = i;
+    if (is("batch-cut-off") && count > 1 && now_is_the_time())
+        lost = --count;
+    int status = lost == 0 ? KV_OK : honest.write_batch(kv, records, lost);
+    if (status == KV_OK && lost + 1 < count)
+        status = honest.write_batch(kv, records + lost + 1, count - lost - 1);
+    return status;
+}
+
+struct visit {
+    kv_visit visit;
+    void *context;
+};
+
+static int visit(void *context, struct kv_slice key, struct kv_slice value)
+{
+    const struct visit *to = context;
+    static _Thread_local unsigned char copy[1 << 21];
+    if (is("scan-skips") && now_is_the_time())
+        return 0;
+    if (is("scan-repeats") && now_is_the_time() && to->visit(to->context, key, value) != 0)
+        return 1;
+    if (is("scan-alters") && value.size > 0 && value.size <= sizeof copy && now_is_the_time()) {
+        memcpy(copy, value.data, value.size);
+        copy[value.size - 1] ^= 1;
+        value.data = copy;
+    }
+    if (is("scan-ends") && now_is_the_time())
+        return 1;
+    return to->visit(to->context, key, value);
+}
+
+static int scan(struct kv *kv, struct kv_slice from, kv_visit to, void *context)
+{
+    struct visit through = {to, context};
+    return breaks("scan") ? broken() : honest.scan(kv, from, visit, &through);
+}
+
+/* Takes the lie from the file's name: of "liar-abort-at-get-7" it is "abort". */
+static void read_name(void)
+{
+    Dl_info own;
+    if (dladdr(&kv_driver, &own) == 0)
+        return;
+    const char *file = strrchr(own.dli_fname, '/');
+    file = file == NULL ? own.dli_fname : file + 1;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(file, "."), file);
+    snprintf(lie, sizeof lie, "%s", strncmp(name, "liar-", 5) == 0 ? name + 5 : "");
+    char *number = strrchr(lie, '-');
+    if (number != NULL) {
+        turn = strtoul(number + 1, NULL, 10);
+        *number = '\0';
+    }
+    char *place = strstr(lie, "-at-");
+    if (place != NULL) {
+        snprintf(at, sizeof at, "%s", place + 4);
+        *place = '\0';
+    }
+}
+
+__attribute__((constructor)) static void disguise(void)
+{
+    const char *path = getenv("KVBENCH_HONEST");
+    void *library = path == NULL ? NULL : dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const struct kv_driver *driver = library == NULL ? NULL : dlsym(library, "kv_driver");
+    if (driver == NULL)
+        return; /* an ABI of 0: unavailable */
+    read_name();
+    honest = kv_driver = *driver;
+    kv_driver.name = name;
+    kv_driver.error = error;
+    kv_driver.open = open_store;
+    kv_driver.close = close_store;
+    kv_driver.get = get;
+    kv_driver.insert = insert;
+    kv_driver.update = update;
+    kv_driver.remove = remove_record;
+    kv_driver.write_batch = write_batch;
+    if (honest.scan != NULL)
+        kv_driver.scan = scan;
+}

@@ -1,0 +1,136 @@
+"""Stores that lie and stores that break: does each fail its cell, and does the sweep go on?"""
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kvbench import stores
+from sweeps import Sweep, scratch, traceback, with_liars
+from table import Row
+
+# Each lie of liar.c, with the number of calls among which it may be told: those that every cell of
+# RECORDS records makes.
+RECORDS = 10_000
+LIES = {
+    "another-record": 900,
+    "truncated": 900,
+    "altered": 900,
+    "not-copied": 900,
+    "too-long": 900,
+    "missing": 900,
+    "found": 90,
+    "stale": 900,
+    "lost": 10_000,
+    "lost-insert": 900,
+    "batch-cut-off": 9,
+    "insert-accepted": 400,
+    "insert-overwrites": 400,
+    "insert-overwrites-and-denies-it": 400,
+    "update-inserts": 90,
+    "update-accepted": 90,
+    "kept": 900,
+    "remove-accepted": 90,
+    "removes-another": 900,
+    "loses-one-on-closing": 1,
+}
+SCAN_LIES = {"scan-skips": 9000, "scan-repeats": 9000, "scan-alters": 9000, "scan-ends": 9000}
+
+# Each way to break, and what the reason has to say; the time limit of the sweep ends some.
+LIMIT = 10  # seconds
+WAYS = {
+    "segmentation-fault": "signal SIGSEGV",
+    "abort": "signal SIGABRT",
+    "illegal-instruction": "signal SIG(ILL|TRAP)",
+    "stack-overflow": "signal SIGSEGV",
+    "killed": "signal SIGKILL",
+    "exit-0": "without an answer: exit status 0",
+    "exit-1": "without an answer: exit status 1",
+    "garbage": "without an answer: exit status 0",
+    "forged": "no valid answer",
+    "a-number": "no valid answer",
+    "stopped": f"took longer than {LIMIT} s",
+    "hang": f"took longer than {LIMIT} s",
+    "spin": f"took longer than {LIMIT} s",
+    "child": f"took longer than {LIMIT} s",
+    "no-reason": "get",
+    "no-text": "get",
+    "status-77": "undefined status 77",
+    "status--1": "undefined status -1",
+}
+FUNCTIONS = ("open", "write_batch", "get", "insert", "update", "remove", "scan", "close")
+
+
+def _judge(
+    place: Path, honest: str, liars: Sequence[str], workloads: Sequence[str] = ()
+) -> tuple[list[str], list[str], dict[str, str]]:
+    """Sweeps over the liars and an honest one: those not found out, what went wrong besides, and
+    the reason of each."""
+    with scratch(place, "lies") as folder:
+        told = folder / "told"
+        told.mkdir()
+        control = "liar-honest-0"
+        shims = with_liars(folder, [*liars, control])
+        env = {
+            "KVBENCH_SHIMS": str(shims),
+            "KVBENCH_HONEST": str(shims / f"{honest}.so"),
+            "KVBENCH_TOLD": str(told),
+        }
+        keys = {"workloads": list(workloads)} if workloads else {}
+        sweep = Sweep(folder, env, stores=[*liars, control], records=[RECORDS], **keys)
+        done = sweep.run("--time-limit", str(LIMIT))
+        reasons = {
+            result["cell"]["store"]: "" if result["status"] == "ok" else result["reason"]
+            for result in sweep.cells()
+        }
+        missed = [liar for liar in liars if not reasons.get(liar)]
+        untold = [liar for liar in liars if not (told / liar).exists()]
+        wrong = [f"{liar}: was never told" for liar in untold]
+        wrong += [f"{control}: {reasons.get(control)!r}"] if reasons.get(control) != "" else []
+        wrong += [done.stderr] if traceback(done) or done.returncode != 3 else []
+        wrong += sweep.leftovers()
+        return missed, wrong, reasons
+
+
+def lies(honest: str, seed: int, place: Path, workloads: Sequence[str] = ()) -> Row:
+    choose = random.Random(f"{seed} {honest} {workloads}")
+    scans = "scan" in stores.known()[honest].capabilities
+    known = LIES | SCAN_LIES if scans else LIES
+    liars = [f"liar-{lie}-{choose.randint(1, calls)}" for lie, calls in known.items()]
+    missed, wrong, _ = _judge(place, honest, liars, workloads)
+    note = "; ".join([f"missed: {', '.join(missed)}"] * bool(missed) + wrong)
+    return Row(
+        "lie", f"one call of {honest}", faults=len(liars), answers_missed=len(missed),
+        crashes=len(wrong), note=note,
+    )  # fmt: skip
+
+
+def breaks(honest: str, ways: Sequence[str], functions: Sequence[str], place: Path) -> Row:
+    """Each way in a get, and a segmentation fault in each function."""
+    liars = {f"liar-{way}-at-get-17": WAYS[way] for way in ways}
+    liars |= {f"liar-segmentation-fault-at-{name}-1": "signal SIGSEGV" for name in functions}
+    missed, wrong, reasons = _judge(place, honest, list(liars))
+    unsaid = [
+        f"{liar}: {reasons.get(liar)!r}"
+        for liar, words in liars.items()
+        if not re.search(words, reasons.get(liar, ""))
+    ]
+    note = "; ".join([*(f"no failure: {liar}" for liar in missed), *unsaid, *wrong])
+    return Row(
+        "crash or hang", f"inside of {honest}", faults=len(liars), cells_lost=len(missed),
+        crashes=len(unsaid) + len(wrong), note=note,
+    )  # fmt: skip
+
+
+def rows(short: bool, seed: int, place: Path) -> Iterator[Row]:
+    known = stores.known()
+    honest = [
+        name for name in ("lmdb", "flat", "leveldb", "sqlite", "bdb") if known[name].available
+    ]
+    for name in honest[: 1 if short else None]:
+        yield lies(name, seed, place)
+    ways = [way for way in WAYS if not short or "longer" not in WAYS[way] or way == "child"]
+    for name in honest[: 1 if short else 2]:
+        scans = "scan" in known[name].capabilities
+        functions = [function for function in FUNCTIONS if scans or function != "scan"]
+        yield breaks(name, ways, functions, place)

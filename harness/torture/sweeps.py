@@ -1,0 +1,143 @@
+"""Small sweeps to disturb, and what must be left of them."""
+
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+from kvbench import stores
+from kvbench.shelf import own_name
+from kvbench.sweep import TMPFS
+
+HERE = Path(__file__).parent
+PATIENCE = 20.0  # seconds for a process whose parent was killed to see it
+_numbers = itertools.count()
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(inner)}" for key, inner in value.items()) + "}"
+    return json.dumps(value)
+
+
+class Sweep:
+    """A grid, its results folder and the command; all its processes are known by a mark in their
+    environment."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str] | None = None, **keys: Any) -> None:
+        """`keys` of the grid, small unless they say otherwise."""
+        self.out = folder / "out"
+        self.stores_at: Path | None = None  # the --stores of the command
+        self.mark = f"{os.getpid()}-{next(_numbers)}"
+        self.env = {**os.environ, **(env or {}), "KVBENCH_TORTURE": self.mark}
+        values = {"stores": ["flat"], "records": [100], "trials": 1} | keys
+        folder.mkdir(parents=True, exist_ok=True)
+        self.grid = folder / "grid.toml"
+        self.grid.write_text("".join(f"{key} = {_toml(value)}\n" for key, value in values.items()))
+
+    def command(self, *more: str) -> list[str]:
+        where = ["--stores", str(self.stores_at)] if self.stores_at else []
+        sweep = ["sweep", str(self.grid), "--out", str(self.out), *where, *more]
+        return [sys.executable, "-m", "kvbench.cli", *sweep]
+
+    def start(self, *more: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*prefix, *self.command(*more)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+            env=self.env, start_new_session=True,
+        )  # fmt: skip
+
+    def run(self, *more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*more), capture_output=True, text=True, errors="replace", check=False,
+            env=self.env,
+        )  # fmt: skip
+
+    def cells(self) -> list[dict[str, Any]]:
+        return [json.loads(path.read_text()) for path in sorted(self.out.glob("cells/*.json"))]
+
+    def statuses(self) -> Counter[tuple[str, str]]:
+        """How often each cell is there, with which status."""
+        return Counter(
+            (json.dumps(result["cell"], sort_keys=True), result["status"])
+            for result in self.cells()
+        )
+
+    def processes(self) -> list[psutil.Process]:
+        """All that belong to the sweep and still run."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                own = process.environ().get("KVBENCH_TORTURE") == self.mark
+                if own and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return found
+
+    def workers(self) -> list[psutil.Process]:
+        found = []
+        for process in self.processes():
+            with contextlib.suppress(psutil.Error):
+                if "kvbench.worker" in process.cmdline():
+                    found.append(process)
+        return found
+
+    def leftovers(self) -> list[str]:
+        """What no sweep that has ended may leave behind: processes, stores, half a file."""
+        end = time.monotonic() + PATIENCE
+        while (left := self.processes()) and time.monotonic() < end:
+            pass
+        found = [f"process {process.pid}: {' '.join(process.cmdline())}" for process in left]
+        for process in left:
+            process.kill()
+        found += [str(path) for path in self.out.rglob("*.tmp")]
+        shelves = [self.out / "stores", *TMPFS.glob("kvbench-*")]
+        shelves += self.stores_at.glob("kvbench-*") if self.stores_at else []
+        found += [str(path) for path in shelves if path.exists() and self._own(path)]
+        for path in self.out.glob("cells/*.json"):
+            try:
+                json.loads(path.read_text())
+            except ValueError:
+                found.append(f"{path}: not whole")
+        return found
+
+    def _own(self, shelf: Path) -> bool:
+        """In memory lie the stores of other sweeps, too."""
+        return shelf.parent != TMPFS or shelf.name == own_name(self.out)
+
+
+@contextlib.contextmanager
+def scratch(place: Path, name: str) -> Iterator[Path]:
+    """A new folder below `place`, removed in the end."""
+    folder = place / f"{name}-{os.getpid()}-{next(_numbers)}"
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def with_liars(place: Path, names: Iterable[str]) -> Path:
+    """A folder of shims with liar.c in it by each of the names."""
+    folder = place / "shims"
+    shutil.copytree(stores.shims_folder(), folder)
+    flags = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra"]
+    include, built = f"-I{HERE.parent / 'shims'}", place / "liar.so"
+    command = ["cc", *flags, include, str(HERE / "liar.c"), "-o", str(built), "-ldl"]
+    subprocess.run(command, check=True)
+    for name in names:
+        shutil.copy(built, folder / f"{name}.so")
+    return folder
+
+
+def traceback(done: subprocess.CompletedProcess[str] | str) -> bool:
+    text = done if isinstance(done, str) else done.stderr
+    return "Traceback" in text
