@@ -13,6 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+MARKUP = re.compile(r"^\s*:{3,}", re.MULTILINE)  # of a block that was not understood
 UNRESOLVED = re.compile(r"\?(@|var:)([\w.-]*\w)")
 REMOTE = re.compile(r"\s*(https?:)?//", re.IGNORECASE)
 # Elements to know one's place by, and elements which fill a figure.
@@ -77,6 +78,8 @@ class Page(HTMLParser):
             return
         for kind, name in UNRESOLVED.findall(data):
             self.report(f"unresolved {'reference' if kind == '@' else 'variable'} {name}")
+        if MARKUP.search(data):
+            self.report(f"markup in the text: {data.strip()[:60]}")
         self.check_span(data.strip())
         figure, caption = self.innermost("figure"), self.innermost("figcaption")
         if figure and caption and self.open.index(caption) > self.open.index(figure):
