@@ -23,7 +23,7 @@ GOOD = """<!DOCTYPE html>
 BAD = {
     "<strong>?@fig-none</strong>": "unresolved reference fig-none",
     '<span class="quarto-unresolved-ref">sec-none</span>': "unresolved reference sec-none",
-    '<p>:::{.quarto-embed notebook="a"}</p>': "markup in the text: :::{.quarto-embed",
+    "<p>:::{.quarto-embed}</p>": "markup in the text: :::{.quarto-embed}",
     "<p>See ?var:runs.total.</p>": "unresolved variable runs.total",
     '<span class="citation" data-cites="doe none">(Doe; <strong>none?</strong>)</span>': (
         "unresolved citation none"
