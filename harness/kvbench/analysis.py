@@ -37,6 +37,7 @@ from kvbench.histogram import LOG_WIDTH
 from kvbench.loop import BATCH_BYTES, BATCH_RECORDS
 from kvbench.machine import FSYNC_BYTES
 from kvbench.meter import INTERVAL
+from kvbench.noise import SPREAD, unsteady
 from kvbench.plan import CHURN_SHARE, SAMPLES
 from kvbench.results import read_tables
 from kvbench.worker import RATIO_BLOCK
@@ -140,6 +141,7 @@ class Results:
         self.cells["space_efficiency"] = self.cells.live_bytes / self.cells.disk_bytes
         operations = tables["operations"].assign(mean_ns=lambda rows: rows.sum_ns / rows.n)
         where = ["cell", "store", "access", "binding"]
+        self.unsteady = unsteady(self.cells, tables["operations"])
         factors = [*where, "record_size", "records", "compressibility", *LEVELS, "trial", "seed"]
         rows = self.cells[[*factors, "floor_ns"]].merge(operations, on="cell", validate="1:m")
         self.operations = rows.assign(near_floor=rows.mean_ns < FLOORS * rows.floor_ns)
@@ -242,6 +244,11 @@ class Results:
         rounds = set(self.cells.workload) == {ROUNDS}
         samples = f", at least {SAMPLES:,} operations of each kind a trial" if rounds else ""
         levels = f"; {self.levels()}" if settings else ""
+        shaky = len(self.unsteady)
+        if shaky:
+            lost += (
+                f"; unsteady: {shaky} times, of which trials differ by more than {SPREAD:g} fold"
+            )
         return (
             f"{self.source()}: {trials} a cell{samples}{levels}{lost}; {self._floor()}.\n"
             f"{machine.cpu}, {machine.cores} cores, {memory / 2**30:.1f} GiB of memory (largest"
