@@ -176,7 +176,7 @@ def _print_unsteady(folder: "Folder") -> None:
     more = f"\nand {len(found) - len(shown)} more" if len(found) > len(shown) else ""
     click.echo(
         f"unsteady: the mean times of {len(found)} operations of cells differ by more than "
-        f"{SPREAD:g} times among their trials; {ADVICE}\n{tabulate(shown, headers=headers)}{more}",
+        f"{SPREAD:g} times among their trials; {ADVICE}\n{tabulate(shown, headers=headers, disable_numparse=True)}{more}",
         err=True,
     )
 

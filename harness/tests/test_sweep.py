@@ -1,8 +1,6 @@
 """Sweeps through the command line: real stores, real kills, real folders."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,8 +15,6 @@ from kvbench.bindings import label
 from kvbench.grid import parse_bytes
 
 WriteGrid = Callable[..., Path]
-
-FACTORS = ["store", "record_size", "records", "compressibility", "trial"]
 
 
 def cells(out: Path) -> list[dict[str, Any]]:
@@ -64,37 +60,6 @@ def test_a_worker_loads_no_more_than_it_needs() -> None:
     loaded = {name.split(".")[0] for name in done.stdout.split()}
     assert "numpy" in loaded
     assert not loaded & {"pandas", "pyarrow", "psutil", "click", "tqdm", "matplotlib"}
-
-
-def test_a_killed_sweep_goes_on_with_the_rest(
-    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
-) -> None:
-    """SIGKILL once a third is done; the collected cells are those of an unbroken run."""
-    out, unbroken = tmp_path / "out", tmp_path / "unbroken"
-    grid = write_grid(stores=["flat", "bdb", "lmdb"], records=[100, 200], trials=2)
-    command = [sys.executable, "-m", "kvbench.cli", "sweep", str(grid), "--out", str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while process.poll() is None and len(list(out.glob("cells/*.json"))) < 4:
-        pass
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    first = {path.name: path.stat().st_mtime_ns for path in out.glob("cells/*.json")}
-    assert 4 <= len(first) < 12
-    assert "to do" in kvbench("status", out).stdout
-
-    assert kvbench("sweep", grid, "--out", out).returncode == 0
-    after = {path.name: path.stat().st_mtime_ns for path in out.glob("cells/*.json")}
-    assert first.items() <= after.items()
-    assert kvbench("status", out).stdout.strip() == "12 ok"
-    assert kvbench("sweep", grid, "--out", unbroken).returncode == 0
-    assert sorted(after) == sorted(path.name for path in unbroken.glob("cells/*.json"))
-    tables = []
-    for folder in (out, unbroken):
-        assert kvbench("collect", folder).returncode == 0
-        tables.append(pd.read_parquet(folder / "cells.parquet"))
-    assert tables[0][FACTORS].equals(tables[1][FACTORS])
-    assert not (out / "stores").exists()
-    assert not list(out.rglob("*.tmp"))
 
 
 def test_a_kill_at_the_very_start_leaves_no_foreign_folder(
@@ -266,78 +231,6 @@ def test_a_store_of_another_abi_is_refused(
     assert "built for ABI 99, the harness has 3" in listed.stdout
 
 
-# Stores that lie or break: flat, altered.
-ALTERED = """
-#include "folder.h"
-{code}
-static int open_store(const char *path, const struct kv_option *options, size_t count,
-                      struct kv **kv)
-{{
-    return folder_open(path, 0, options, count, kv);
-}}
-const struct kv_driver kv_driver = {{
-    .abi = KV_ABI, .name = "altered", .max_key = 127, .max_value = FOLDER_MAX_VALUE,
-    .settings = folder_settings, .default_durability = "process",
-    .version = folder_version, .error = kv_error, .open = open_store, .close = folder_close,
-    .get = {get}, .insert = folder_insert, .update = {update}, .remove = {remove},
-    .write_batch = folder_write_batch, .sync = folder_sync,
-    .effective_options = folder_effective_options,
-}};
-"""
-GETS = {
-    "truncated": "int s = folder_get(kv, k, b, c, n); if (*n > 0) --*n; return s;",
-    "altered": "int s = folder_get(kv, k, b, c, n); ((char *)b)[*n - 1] ^= 1; return s;",
-    "nothing copied": "static char x[4096]; (void)b; return folder_get(kv, k, x, c, n);",
-    "crash": "(void)kv; (void)k; (void)b; (void)c; (void)n; __builtin_trap();",
-    "undefined status": "(void)kv; (void)k; (void)b; (void)c; (void)n; return 77;",
-}
-SIGNATURE = "static int my_get(struct kv *kv, struct kv_slice k, void *b, size_t c, size_t *n)"
-
-
-@pytest.mark.parametrize(
-    ("how", "reason"),
-    [
-        ("truncated", "wrong answer"),
-        ("altered", "wrong answer"),
-        ("nothing copied", "wrong answer"),
-        ("crash", "signal SIG"),
-        ("undefined status", "undefined status 77"),
-        ("stale", "wrong answer"),
-        ("not removed", "key exists"),
-    ],
-)
-def test_a_store_that_lies_or_breaks_fails_its_cell_only(
-    kvbench: Run,
-    write_grid: WriteGrid,
-    tmp_path: Path,
-    own_shims: Path,
-    compile_shim: Callable[..., Path],
-    how: str,
-    reason: str,
-) -> None:
-    names = {"get": "folder_get", "update": "folder_update", "remove": "folder_remove", "code": ""}
-    if how in GETS:
-        names |= {"get": "my_get", "code": f"{SIGNATURE} {{ {GETS[how]} }}"}
-    elif how == "stale":
-        code = "static int keep(struct kv *kv, struct kv_slice k, struct kv_slice v)"
-        names |= {
-            "update": "keep",
-            "code": f"{code} {{ (void)kv, (void)k, (void)v; return KV_OK; }}",
-        }
-    else:
-        code = "static int keep(struct kv *kv, struct kv_slice k)"
-        names |= {"remove": "keep", "code": f"{code} {{ (void)kv, (void)k; return KV_OK; }}"}
-    compile_shim("altered", ALTERED.format(**names))
-    grid = write_grid(stores=["flat", "altered"], record_sizes=["1 KiB"])
-    out = tmp_path / "out"
-    done = kvbench("sweep", grid, "--out", out, env={"KVBENCH_SHIMS": str(own_shims)})
-    assert (done.returncode, done.stdout.strip()) == (3, "1 ok, 1 failed")
-    failed = next(result for result in cells(out) if result["status"] == "failed")
-    assert failed["cell"]["store"] == "altered"
-    assert reason in failed["reason"]
-    assert "failed: altered_c_" in kvbench("status", out).stdout
-
-
 def test_a_cell_that_takes_too_long_is_put_down(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
@@ -349,21 +242,6 @@ def test_a_cell_that_takes_too_long_is_put_down(
     assert kvbench("sweep", grid, "--out", out, "--time-limit", "0.5").returncode == 3
     done = kvbench("sweep", write_grid(stores=["sqlite"]), "--out", out, "--retry")
     assert (done.returncode, done.stdout.strip()) == (0, "1 ok")
-
-
-def test_one_sweep_a_folder(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    command = [sys.executable, "-m", "kvbench.cli", "sweep"]
-    grid = write_grid(stores=["sqlite"], trials=300)
-    process = subprocess.Popen([*command, str(grid), "--out", str(out)], stderr=subprocess.DEVNULL)
-    while process.poll() is None and not list(out.glob("cells/*.json")):
-        pass
-    second = kvbench("sweep", grid, "--out", out)
-    process.send_signal(signal.SIGINT)
-    assert process.wait() == 130
-    assert second.returncode == 2
-    assert "another sweep is writing here" in second.stderr
-    assert not (out / "stores").exists()
 
 
 def test_two_machines_results_merge_by_copying(
@@ -432,19 +310,6 @@ def test_the_null_store_costs_the_buffer_and_next_to_nothing(
     result = cells(out)[0]
     assert result["disk_bytes"] <= 4096
     assert result["memory_anonymous_bytes"] < size + (1 << 20)
-
-
-def test_an_engine_that_leaves_its_folder_is_found_out(tmp_path: Path) -> None:
-    """Removing a store's folder follows no link out of it."""
-    from kvbench.sweep import _Shelf  # noqa: PLC0415
-
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "precious").write_text("kept")
-    shelf = _Shelf(tmp_path / "stores")
-    os.symlink(outside, shelf.folder / "link")
-    shelf.clear()
-    assert (outside / "precious").read_text() == "kept"
 
 
 def listed_stores(kvbench: Run, env: dict[str, str] | None = None) -> dict[str, dict[str, Any]]:

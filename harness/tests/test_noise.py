@@ -1,0 +1,44 @@
+"""What else the machine did is recorded, and trials that disagree are pointed out."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from conftest import Run
+from kvbench import noise
+
+WriteGrid = Callable[..., Path]
+
+
+def test_a_cell_records_what_else_went_on(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert kvbench("sweep", write_grid(), "--out", out).returncode == 0
+    result = json.loads(next(out.glob("cells/*")).read_text())
+    assert result["load_before"] >= 0
+    assert result["steal_s"] >= 0
+    assert (result["memory_stall_s"] is not None) == noise.PRESSURE.exists()
+    assert result["frequency_mhz"] is None or result["frequency_mhz"] > 0
+
+
+def test_trials_that_disagree_are_pointed_out_and_kept(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    grid = write_grid(trials=3)
+    assert kvbench("sweep", grid, "--out", out).returncode == 0
+    paths = sorted(out.glob("cells/*"))
+    for path in paths:  # all alike, but for the gets of one trial
+        result = json.loads(path.read_text())
+        for row in result["operations"]:
+            late = path == paths[1] and row["operation"] == "get"
+            row["sum_ns"] = row["n"] * (2500 if late else 1000)
+        path.write_text(json.dumps(result))
+    for command in (("status", out), ("sweep", grid, "--out", out)):
+        done = kvbench(*command)
+        assert (done.returncode, done.stdout.strip()) == (0, "3 ok")
+        assert "unsteady: the mean times of 1 operations" in done.stderr
+        assert "get" in done.stderr.splitlines()[-1]
+        assert done.stderr.splitlines()[-1].split()[-2:] == ["3", "2.50"]
+    assert "3 cells, 15 operations" in kvbench("collect", out).stdout
