@@ -173,10 +173,11 @@ def _print_unsteady(folder: "Folder") -> None:
         for row in found.head(UNSTEADY_SHOWN).itertuples()
     ]
     headers = ("store", "access", "record size", "records", "operation", "trials", "times")
+    table = tabulate(shown, headers=headers, disable_numparse=True)
     more = f"\nand {len(found) - len(shown)} more" if len(found) > len(shown) else ""
     click.echo(
         f"unsteady: the mean times of {len(found)} operations of cells differ by more than "
-        f"{SPREAD:g} times among their trials; {ADVICE}\n{tabulate(shown, headers=headers, disable_numparse=True)}{more}",
+        f"{SPREAD:g} times among their trials; {ADVICE}\n{table}{more}",
         err=True,
     )
 

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ GRID: dict[str, Any] = {
     "records": [100, 300],
     "byte_limit": 200_000,
     "place": ["disk", "tmpfs"],
-    "trials": 2,
 }
 LONGEST = 4.0  # seconds from the start of a sweep until it is disturbed
 ENDS = (0, 3)  # exit statuses of a sweep that came to its end
@@ -74,14 +73,16 @@ def _disturb(sweep: Sweep, process: subprocess.Popen[str], choose: random.Random
     return True
 
 
-def kills(count: int, seed: int, place: Path, unbroken: pd.DataFrame) -> Row:
+def kills(
+    count: int, seed: int, place: Path, grid: Mapping[str, Any], unbroken: pd.DataFrame
+) -> Row:
     """`count` of them, over as many sweeps as that takes."""
     choose = random.Random(seed)
     done = sweeps = lost = 0
     wrong: list[str] = []
     while done < count:
         with scratch(place, "kill") as folder:
-            sweep, sweeps, ended = Sweep(folder, **GRID), sweeps + 1, False
+            sweep, sweeps, ended = Sweep(folder, **grid), sweeps + 1, False
             while not ended:
                 # A cell whose worker was killed has failed, so it has to be asked for again.
                 process = sweep.start("--retry")
@@ -125,14 +126,16 @@ def kills_at_steps(each: int, place: Path) -> Row:
     return Row("kill", what, faults=done, cells_lost=lost, crashes=len(wrong), note=note)
 
 
-def interrupts(count: int, seed: int, place: Path, unbroken: pd.DataFrame) -> Row:
+def interrupts(
+    count: int, seed: int, place: Path, grid: Mapping[str, Any], unbroken: pd.DataFrame
+) -> Row:
     """Ctrl-C: the running cell is put down, and the command that is printed goes on."""
     choose = random.Random(seed)
     done = lost = 0
     wrong: list[str] = []
     while done < count:
         with scratch(place, "interrupt") as folder:
-            sweep = Sweep(folder, **GRID)
+            sweep = Sweep(folder, **grid)
             process = sweep.start()
             while process.poll() is None and not list(sweep.out.glob("stores/*_*")):
                 pass  # it has begun
@@ -181,14 +184,13 @@ def second_sweep(place: Path) -> Row:
 
 
 def rows(short: bool, seed: int, place: Path) -> Iterator[Row]:
-    if short:
-        GRID["trials"] = 1
+    grid = GRID | {"trials": 1 if short else 2}
     with scratch(place, "unbroken") as folder:
-        sweep = Sweep(folder, **GRID)
+        sweep = Sweep(folder, **grid)
         sweep.run()
         unbroken = _collected(sweep)
-    yield kills(10 if short else 100, seed, place, unbroken)
+    yield kills(10 if short else 100, seed, place, grid, unbroken)
     if shutil.which("strace"):
         yield kills_at_steps(1 if short else EACH, place)
-    yield interrupts(2 if short else 10, seed, place, unbroken)
+    yield interrupts(2 if short else 10, seed, place, grid, unbroken)
     yield second_sweep(place)
