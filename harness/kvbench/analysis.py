@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import product, takewhile
@@ -44,6 +45,7 @@ from kvbench.worker import RATIO_BLOCK
 from kvbench.workload import ROUNDS
 
 LEGEND_COLUMNS = 8
+RULE = 36  # dashes at most below a table's column
 FOOT_CHARACTERS = 150  # that a line below a figure holds
 WARM = 0.95  # of a store's files in the page cache: less is named where it occurs
 TIE = 0.05  # stores within 5 % of the best are as good as it
@@ -537,6 +539,13 @@ def level_figure(
     legend(figure, handles)
     foot(figure, results, *lines)
     return figure
+
+
+def as_table(frame: pd.DataFrame, **options: Any) -> str:
+    """Markdown without the index, its rules no longer than RULE: by them renderers share the page
+    among columns that are too wide together, and a long text can wrap where a word can't."""
+    head, rules, *rows = str(frame.to_markdown(index=False, **options)).split("\n")
+    return "\n".join([head, re.sub(f"-{{{RULE},}}", "-" * RULE, rules), *rows])
 
 
 def best_table(found: dict[str, tuple[pd.DataFrame, Any]], results: Results) -> str:

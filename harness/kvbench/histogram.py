@@ -14,7 +14,7 @@ LOG_WIDTH = np.log(1.02)
 
 
 def quantile(
-    bins: Sequence[int], counts: Sequence[int], share: float, least: int, most: int
+    bins: Sequence[int], counts: Sequence[int], least: int, most: int, share: float
 ) -> float:
     """The time in ns that `share` of all do not exceed, within 1 %, from the bins that hold
     anything; none is below the least or above the greatest."""
@@ -58,7 +58,7 @@ class Histogram:
         """The time that `share` of all do not exceed, within 1 %."""
         if self.min is None:
             raise ValueError("no times were added")
-        return quantile(*self.sparse(), share, self.min, self.max)
+        return quantile(*self.sparse(), self.min, self.max, share)
 
     def sparse(self) -> tuple[list[int], list[int]]:
         """The bins that hold anything, and their counts."""

@@ -6,7 +6,9 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import select
+import signal
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kvbench import BadInput
@@ -14,6 +16,8 @@ from kvbench.bindings import BINDINGS, label, load, open_binding
 from kvbench.contract import Capability, OpenStore, Setting
 from kvbench.grid import DEFAULT
 from kvbench.shim import Driver, OpenShim, read_settings
+
+PROBE_LIMIT = 30  # seconds until a store has to say what it is
 
 
 def shims_folder() -> Path:
@@ -103,10 +107,35 @@ class Store:
         return OpenShim(self.driver(), folder, **options)
 
 
-def _probe_shim(name: str, reason: str) -> Store:
-    """Load the shim and ask it what it is, unless there is a reason why it was not built."""
-    if reason:
-        return Store(name, reason=reason)
+def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
+    """What a probe answers in a process of its own: an engine may crash or hang when it is loaded.
+    `store` stands for it then, with the reason."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(read)
+            with os.fdopen(write, "w") as file:
+                json.dump(dataclasses.asdict(probe(name)), file)
+        finally:
+            os._exit(0)  # nothing of the parent's is to be tidied here
+    os.close(write)
+    with os.fdopen(read) as answers:
+        if not select.select([answers], [], [], PROBE_LIMIT)[0]:
+            os.kill(child, signal.SIGKILL)
+        answer = answers.read()
+    _, status = os.waitpid(child, 0)
+    if answer:
+        values = json.loads(answer)
+        settings = tuple(Setting(**setting) for setting in values.pop("settings"))
+        return Store(**values | {"capabilities": tuple(values["capabilities"])}, settings=settings)
+    code = os.waitstatus_to_exitcode(status)
+    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+    return dataclasses.replace(store, reason=f"its process died when it was loaded: {how}")
+
+
+def _probe_shim(name: str) -> Store:
+    """Load the shim and ask it what it is."""
     try:
         driver = Store(name).driver()
     except OSError as error:
@@ -163,10 +192,13 @@ def names() -> list[str]:
 
 def known() -> dict[str, Store]:
     """All stores by label: the shims, then the bindings."""
-    found = [_probe_shim(name, reason) for name, reason in _shims().items()]
+    found = [
+        Store(name, reason=reason) if reason else _apart(Store(name), _probe_shim, name)
+        for name, reason in _shims().items()
+    ]
     durability = {store.name: store.default_durability for store in found}
     for name in BINDINGS:
-        store = _probe_binding(name)
+        store = _apart(Store(BINDINGS[name].store, name), _probe_binding, name)
         found.append(dataclasses.replace(store, default_durability=durability.get(store.name, "")))
     return {store.label: store for store in found}
 

@@ -152,10 +152,7 @@ def tail(one: Side, share: float) -> Figure:
     def values(data: pd.DataFrame) -> pd.Series:
         rows = one.rows(data)
         columns = (rows.histogram_bin, rows.histogram_count, rows.min_ns, rows.max_ns)
-        found = [
-            quantile(bins, counts, share, least, most)
-            for bins, counts, least, most in zip(*columns, strict=True)
-        ]
+        found = [quantile(*histogram, share) for histogram in zip(*columns, strict=True)]
         return pd.Series(found, index=rows.index)
 
     return Figure(f"P{share * 100:g} [ns], {one}", values, (one,))

@@ -222,6 +222,31 @@ def test_a_missing_engine_costs_one_store(
     assert (done.returncode, done.stdout.strip()) == (0, "1 ok, 1 unavailable")
 
 
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [("__builtin_trap();", "signal SIG"), ("_exit(0);", "exit status 0")],
+)
+def test_a_store_that_dies_when_it_is_loaded_is_unavailable(
+    kvbench: Run,
+    write_grid: WriteGrid,
+    tmp_path: Path,
+    own_shims: Path,
+    compile_shim: Callable[..., Path],
+    code: str,
+    how: str,
+) -> None:
+    source = f"#include <unistd.h>\n__attribute__((constructor)) static void die(void) {{ {code} }}"
+    compile_shim("rocksdb", source)
+    env = {"KVBENCH_SHIMS": str(own_shims)}
+    done = kvbench(
+        "sweep", write_grid(stores=["flat", "rocksdb"]), "--out", tmp_path / "o", env=env
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "1 ok, 1 unavailable")
+    reason = listed_stores(kvbench, env=env)["rocksdb"]["reason"]
+    assert "died when it was loaded: " in reason
+    assert how in reason
+
+
 def test_a_store_of_another_abi_is_refused(
     kvbench: Run, own_shims: Path, compile_shim: Callable[..., Path]
 ) -> None:
