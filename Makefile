@@ -8,6 +8,7 @@
 #                rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb (5 to 25 minutes each)
 # make reference EXPERIMENT=leveldb-2011   the same at full scale (hours)
 # make bindings the same for data/bindings (30 minutes)
+# make torture  break sweeps on purpose, and count what gets through (an hour; root for full disks)
 # make bench    measure the harness itself (15 minutes, quiet machine)
 # make durability, memory-budget, compression, cold-cache   the same for those (5 to 20 minutes each)
 # make lock     resolve requirements.lock anew
@@ -29,7 +30,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONWARNINGS := ignore::DeprecationWarning
 
 .NOTPARALLEL: # nothing may run beside a measurement
-.PHONY: paper test render measure figures pilot reference bindings bench $(EXPERIMENTS) lock setup bare-loops clean
+.PHONY: paper test render measure figures pilot reference bindings bench torture $(EXPERIMENTS) lock setup bare-loops clean
 
 paper: build/this-machine/.done render
 	@echo "The paper:        $(CURDIR)/build/paper/paper/index.html"
@@ -89,7 +90,7 @@ render: setup
 figures: setup
 	rm -rf build/figures
 	KVBENCH_FIGURES=build/figures python notebooks/execute.py $(NOTEBOOKS) notebooks/bindings.ipynb \
-	    notebooks/speed.ipynb $(EXPERIMENTS:%=notebooks/%.ipynb) $(RERUNS:%=notebooks/%.ipynb) \
+	    notebooks/speed.ipynb notebooks/torture.ipynb $(EXPERIMENTS:%=notebooks/%.ipynb) $(RERUNS:%=notebooks/%.ipynb) \
 	    notebooks/verdicts.ipynb
 	cp build/figures/*.svg build/figures/*.png figures/
 	cp build/figures/verdicts.csv data/verdicts/
@@ -140,6 +141,12 @@ bench: setup bare-loops
 bare-loops: setup
 	cmake -S harness/bench -B build/bench/bare >build/bare-loops.log
 	cmake --build build/bench/bare >>build/bare-loops.log
+
+# Faults and lies; --short is in make test
+
+torture: setup
+	python harness/torture --out build/torture
+	@echo "To publish it: cp build/torture/torture.csv data/torture && make figures"
 
 # Tests
 

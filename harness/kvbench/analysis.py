@@ -576,6 +576,7 @@ def method() -> dict[str, str]:
         "churn": f"{1 / CHURN_SHARE:.0%}",
         "bin_width": f"{np.expm1(LOG_WIDTH):.0%}",
         "tie": f"{TIE:.0%}",
+        "spread": f"{SPREAD:g}",
         "memory_interval": f"{INTERVAL * 1000:.0f} ms",
         "ratio_block": format_bytes(RATIO_BLOCK),
         "batch_records": f"{BATCH_RECORDS:,}",
