@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 import psutil
-from sweeps import Sweep, scratch, traceback
+from sweeps import Sweep, liar_environment, scratch, traceback
 from table import Row
 
 # Cells that are measured, on disk and in memory; skipped, for their size; and unavailable, where
@@ -183,6 +183,22 @@ def second_sweep(place: Path) -> Row:
     return Row("lock", what, faults=1, crashes=len(wrong), note="; ".join(wrong))
 
 
+def orphan(place: Path) -> Row:
+    """A worker that would go on for ever, when its sweep is killed."""
+    hanging = "liar-hang-at-get-17"
+    with scratch(place, "orphan") as folder:
+        sweep = Sweep(folder, liar_environment(folder, "flat", [hanging]), stores=[hanging])
+        process = sweep.start()
+        while process.poll() is None and not (folder / "told" / hanging).exists():
+            pass
+        process.kill()
+        process.communicate()
+        left = [f"process {one.pid}" for one in sweep.still_running()]
+    return Row(
+        "kill", "of the sweep, its worker hanging", 1, crashes=len(left), note="; ".join(left)
+    )
+
+
 def rows(short: bool, seed: int, place: Path) -> Iterator[Row]:
     grid = GRID | {"trials": 1 if short else 2}
     with scratch(place, "unbroken") as folder:
@@ -192,5 +208,6 @@ def rows(short: bool, seed: int, place: Path) -> Iterator[Row]:
     yield kills(10 if short else 100, seed, place, grid, unbroken)
     if shutil.which("strace"):
         yield kills_at_steps(1 if short else EACH, place)
+    yield orphan(place)
     yield interrupts(2 if short else 10, seed, place, grid, unbroken)
     yield second_sweep(place)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kvbench import stores
-from sweeps import Sweep, scratch, traceback, with_liars
+from sweeps import Sweep, liar_environment, scratch, traceback
 from table import Row
 
 # Each lie of liar.c, with the number of calls among which it may be told: those that every cell of
@@ -67,15 +67,8 @@ def _judge(
     """Sweeps over the liars and an honest one: those not found out, what went wrong besides, and
     the reason of each."""
     with scratch(place, "lies") as folder:
-        told = folder / "told"
-        told.mkdir()
         control = "liar-honest-0"
-        shims = with_liars(folder, [*liars, control])
-        env = {
-            "KVBENCH_SHIMS": str(shims),
-            "KVBENCH_HONEST": str(shims / f"{honest}.so"),
-            "KVBENCH_TOLD": str(told),
-        }
+        env = liar_environment(folder, honest, [*liars, control])
         keys = {"workloads": list(workloads)} if workloads else {}
         sweep = Sweep(folder, env, stores=[*liars, control], records=[RECORDS], **keys)
         done = sweep.run("--time-limit", str(LIMIT))
@@ -84,7 +77,7 @@ def _judge(
             for result in sweep.cells()
         }
         missed = [liar for liar in liars if not reasons.get(liar)]
-        untold = [liar for liar in liars if not (told / liar).exists()]
+        untold = [liar for liar in liars if not (folder / "told" / liar).exists()]
         wrong = [f"{liar}: was never told" for liar in untold]
         wrong += [f"{control}: {reasons.get(control)!r}"] if reasons.get(control) != "" else []
         wrong += [done.stderr] if traceback(done) or done.returncode != 3 else []

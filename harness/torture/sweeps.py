@@ -90,14 +90,18 @@ class Sweep:
                     found.append(process)
         return found
 
-    def leftovers(self) -> list[str]:
-        """What no sweep that has ended may leave behind: processes, stores, half a file."""
+    def still_running(self) -> list[psutil.Process]:
+        """Processes that do not end by themselves; they are killed."""
         end = time.monotonic() + PATIENCE
         while (left := self.processes()) and time.monotonic() < end:
             pass
-        found = [f"process {process.pid}: {' '.join(process.cmdline())}" for process in left]
         for process in left:
             process.kill()
+        return left
+
+    def leftovers(self) -> list[str]:
+        """What no sweep that has ended may leave behind: processes, stores, half a file."""
+        found = [f"process {process.pid}" for process in self.still_running()]
         found += [str(path) for path in self.out.rglob("*.tmp")]
         shelves = [self.out / "stores", *TMPFS.glob("kvbench-*")]
         shelves += self.stores_at.glob("kvbench-*") if self.stores_at else []
@@ -125,17 +129,22 @@ def scratch(place: Path, name: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def with_liars(place: Path, names: Iterable[str]) -> Path:
-    """A folder of shims with liar.c in it by each of the names."""
-    folder = place / "shims"
-    shutil.copytree(stores.shims_folder(), folder)
+def liar_environment(place: Path, honest: str, names: Iterable[str]) -> dict[str, str]:
+    """In which liar.c is a store by each of the names, otherwise as the honest one; when it lies it
+    makes a file of its name in `place`/told."""
+    shims, built = place / "shims", place / "liar.so"
+    shutil.copytree(stores.shims_folder(), shims)
     flags = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra"]
-    include, built = f"-I{HERE.parent / 'shims'}", place / "liar.so"
-    command = ["cc", *flags, include, str(HERE / "liar.c"), "-o", str(built), "-ldl"]
+    command = ["cc", *flags, f"-I{HERE.parent / 'shims'}", str(HERE / "liar.c"), "-o", str(built)]
     subprocess.run(command, check=True)
     for name in names:
-        shutil.copy(built, folder / f"{name}.so")
-    return folder
+        shutil.copy(built, shims / f"{name}.so")
+    (place / "told").mkdir()
+    return {
+        "KVBENCH_SHIMS": str(shims),
+        "KVBENCH_HONEST": str(shims / f"{honest}.so"),
+        "KVBENCH_TOLD": str(place / "told"),
+    }
 
 
 def traceback(done: subprocess.CompletedProcess[str] | str) -> bool:
