@@ -1,8 +1,8 @@
 /* Fuzzes a store against its contract, kv.h: the input is a sequence of operations, whose answers
  * have to be those of a model, a sorted array in memory. One that differs ends the process.
  *
- * KVBENCH_FUZZ_SHIM is the shim's path; KVBENCH_FUZZ_OPTION a setting as name=value, if any;
- * KVBENCH_FUZZ_PLACE where the folders of the stores go, else TMPDIR or /dev/shm. */
+ * KVBENCH_FUZZ_SHIM is the shim's path; KVBENCH_FUZZ_OPTIONS its settings, if any, as
+ * name=value,name=value; KVBENCH_FUZZ_PLACE where the folders of the stores go, else TMPDIR or /dev/shm. */
 #include "../shims/bench.h"
 
 #include <ftw.h>
@@ -15,6 +15,7 @@ enum {
     LARGEST_VALUE = 20000,
     MOST_RECORDS = 512,
     MOST_BATCH = 8,
+    MOST_OPTIONS = 4,
 };
 
 struct entry {
@@ -33,7 +34,7 @@ struct game {
 };
 
 static const struct kv_driver *driver;
-static struct kv_option option;
+static struct kv_option options[MOST_OPTIONS];
 static size_t option_count;
 static bool checked; /* not for a store that keeps nothing */
 
@@ -384,7 +385,7 @@ static void effective_options(struct game *game)
 
 static void open_store(struct game *game)
 {
-    int status = driver->open(game->folder, &option, option_count, &game->kv);
+    int status = driver->open(game->folder, options, option_count, &game->kv);
     if (status != KV_OK)
         fail("open", "KV_OK", driver->error());
 }
@@ -465,31 +466,40 @@ static int remove_path(const char *path, const struct stat *status, int kind, st
     return remove(path);
 }
 
+static void refuse(const char *why)
+{
+    fprintf(stderr, "%s\n", why);
+    exit(1);
+}
+
+/* Cuts the text into the options, which stay until the process ends. */
+static void read_options(const char *given)
+{
+    char *text = strdup(given);
+    if (text == NULL)
+        abort();
+    for (char *name = strtok(text, ","); name != NULL; name = strtok(NULL, ",")) {
+        char *equals = strchr(name, '=');
+        if (equals == NULL || option_count == MOST_OPTIONS)
+            refuse("KVBENCH_FUZZ_OPTIONS: name=value,name=value, four at most");
+        *equals = '\0';
+        options[option_count++] = (struct kv_option){name, equals + 1};
+    }
+}
+
 int LLVMFuzzerInitialize(int *count, char ***arguments)
 {
     (void)count, (void)arguments;
     char error[512];
     const char *shim = getenv("KVBENCH_FUZZ_SHIM");
-    char *given = getenv("KVBENCH_FUZZ_OPTION");
-    if (shim == NULL) {
-        fprintf(stderr, "KVBENCH_FUZZ_SHIM is not set: it names the shim to fuzz\n");
-        exit(1);
-    }
+    const char *given = getenv("KVBENCH_FUZZ_OPTIONS");
+    if (shim == NULL)
+        refuse("KVBENCH_FUZZ_SHIM is not set: it names the shim to fuzz");
     driver = bench_driver(shim, error, sizeof error);
-    if (driver == NULL) {
-        fprintf(stderr, "%s\n", error);
-        exit(1);
-    }
+    if (driver == NULL)
+        refuse(error);
     checked = (driver->capabilities & KV_FORGETS) == 0;
-    if (given != NULL && strchr(given, '=') != NULL) {
-        char *name = strdup(given); /* until the process ends */
-        if (name == NULL)
-            abort();
-        char *equals = strchr(name, '=');
-        *equals = '\0';
-        option = (struct kv_option){name, equals + 1};
-        option_count = 1;
-    }
+    read_options(given == NULL ? "" : given);
     return 0;
 }
 

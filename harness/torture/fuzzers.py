@@ -26,10 +26,10 @@ class Target:
     store: str
     long: int
     short: int = 0
-    option: str = ""
+    options: str = ""
 
     def __str__(self) -> str:
-        return f"contract: {self.store}" + (f", {self.option}" if self.option else "")
+        return f"contract: {self.store}" + (f", {self.options}" if self.options else "")
 
 
 TARGETS = (
@@ -43,7 +43,7 @@ TARGETS = (
     Target("leveldb", 1000),
     Target("bdb", 1500),
     Target("bdb-hash", 1500),
-    Target("bdb", 100, option="threads=on"),
+    Target("bdb", 200, options="durability=process,threads=on"),
     Target("gdbm", 1500),
     Target("kyoto-tree", 300),
     Target("kyoto-hash", 1500),
@@ -68,7 +68,7 @@ def rows(short: bool, seed: int, place: Path) -> Iterator[Row]:
                 continue  # its library is not here
             environment = {
                 "KVBENCH_FUZZ_SHIM": str(built / f"{target.store}.so"),
-                "KVBENCH_FUZZ_OPTION": target.option,
+                "KVBENCH_FUZZ_OPTIONS": target.options,
                 "KVBENCH_FUZZ_PLACE": folder,
             }
             runs = target.short if short else target.long
