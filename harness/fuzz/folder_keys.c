@@ -60,9 +60,9 @@ static void check_pair(bool nested, struct kv_slice one, struct kv_slice other)
     check_components(paths[0], nested);
     check_components(temporary, nested);
     check_name(paths[0], one);
-    expect(kv_same(one, other) == (strcmp(paths[0], paths[1]) == 0), "one path, two keys", paths[0]);
-    expect(kv_same(one, other) == (strcasecmp(paths[0], paths[1]) == 0), "only case differs",
-           paths[0]);
+    bool same = kv_same(one, other);
+    expect(same == (strcmp(paths[0], paths[1]) == 0), "one path, two keys", paths[0]);
+    expect(same == (strcasecmp(paths[0], paths[1]) == 0), "only case differs", paths[0]);
     expect(strcasecmp(temporary, paths[1]) != 0, "a temporary file is a key's", temporary);
 }
 

@@ -1,5 +1,5 @@
 /* Four readers beside a limited writer for a second, all in traffic.c, on the store that keeps
- * nothing: for ThreadSanitizer, which watches what the threads share. The null store is linked in. */
+ * nothing and is linked in: for ThreadSanitizer, which watches what the threads share. */
 #include "../shims/traffic.h"
 
 #include <inttypes.h>
