@@ -2,7 +2,7 @@
  * have to be those of a model, a sorted array in memory. One that differs ends the process.
  *
  * KVBENCH_FUZZ_SHIM is the shim's path; KVBENCH_FUZZ_OPTIONS its settings, if any, as
- * name=value,name=value; KVBENCH_FUZZ_PLACE where the stores' folders go, else TMPDIR or /dev/shm. */
+ * name=value,name=value; KVBENCH_FUZZ_PLACE where folders of stores go, else TMPDIR or /dev/shm. */
 #include "../shims/bench.h"
 
 #include <ftw.h>
