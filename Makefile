@@ -1,5 +1,6 @@
 # make paper    everything: set up, measure this machine once, draw, render
 # make test     everything: set up, lint, test
+# make sanitize our C under sanitizers: addresses, undefined behaviour, threads, leaks (5 minutes)
 # make render   the paper from committed data; measures nothing
 # make measure  measure this machine again
 # make figures  redraw figures/, _variables.yml and the notebooks from data/ (tracked files)
@@ -30,7 +31,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONWARNINGS := ignore::DeprecationWarning
 
 .NOTPARALLEL: # nothing may run beside a measurement
-.PHONY: paper test render measure figures pilot reference bindings bench torture $(EXPERIMENTS) lock setup bare-loops clean
+.PHONY: paper test render measure figures pilot reference bindings bench torture sanitize $(EXPERIMENTS) lock setup bare-loops clean
 
 paper: build/this-machine/.done render
 	@echo "The paper:        $(CURDIR)/build/paper/paper/index.html"
@@ -156,6 +157,9 @@ test: setup
 	mypy
 	pytest --quiet harness/tests paper/preview
 	pytest --quiet --nbval notebooks
+
+sanitize: setup
+	python harness/torture/sanitizers.py
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
     --no-annotate

@@ -16,6 +16,7 @@ from kvbench.contract import Setting, StoreError, TooLarge
 
 ABI = 3  # of kv.h
 SCAN_RECORDS = 100  # that a scan fetches at once
+FIRST_TRIED = 8192  # bytes of a value; who has more is asked again
 
 
 class Status(enum.IntEnum):
@@ -144,11 +145,14 @@ class ShimSession:
         error = self._driver.error().decode(errors="replace")
         raise StoreError(error if status == Status.ERROR else Status(status).name)
 
-    def get(self, key: bytes, capacity: int = 2 << 20) -> bytes | None:
-        """A value of more than `capacity` bytes is TooLarge."""
-        buffer = ctypes.create_string_buffer(max(capacity, 1))
+    def get(self, key: bytes, capacity: int | None = None) -> bytes | None:
+        """A value of more than `capacity` bytes is TooLarge; without it, any size will do."""
+        room = FIRST_TRIED if capacity is None else capacity
+        buffer = ctypes.create_string_buffer(max(room, 1))
         size = ctypes.c_size_t()
-        status = self._driver.get(self._kv, _slice(key), buffer, capacity, ctypes.byref(size))
+        status = self._driver.get(self._kv, _slice(key), buffer, room, ctypes.byref(size))
+        if capacity is None and status == Status.TOO_LARGE and size.value > room:
+            return self.get(key, size.value)
         return buffer.raw[: size.value] if self._done(status, Status.NOT_FOUND) else None
 
     def insert(self, key: bytes, value: bytes) -> bool:

@@ -1,6 +1,7 @@
 """Every store, from C and from Python, through the same cases: one contract, real engines, real
 files. `pytest` prints at its end how many cases each store passed."""
 
+import ctypes
 import itertools
 import os
 import random
@@ -16,7 +17,7 @@ import pytest
 from conftest import SHIMS
 from kvbench import stores
 from kvbench.contract import OpenStore, StoreError, TooLarge
-from kvbench.shim import OpenShim
+from kvbench.shim import OpenShim, Slice
 
 LARGEST_TRIED = 1 << 20  # bytes
 KNOWN = stores.known()
@@ -107,6 +108,16 @@ def test_longest_key(store: OpenStore, subject: Subject) -> None:
     assert store.insert(key, b"value")
     assert store.get(near) is None
     assert store.get(key) == b"value"
+
+
+def test_keys_that_begin_alike(store: OpenStore, subject: Subject) -> None:
+    """Among them one that Berkeley DB, for one, keeps on pages of its own."""
+    longest = min(subject.store.max_key, 1100)
+    expected = {b">": b"value", b">" * longest: b"", b"\0": b"", b">>": b"v", b">\0": b"w"}
+    for key, value in expected.items():
+        assert store.insert(key, value)
+    for key, value in expected.items():
+        assert store.get(key) == value, key
 
 
 def test_limits_refuse_and_leave_no_trace(
@@ -292,6 +303,41 @@ def test_scans_of_both_directions_end_where_they_are_told_to(
     session = store.session()
     assert next(session.scan_back(b"0100")) == records[100]
     session.end()
+    store.close()
+
+
+@pytest.mark.parametrize("subject", shims("scan"), ids=str)
+def test_a_scan_never_gives_null(subject: Subject, tmp_path: Path) -> None:
+    """Not even for a value of no bytes: who copies it by memcpy may rely on that."""
+    store = subject.open(tmp_path)
+    assert isinstance(store, OpenShim)
+    assert store.insert(b"key", b"")
+    visits: list[tuple[bool, bool]] = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, Slice, Slice)
+    def visit(_context: object, key: Slice, value: Slice) -> int:
+        visits.append((bool(key.data), bool(value.data)))
+        return 0
+
+    driver = subject.store.driver()
+    place = ctypes.create_string_buffer(b"key")
+    start = Slice(ctypes.addressof(place), 3)
+    for function in (driver.scan, driver.scan_back):
+        assert function(store._kv, start, visit, None) == 0
+    store.close()
+    assert visits == [(True, True)] * 2
+
+
+@pytest.mark.parametrize("subject", shims("scan"), ids=str)
+def test_a_scan_does_not_tell_an_earlier_refusal(subject: Subject, tmp_path: Path) -> None:
+    store = subject.open(tmp_path)
+    assert isinstance(store, OpenShim)
+    assert store.insert(b"key", b"value")
+    for start in (b"", b"a", b"key", b"z"):
+        assert not store.insert(b"key", b"again")
+        assert list(store.scan_back(start)) == [(b"key", b"value")] * (start >= b"key")
+        assert not store.remove(b"missing")
+        assert list(store.scan(start)) == [(b"key", b"value")] * (start <= b"key")
     store.close()
 
 

@@ -5,6 +5,6 @@
 
 static const char store_name[] = "bdb";
 static const DBTYPE type = DB_BTREE;
-enum { CAPABILITIES = KV_BATCH | KV_SCAN };
+enum { CAPABILITIES = KV_BATCH | KV_SCAN, MAX_KEY = UINT32_MAX / 4 };
 
 #include "bdb_store.h"

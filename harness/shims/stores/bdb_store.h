@@ -1,7 +1,7 @@
 /* Berkeley DB in one file. As shipped, and as the sources ran it, without an environment; for a
  * durability above none in a private environment with transactions, of which each write is one. It
  * takes no locks and must not be shared by threads, unless it is asked for both. The file that
- * includes this has defined store_name, type and CAPABILITIES. */
+ * includes this has defined store_name, type, CAPABILITIES and MAX_KEY. */
 #include "../kv.h"
 
 #include <db.h>
@@ -284,7 +284,7 @@ static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, 
     }
     code = seek(cursor, from, back, &k, &v);
     while (code == 0 && visit(context, (struct kv_slice){k.data, k.size},
-                              (struct kv_slice){v.data, v.size}) == 0)
+                              (struct kv_slice){v.data == NULL ? "" : v.data, v.size}) == 0)
         code = cursor->get(cursor, &k, &v, back ? DB_PREV : DB_NEXT);
     int closed = cursor->close(cursor);
     if (kv->threads) {
@@ -340,8 +340,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = CAPABILITIES,
     .name = store_name,
-    .max_key = UINT32_MAX / 4, /* lengths are 32 bits, also that of a batch of both */
-    .max_value = UINT32_MAX / 4,
+    .max_key = MAX_KEY,
+    .max_value = UINT32_MAX / 4, /* lengths are 32 bits, also that of a batch of both */
     .settings = settings,
     .default_durability = "none",
     .version = version,
