@@ -201,10 +201,12 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
 /* Visits records until the visitor ends it or there are no more. */
 static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, void *context)
 {
+    if (back && from.size == 0) /* no key is less, and the engine's code is that of an older call */
+        return KV_OK;
     KCCUR *cursor = kcdbcursor(kv->db);
     int valid, ended = 0;
     if (back)
-        valid = from.size > 0 && kccurjumpbackkey(cursor, from.data, from.size);
+        valid = kccurjumpbackkey(cursor, from.data, from.size);
     else
         valid = from.size == 0 ? kccurjump(cursor) : kccurjumpkey(cursor, from.data, from.size);
     while (valid && !ended) {
