@@ -261,6 +261,8 @@ def test_scan_back(subject: Subject, tmp_path: Path) -> None:
     assert store.insert(b"key", b"only")
     for start, found in ((b"kex", 0), (b"ke", 0), (b"key", 1), (b"key\x00", 1), (b"z", 1)):
         assert list(store.scan_back(start)) == [(b"key", b"only")] * found, start
+    assert not store.insert(b"key", b"again")
+    assert list(store.scan_back(b"")) == []  # what was refused before is nothing to a scan
     assert store.remove(b"key")
     numbers = random.Random(5).sample(range(1 << 15), 1500)  # of which many pages are needed
     expected = {number.to_bytes(2, "big"): b"v%d" % number * (number % 70) for number in numbers}

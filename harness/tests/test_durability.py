@@ -2,6 +2,9 @@
 disks copied in the middle of writes. `pytest` prints the table of the syncs at its end."""
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,6 +80,45 @@ def test_what_returned_survives_a_loss_of_power(
 ) -> None:
     count = evidence.survive_power_loss(store, tmp_path, acknowledged, size, **options_of(level))
     assert count >= acknowledged
+
+
+SYNCING = """
+import os, random, signal, sys
+from pathlib import Path
+from kvbench.stores import Store
+
+folder, name, seed = sys.argv[1:]
+store, choose = Store(name).open(Path(folder), durability="process"), random.Random(seed)
+for _ in range(20):
+    key, size = b"%d" % choose.randrange(12), choose.choice([0, 100, 5000, 100_000])
+    value = choose.randbytes(size)
+    if choose.random() < 0.3:
+        store.sync()
+    if choose.random() < 0.4:
+        store.remove(key)
+        print(key.hex())
+    else:
+        store.insert(key, value) or store.update(key, value)
+        print(key.hex(), value.hex(), "")
+sys.stdout.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("store", [s for s, level in PAIRS if level == "process"], ids=name)
+def test_a_sync_spoils_no_later_kill(store: Store, tmp_path: Path) -> None:
+    """Writers that sync now and then and are killed between two writes, one after the other."""
+    model: dict[bytes, bytes | None] = {}
+    for seed in range(8):
+        command = [sys.executable, "-c", SYNCING, str(tmp_path), store.name, str(seed)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        for line in done.stdout.splitlines():
+            key, *value = line.split(" ")
+            model[bytes.fromhex(key)] = bytes.fromhex(value[0]) if value else None
+    opened = store.open(tmp_path, durability="process")
+    assert {key: opened.get(key) for key in model} == model
+    opened.close()
 
 
 UNSYNCED = """

@@ -1,6 +1,7 @@
 /* One file a record: what the stores `flat` and `nested` share. The file's name is its key in
- * hexadecimal, so that no key can leave the folder or differ from another only in case. Nested
- * stores put it below two folders, named by the key's first two pairs of digits. */
+ * hexadecimal, so that no key can leave the folder or differ from another only in case; a link in
+ * its place is refused. Nested stores put it below two folders, named by the key's first two pairs
+ * of digits. */
 #ifndef FOLDER_H
 #define FOLDER_H
 
@@ -136,9 +137,9 @@ static int folder_make_parents(const struct kv *kv, const char *path)
 /* Opens for writing, with the folders above made where they are missing; -1 and errno otherwise. */
 static int folder_create(const struct kv *kv, const char *path, int flags)
 {
-    int file = openat(kv->folder, path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
+    int file = openat(kv->folder, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
     if (file < 0 && errno == ENOENT && kv->nested && folder_make_parents(kv, path) == KV_OK)
-        file = openat(kv->folder, path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
+        file = openat(kv->folder, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
     return file;
 }
 
@@ -203,7 +204,7 @@ static int folder_get(struct kv *kv, struct kv_slice key, void *buffer, size_t c
     if (kv_check(&kv_driver, key, 0) != KV_OK)
         return KV_TOO_LARGE;
     folder_path(kv, key, path);
-    int file = openat(kv->folder, path, O_RDONLY | O_CLOEXEC);
+    int file = openat(kv->folder, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0)
         return errno == ENOENT ? KV_NOT_FOUND : folder_fail("open");
     int result = KV_OK;
@@ -251,7 +252,7 @@ static int folder_update(struct kv *kv, struct kv_slice key, struct kv_slice val
     folder_path(kv, key, path);
     if (kv->atomic && faccessat(kv->folder, path, F_OK, 0) == 0)
         return folder_write_atomic(kv, path, value, 0);
-    int file = openat(kv->folder, path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    int file = openat(kv->folder, path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0)
         return errno == ENOENT ? KV_NOT_FOUND : folder_fail("open");
     return folder_write(file, value, kv->sync);

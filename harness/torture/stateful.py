@@ -1,0 +1,404 @@
+"""Random histories of every store against a dict, kills among them: hypothesis chooses the steps,
+a child process has the store, and what a killed one had acknowledged must be there afterwards.
+
+    python harness/torture/stateful.py [--short] [--seed N] [STORE...]
+"""
+
+import argparse
+import contextlib
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+from hypothesis import HealthCheck, Phase
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from kvbench import stores
+from kvbench.contract import StoreError
+from kvbench.grid import DEFAULT
+from kvbench.stores import Store
+from served import LARGEST, Children, Record, Step
+from table import Row, show
+
+LONGEST = 64 << 10  # bytes of a key: stores that take longer ones are not tried at their limit
+ALL = 1 << 20  # records, more than any history leaves
+STEPS = 50  # of a history
+HISTORIES = {True: 3, False: 30}  # of a store, in the short form and in the long one
+
+# Stores whose records a kill may take though they were acknowledged, and why. For these such kills
+# are counted, each the last step on its files; what must hold is that a sync before a kill helps.
+KNOWN_LOSSES = {
+    "kyoto-tree": "pages stay in the process",
+    "tokyocabinet-tree": "pages stay in the process, or reach the file in part",
+    "gdbm": "a kill in mid-write may tear its index",
+    "bdb/bsddb3": "without an environment pages stay in the process",
+    "bdb/berkeleydb": "without an environment pages stay in the process",
+}
+
+# Stores of which a kill may leave a part of a batch, though it is one call to the engine.
+KNOWN_PARTS = {"tkrzw-hash": "a batch cut off may leave a part of its records"}
+
+
+class Model:
+    """What a store must answer: the contract of a dict."""
+
+    def __init__(self) -> None:
+        self.records: dict[bytes, bytes] = {}
+
+    def insert(self, key: bytes, value: bytes) -> bool:
+        new = key not in self.records
+        self.records.setdefault(key, value)
+        return new
+
+    def update(self, key: bytes, value: bytes) -> bool:
+        known = key in self.records
+        if known:
+            self.records[key] = value
+        return known
+
+    def remove(self, key: bytes) -> bool:
+        return self.records.pop(key, None) is not None
+
+    def write_batch(self, records: Sequence[Record]) -> None:
+        self.records.update(records)
+
+    def get(self, key: bytes) -> bytes | None:
+        return self.records.get(key)
+
+    def scan(self, start: bytes, count: int) -> list[Record]:
+        return [item for item in sorted(self.records.items()) if item[0] >= start][:count]
+
+    def scan_back(self, start: bytes, count: int) -> list[Record]:
+        return [item for item in sorted(self.records.items())[::-1] if item[0] <= start][:count]
+
+    def nothing(self) -> None:
+        """What leaves the records as they are."""
+
+    sync = compact = reopen = nothing
+
+
+def random_value(size: int, number: int) -> bytes:
+    return random.Random(f"{size} {number}").randbytes(size)
+
+
+# Few, so that steps meet; and names that folders, texts or comparisons might get wrong.
+NASTY = (
+    b"k", b"K", b"kk", b"k\0", b"\0", b"\0\0", b".", b"..", b"/", b"../k", b"k/k", b"%00", b"~",
+    b"\x7f", b"\x80", b"\xff", b"\xff" * 20,
+)  # fmt: skip
+KEYS = st.sampled_from(NASTY[:4]) | st.sampled_from(NASTY) | st.binary(min_size=1, max_size=20)
+SIZES = st.integers(0, 100) | st.integers(0, 5000) | st.sampled_from((0, 4095, 4096, LARGEST))
+VALUES = st.builds(random_value, SIZES, st.integers(0, 3))
+COUNTS = st.integers(1, 300)  # records of a scan
+ANSWERS = st.integers(0, 8)
+LAGS = st.integers(0, 300)  # microseconds
+
+
+def _keys(store: Store) -> st.SearchStrategy[bytes]:
+    if store.max_key > LONGEST:
+        return KEYS
+    longest = b"k" * store.max_key, b"k" * (store.max_key - 1) + b"K", b"\xff" * store.max_key
+    return KEYS | st.sampled_from(longest)
+
+
+def _writes(store: Store, keys: st.SearchStrategy[bytes]) -> st.SearchStrategy[Step]:
+    """Steps in whose middle a kill may come."""
+    batch = st.dictionaries(keys, VALUES, max_size=10).map(lambda records: list(records.items()))
+    others = ["sync", "reopen"] + ["compact"] * ("compact" in store.capabilities)
+    return st.one_of(
+        st.tuples(st.sampled_from(("insert", "update")), keys, VALUES),
+        st.tuples(st.sampled_from(("insert", "update")), keys, VALUES),
+        st.tuples(st.just("remove"), keys),
+        st.tuples(st.just("write_batch"), batch),
+        st.tuples(st.sampled_from(others)),
+    )
+
+
+def _reads(store: Store, keys: st.SearchStrategy[bytes]) -> st.SearchStrategy[Step]:
+    gets: st.SearchStrategy[Step] = st.tuples(st.just("get"), keys)
+    if "scan" not in store.capabilities:
+        return gets
+    scans = ["scan"] + ["scan_back"] * (not store.binding)
+    return gets | st.tuples(st.sampled_from(scans), keys | st.just(b""), COUNTS)
+
+
+def _written(step: Step) -> set[bytes]:
+    """The keys that it is about."""
+    match step:
+        case ("write_batch", records):
+            return {key for key, _ in records}
+        case ("insert" | "update" | "remove" | "get", bytes(key), *_):
+            return {key}
+    return set()
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A store at the least durability that survives a kill, or as shipped if it has none."""
+
+    store: Store
+    options: dict[str, str]
+    survives: bool  # it claims to
+    torn: bool  # an update that is cut off may leave the beginning of its value
+    writes: st.SearchStrategy[Step]
+    reads: st.SearchStrategy[Step]
+
+    @classmethod
+    def of(cls, store: Store, shim: Store) -> "Subject":
+        """`shim` is the same engine in C."""
+        levels = [level for level in ("process", "sync") if not store.lacks("durability", level)]
+        options = {"durability": levels[0]} if levels else {}
+        claimed = store.guarantee(options.get("durability", DEFAULT)) != "none"
+        keys = _keys(store)
+        return cls(
+            store,
+            options,
+            survives=claimed and store.label not in KNOWN_LOSSES,
+            torn=not shim.lacks("durability", "atomic"),
+            writes=_writes(store, keys),
+            reads=_reads(store, keys),
+        )
+
+    def can(self, capability: str) -> bool:
+        return capability in self.store.capabilities
+
+    def whole(self, step: Step) -> bool:
+        """Whether a kill in its middle leaves all of the step or nothing."""
+        parts = not self.can("batch") or self.store.label in KNOWN_PARTS
+        return not (self.torn or (parts and step[0] == "write_batch"))
+
+
+@dataclass
+class Tally:
+    steps: int = 0
+    reopens: int = 0
+    kills: int = 0
+    cut: int = 0  # of these: in the middle of a step
+    unpromised: int = 0  # of these: in a store that does not claim to survive them
+    losses: int = 0  # of the unpromised: where something was lost
+    last: list[str] = field(default_factory=list)  # steps of the history
+
+
+def _own(name: str) -> st.SearchStrategy[Any]:
+    """What the subject of the machine has to choose from."""
+    return st.runner().flatmap(lambda machine: getattr(machine.subject, name))
+
+
+class History(RuleBasedStateMachine):
+    """Of one store, in one folder."""
+
+    def __init__(self, subject: Subject, child: Children, place: Path, tally: Tally) -> None:
+        super().__init__()
+        self.subject, self._child, self._place, self._tally = subject, child, place, tally
+        self._begin()
+
+    def _begin(self) -> None:
+        self._model, self._seen = Model(), set[bytes]()
+        self._tally.last.clear()
+        self._folder = tempfile.TemporaryDirectory(dir=self._place)
+        self._child.start(Path(self._folder.name))
+
+    def teardown(self) -> None:
+        with contextlib.suppress(StoreError):  # told already, or of no more concern
+            self._child.kill()
+        self._folder.cleanup()
+
+    def _do(self, step: Step) -> None:
+        self._tally.last.append(_text(step))
+        self._child.send([step])
+        self._check(step, self._child.answer())
+
+    def _check(self, step: Step, answer: Any) -> None:
+        """Of a step that is done."""
+        expected = self._expect(step)
+        if answer != expected:
+            raise StoreError(f"{_text(step)}: {_text(answer)} instead of {_text(expected)}")
+        self._tally.steps += 1
+        self._tally.reopens += step[0] == "reopen"
+
+    def _expect(self, step: Step) -> Any:
+        self._seen |= _written(step)
+        name, *arguments = step
+        return getattr(self._model, name)(*arguments)
+
+    # Few rules, for hypothesis leaves some of them out of each history.
+
+    @rule(step=_own("writes"))
+    def write(self, step: Step) -> None:
+        self._do(step)
+
+    @rule(step=_own("reads"))
+    def read(self, step: Step) -> None:
+        self._do(step)
+
+    @precondition(lambda self: self.subject.survives)
+    @rule(steps=st.lists(_own("writes"), max_size=8), answers=ANSWERS, lag=LAGS)
+    def kill(self, steps: list[Step], answers: int, lag: int) -> None:
+        self._recover(self._kill(steps, answers, lag))
+
+    @precondition(lambda self: not self.subject.survives)
+    @rule()
+    def kill_after_sync(self) -> None:
+        self._do(("sync",))
+        self._recover(self._kill([], 0, 0))
+
+    @precondition(lambda self: not self.subject.survives)
+    @rule(steps=st.lists(_own("writes"), max_size=8), answers=ANSWERS, lag=LAGS)
+    def kill_unpromised(self, steps: list[Step], answers: int, lag: int) -> None:
+        """Counts what is lost, and goes on in another folder."""
+        cut = self._kill(steps, answers, lag)
+        self._tally.unpromised += 1
+        try:
+            self._recover(cut)
+        except StoreError:
+            self._tally.losses += 1
+        self.teardown()
+        self._begin()
+
+    def _kill(self, steps: list[Step], answers: int, lag: int) -> Step | None:
+        """After so many answers and microseconds more. The step in whose middle it was, if any."""
+        self._tally.last += [f"kill after {answers} answers and {lag} us of", *map(_text, steps)]
+        self._child.send(steps)
+        for step in steps[:answers]:
+            self._check(step, self._child.answer())
+        moment = time.perf_counter_ns() + 1000 * lag
+        while time.perf_counter_ns() < moment:
+            pass
+        left = iter(steps[answers:])
+        for answer in self._child.kill():
+            self._check(next(left), answer)
+        cut = next(left, None)
+        self._tally.kills += 1
+        self._tally.cut += cut is not None
+        return cut
+
+    def _recover(self, cut: Step | None) -> None:
+        """Opens what a kill has left. All must be there; of a step that was cut, all or nothing."""
+        self._child.start(Path(self._folder.name))
+        before = dict(self._model.records)
+        if cut is not None:
+            self._expect(cut)
+        after, found = self._model.records, self._found()
+        torn = _written(cut) if self.subject.torn and cut is not None else set[bytes]()
+        for key in self._seen:
+            old, new, value = before.get(key), after.get(key), found.get(key)
+            if value not in (old, new) and not (key in torn and _begins(value, new)):
+                raise StoreError(
+                    f"{_text(key)}: {_text(value)} instead of {_text(old)} or {_text(new)} "
+                    f"after a kill in {_text(cut)}"
+                )
+        if found not in (before, after) and cut is not None and self.subject.whole(cut):
+            raise StoreError(f"a part of it is there after a kill in {_text(cut)}")
+        self._model.records = found
+
+    def _found(self) -> dict[bytes, bytes]:
+        keys = sorted(self._seen)
+        self._child.send([("get", key) for key in keys])
+        values = {key: self._child.answer() for key in keys}
+        found = {key: value for key, value in values.items() if value is not None}
+        if self.subject.can("scan"):
+            self._child.send([("scan", b"", ALL)])
+            if self._child.answer() != sorted(found.items()):
+                raise StoreError("scan and get differ after a kill")
+        return found
+
+
+def _begins(value: bytes | None, new: bytes | None) -> bool:
+    """Whether the value is what a write of the new one leaves that is cut off."""
+    return value is not None and new is not None and new.startswith(value)
+
+
+def _text(data: Any) -> str:
+    """Of a step or an answer, without long values."""
+    match data:
+        case bytes():
+            return repr(data) if len(data) <= 20 else f"{data[:8]!r}... of {len(data):,} bytes"
+        case list() | tuple():
+            return f"({', '.join(map(_text, data[:12]))}{', ...' * (len(data) > 12)})"
+    return str(data)
+
+
+def _note(subject: Subject, tally: Tally, failure: str) -> str:
+    label, level = subject.store.label, subject.options.get("durability", "as shipped")
+    found = [failure, f"{level}: {tally.kills:,} kills, {tally.cut:,} in mid-step"]
+    if subject.torn:
+        found.append("an update cut off may leave the beginning of its value")
+    found.append(KNOWN_PARTS.get(label, ""))
+    if not subject.survives:
+        found.append(KNOWN_LOSSES.get(label, "promises nothing"))
+        found.append(
+            f"lost acknowledged records in {tally.losses:,} of {tally.unpromised:,} kills, "
+            f"{'not all' if failure else 'none'} after a sync"
+        )
+    return "; ".join(filter(None, found))
+
+
+def _row(subject: Subject, short: bool, seed: int, place: Path) -> Row:
+    tally, failure = Tally(), ""
+    child = Children(subject.store, subject.options)
+
+    @hypothesis.seed(seed)
+    class Own(History):
+        def __init__(self) -> None:
+            super().__init__(subject, child, place, tally)
+
+    settings = hypothesis.settings(
+        max_examples=HISTORIES[short],
+        stateful_step_count=STEPS,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate,),  # what hangs on the moment of a kill can't be made smaller
+        suppress_health_check=list(HealthCheck),
+    )
+    try:
+        with child:
+            run_state_machine_as_test(Own, settings=settings)
+    except Exception as error:  # of the store or of the harness: either is the row's
+        first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
+        failure = f"{type(first).__name__}: {first}".splitlines()[0]
+        print(subject.store.label, failure, *tally.last[-STEPS:], sep="\n    ", file=sys.stderr)
+    return Row(
+        "stateful",
+        subject.store.label,
+        faults=tally.kills + tally.reopens,
+        inputs=tally.steps,
+        crashes=int(bool(failure)),
+        note=_note(subject, tally, failure),
+    )
+
+
+def rows(short: bool, seed: int, place: Path, labels: Sequence[str] = ()) -> Iterator[Row]:
+    """Of each store that is here and keeps what it is given."""
+    known = stores.known()
+    for label, store in known.items():
+        wanted = not labels or label in labels
+        if wanted and store.available and "forgets" not in store.capabilities:
+            yield _row(Subject.of(store, known[store.name]), short, seed, place)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("stores", nargs="*", metavar="STORE")
+    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    memory = Path("/dev/shm")  # to a killed process it is as good as a disk, and syncs take no time
+    with tempfile.TemporaryDirectory(dir=memory if memory.exists() else None) as place:
+        found = list(rows(arguments.short, arguments.seed, Path(place), arguments.stores))
+    print(show(found))
+    sys.exit(not all(row.clean() for row in found))
+
+
+if __name__ == "__main__":
+    main()
