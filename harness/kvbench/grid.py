@@ -30,6 +30,7 @@ UNCAPPED = "none"
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 MAX_RECORD_SIZE = 64 << 20
 MOST = 2**63 - 1  # of any number
+MOST_CHARACTERS = 100  # of an option
 MOST_CELLS = 100_000  # of an experiment: more are a slip, and take minutes to list
 KEY_SIZE = 16
 KEY_SIZES = (8, KEY_SIZE)
@@ -244,7 +245,8 @@ def _options(values: object, stores: tuple[str, ...]) -> tuple[tuple[str, str], 
                 texts[name] = str(parse_bytes(value))
             except BadInput:
                 texts[name] = str(value)
-            if {",", "="} & set(name) or "," in texts[name] or not texts[name].isprintable():
+            fit = len(texts[name]) <= MOST_CHARACTERS and texts[name].isprintable()
+            if {",", "="} & set(name) or "," in texts[name] or not fit:
                 raise BadInput(f"options: {store}: {name!r} can't be {value!r}")
         found.append((store, ", ".join(f"{name}={texts[name]}" for name in sorted(texts))))
     return tuple(sorted(found))

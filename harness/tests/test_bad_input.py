@@ -57,6 +57,7 @@ def test_grids(
         (f'record_sizes = ["{"9" * 5000} B"]', ["record_sizes", "allowed"]),
         (f'memory = ["{2**64} B"]', ["memory", "allowed"]),
         ('stores = ["sqlite"]\noptions = {sqlite = {journal_mode = "a, b"}}', ["a, b"]),
+        (f'stores = ["bdb"]\noptions = {{bdb = {{page_size = "{"9" * 5000}"}}}}', ["page_size"]),
         ("parts = []", ["parts", "[]"]),
         ("parts = [5]", ["parts", "5"]),
         ("parts = [{small = 5}]\nscale = {small = {}}", ["small", "5"]),
@@ -259,6 +260,7 @@ def test_tables_that_no_measurement_makes(
     with pytest.raises(BadInput, match=words) as caught:
         results.read_tables(tmp_path)
     assert str(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_metadata_that_pandas_would_act_upon_are_dropped(tmp_path: Path) -> None:

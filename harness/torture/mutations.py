@@ -11,6 +11,7 @@ import ast
 import contextlib
 import dataclasses
 import datetime
+import gc
 import hashlib
 import itertools
 import json
@@ -741,11 +742,11 @@ KINDS: dict[str, Callable[[Random, Path, Path], Iterator[Case]]] = {
     "papermill parameters": parameters,
 }
 COUNTS = {  # of inputs: long, short
-    "grids": (3000, 120),
-    "options": (700, 50),
-    "results folders": (2000, 120),
-    "Parquet files": (1500, 80),
-    "papermill parameters": (800, 40),
+    "grids": (3000, 100),
+    "options": (700, 40),
+    "results folders": (2000, 100),
+    "Parquet files": (1500, 60),
+    "papermill parameters": (800, 30),
 }
 EXECUTED = (len(EXECUTIONS), 2)
 
@@ -755,6 +756,7 @@ def rows(short: bool, seed: int, place: Path) -> Iterator[Row]:
     stores.known()  # loads engines and bindings, once for all children
     pa.set_cpu_count(1)
     whole = small_results(place)
+    gc.freeze()  # a collection in a child would copy all of this process
     work = place / "work"
     for what, kind in KINDS.items():
         tally = Tally(what, place)
