@@ -1,10 +1,20 @@
 """Measures files and embedded key-value stores at equal terms."""
 
 import os
+import re
+
+
+def one_line(text: str) -> str:
+    """A message as one line that can be printed, whatever it quotes: names of files, say."""
+    unfit = "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\ud800-\\udfff]"
+    return re.sub(unfit, lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class BadInput(Exception):  # noqa: N818 - it names what was given, not what went wrong here
     """What the user gave can't be used. One line: the value, and what is allowed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(one_line(text))
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:

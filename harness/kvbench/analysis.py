@@ -1,6 +1,7 @@
 """What the notebooks share: reading results, choosing the best, and the look of the figures."""
 
 import ast
+import io
 import json
 import os
 import re
@@ -87,6 +88,18 @@ def root() -> Path:
     raise BadInput(f"{here}: not inside the repository (no _quarto.yml above)")
 
 
+def parameter_folder(name: str, given: object) -> Path:
+    """The folder that the parameter `name` gives, from the repository's root."""
+    fit = isinstance(given, str) and given and "\0" not in given
+    path = root() / str(given) if fit else None
+    try:
+        if path is not None and (path.is_dir() or not path.exists()):
+            return path
+    except OSError:  # too long, say
+        pass
+    raise BadInput(f"{name}: {given!r} is no folder")
+
+
 def check_parameters(*known: str) -> None:
     """Refuse a parameter that the notebook does not have; papermill only prints a notice.
 
@@ -120,8 +133,8 @@ class Results:
     def __init__(
         self, folder: str, access: Sequence[str] = ("c",), varying: Sequence[str] = ()
     ) -> None:
+        path = parameter_folder("results", folder)
         self.folder = Path(folder)
-        path = root() / folder
         tables = {name: table.to_pandas() for name, table in read_tables(path).items()}
         self.machines: pd.DataFrame = tables["machines"]
         cells = tables["cells"]
@@ -605,9 +618,15 @@ def publish_figure(figure: Figure, name: str, png: bool = False) -> None:
     figure.set_layout_engine("none")
     folder = _publish_folder()
     if folder is not None:
-        figure.savefig(folder / f"{name}.svg", bbox_inches="tight", metadata={"Date": None})
+        _save(figure, folder / f"{name}.svg", metadata={"Date": None})
         if png:
-            figure.savefig(folder / f"{name}.png", bbox_inches="tight", dpi=200)
+            _save(figure, folder / f"{name}.png", dpi=200)
+
+
+def _save(figure: Figure, path: Path, **how: Any) -> None:
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=path.suffix[1:], bbox_inches="tight", **how)
+    write_whole(path, drawn.getvalue())
 
 
 def publish_text(text: str, name: str) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import shlex
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 from tabulate import tabulate
 
-from kvbench import BadInput, stores, write_whole
+from kvbench import BadInput, one_line, stores, write_whole
 from kvbench.grid import Cell, read_grids
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = click.Path(path_type=Path)
 TIME_LIMIT = 3600.0  # seconds a cell may take
+MOST_SECONDS = 1e6  # that a cell may take: the system waits for 24 days at most
 SOME_FAILED = 3  # exit status when the sweep ended, but not every cell was measured
 STOPPED = 130  # exit status after an interrupt, as shells have it
 UNSTEADY_SHOWN = 10
@@ -98,6 +100,13 @@ def _print_counts(counts: Counter[str]) -> None:
     click.echo(", ".join(f"{counts[word]} {word}" for word in words if counts[word]))
 
 
+def _refuse_nan(context: click.Context, option: click.Parameter, value: float) -> float:
+    """No range does it: a NaN is neither less nor more than any limit."""
+    if math.isnan(value):
+        raise click.BadParameter(f"{value} is no number of seconds.", context, option)
+    return value
+
+
 @cli.command()
 @click.argument("grid", type=DIRECTORY)
 @click.option("--out", type=DIRECTORY, required=True, help="The results folder.")
@@ -105,7 +114,8 @@ def _print_counts(counts: Counter[str]) -> None:
 @click.option("--retry", is_flag=True, help="Measure failed cells again.")
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(min=0, min_open=True, max=MOST_SECONDS),
+    callback=_refuse_nan,
     default=TIME_LIMIT,
     show_default=True,
     help="Seconds that a cell may take.",
@@ -263,7 +273,7 @@ def status(folder: Path) -> None:
     counts["to do"] = len(to_do)
     _print_counts(counts)
     for line in failures:
-        click.echo(line)
+        click.echo(one_line(line))
     _print_unsteady(results)
 
 
@@ -273,8 +283,9 @@ def status(folder: Path) -> None:
 @click.option("--xlsx", is_flag=True, help="Write an Excel file as well.")
 def collect(folder: Path, csv: bool, xlsx: bool) -> None:
     """Collect the finished cells of FOLDER into Parquet tables beside them."""
-    from kvbench.results import Folder, export  # noqa: PLC0415
+    from kvbench.results import Folder, check_targets, export  # noqa: PLC0415
 
+    check_targets(folder, csv, xlsx)
     tables = Folder(folder).collect()
     export(tables, folder, csv, xlsx)
     click.echo(", ".join(f"{table.num_rows} {name}" for name, table in tables.items()))
@@ -285,14 +296,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = cli.main(arguments, prog_name="kvbench", standalone_mode=False)
     except click.ClickException as error:
-        click.echo(f"kvbench: {error.format_message()}", err=True)
+        click.echo(f"kvbench: {one_line(error.format_message())}", err=True)
         code = error.exit_code
     except BadInput as error:
         click.echo(f"kvbench: {error}", err=True)
         code = 2
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        click.echo(f"kvbench: {where}{error.strerror or error}", err=True)
+        click.echo(f"kvbench: {one_line(f'{where}{error.strerror or error}')}", err=True)
         code = 2
     except (click.Abort, KeyboardInterrupt):
         click.echo("kvbench: stopped; the same command goes on from here", err=True)

@@ -4,10 +4,11 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import math
 import random
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,6 +29,9 @@ COLD_OPERATIONS = ("get", "update")
 UNCAPPED = "none"
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 MAX_RECORD_SIZE = 64 << 20
+MOST = 2**63 - 1  # of any number
+MOST_CHARACTERS = 100  # of an option
+MOST_CELLS = 100_000  # of an experiment: more are a slip, and take minutes to list
 KEY_SIZE = 16
 KEY_SIZES = (8, KEY_SIZE)
 PLACES = ("disk", "tmpfs")
@@ -35,12 +39,13 @@ PLACES = ("disk", "tmpfs")
 
 def parse_bytes(text: object) -> int:
     """The bytes that "10 KiB" or 10240 stand for."""
-    if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
-        return text
-    match = re.fullmatch(r"\s*(\d+)\s*(B|KiB|MiB|GiB)\s*", text) if isinstance(text, str) else None
-    if match is None:
+    count = text if isinstance(text, int) and not isinstance(text, bool) else -1
+    if isinstance(text, str):
+        match = re.fullmatch(r"\s*(\d{1,19})\s*(B|KiB|MiB|GiB)\s*", text)
+        count = int(match[1]) * UNITS[match[2]] if match else -1
+    if not 0 <= count <= MOST:
         raise BadInput(f'{text!r} is no size; allowed: "100 B", "10 KiB", "1 MiB", "50 GiB", ...')
-    return int(match[1]) * UNITS[match[2]]
+    return count
 
 
 def format_bytes(count: int) -> str:
@@ -181,7 +186,10 @@ class Cell:
     def from_factors(cls, factors: Mapping[str, Any]) -> Self:
         values = {name: factors[name] for name in (field.name for field in dataclasses.fields(cls))}
         values["record_size"] = RecordSize.parse(values["record_size"])
-        values["operations"] = tuple(values["operations"])
+        values["operations"] = _choices("operations", values["operations"], OPERATIONS)
+        for field in dataclasses.fields(cls):
+            if field.type in (str, int) and type(values[field.name]) is not field.type:
+                raise BadInput(f"{field.name}: {values[field.name]!r} is not allowed")
         return cls(**values)
 
     def __str__(self) -> str:
@@ -198,15 +206,15 @@ def _choices(name: str, values: object, allowed: tuple[str, ...] | list[str]) ->
     return tuple(dict.fromkeys(values))
 
 
-def _count(name: str, value: object, least: int, most: int = 2**63 - 1) -> int:
+def _count(name: str, value: object, least: int, most: int = MOST) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        shown = "2^63 - 1" if most == 2**63 - 1 else most
+        shown = "2^63 - 1" if most == MOST else most
         allowed = f"a whole number from {least} to {shown}"
         raise BadInput(f"{name}: {value!r} is not allowed; allowed: {allowed}")
     return value
 
 
-def _budgets(name: str, values: object, usual: str) -> tuple[str, ...]:
+def budgets(name: str, values: object, usual: str) -> tuple[str, ...]:
     """Sizes in their shortest form, or the usual level."""
     found = []
     for value in _list(name, values):
@@ -237,6 +245,9 @@ def _options(values: object, stores: tuple[str, ...]) -> tuple[tuple[str, str], 
                 texts[name] = str(parse_bytes(value))
             except BadInput:
                 texts[name] = str(value)
+            fit = len(texts[name]) <= MOST_CHARACTERS and texts[name].isprintable()
+            if {",", "="} & set(name) or "," in texts[name] or not fit:
+                raise BadInput(f"options: {store}: {name!r} can't be {value!r}")
         found.append((store, ", ".join(f"{name}={texts[name]}" for name in sorted(texts))))
     return tuple(sorted(found))
 
@@ -249,8 +260,10 @@ def _list(name: str, values: object) -> list[object]:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        repr(values)  # raises what no message could show: too long a number, too deep a list
+        return values
+    except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise BadInput(f"{path}: not a readable TOML file: {reason}") from None
 
@@ -328,12 +341,12 @@ class Grid:
             operations=_choices("operations", given["operations"], OPERATIONS),
             compressibility=_choices("compressibility", given["compressibility"], COMPRESSIBILITY),
             durability=_choices("durability", given["durability"], DURABILITY),
-            memory=_budgets("memory", given["memory"], DEFAULT),
+            memory=budgets("memory", given["memory"], DEFAULT),
             compression=_choices("compression", given["compression"], COMPRESSION),
             options=_options(given["options"], stores),
             cache=_choices("cache", given["cache"], CACHE),
             key_order=_choices("key_order", given["key_order"], KEY_ORDER),
-            memory_max=_budgets("memory_max", given["memory_max"], UNCAPPED),
+            memory_max=budgets("memory_max", given["memory_max"], UNCAPPED),
             workloads=tuple(
                 dict.fromkeys(map(workloads.normal, _list("workloads", given["workloads"])))
             ),
@@ -354,6 +367,7 @@ class Grid:
                 f"access: none of {', '.join(grid.bindings)} is a binding of "
                 f"{', '.join(grid.stores)}; allowed: {', '.join(bound)}"
             )
+        _refuse_many([grid])
         plain = grid.workloads == (ROUNDS,)
         if "python" in grid.access and not (plain and grid.key_size == (KEY_SIZE,)):
             raise BadInput('access: "python" runs the workload "rounds" with keys of 16 B only')
@@ -374,6 +388,28 @@ class Grid:
             if not binding or BINDINGS[binding].store == store
         ]
 
+    def _levels(self) -> dict[str, tuple[Any, ...]]:
+        """The levels of each field of a cell that the grid varies for every store."""
+        return {
+            "record_size": self.record_sizes,
+            "records": self.records,
+            "compressibility": self.compressibility,
+            "durability": self.durability,
+            "memory": self.memory,
+            "compression": self.compression,
+            "cache": self.cache,
+            "key_order": self.key_order,
+            "memory_max": self.memory_max,
+            "workload": self.workloads,
+            "key_size": self.key_size,
+            "place": self.place,
+        }
+
+    def size(self) -> int:
+        """How many cells it has."""
+        levels = math.prod(map(len, self._levels().values()))
+        return self.trials * len(self.accesses()) * levels
+
     def values(self) -> dict[str, Any]:
         """As plain values: what from_values takes."""
         values = {key: value for key, value in vars(self).items()}
@@ -391,20 +427,7 @@ class Grid:
     def cells(self) -> Iterator[Cell]:
         """All cells: a block a trial, shuffled within the block by the seed."""
         options = dict(self.options)
-        factors: dict[str, tuple[Any, ...]] = {
-            "record_size": self.record_sizes,
-            "records": self.records,
-            "compressibility": self.compressibility,
-            "durability": self.durability,
-            "memory": self.memory,
-            "compression": self.compression,
-            "cache": self.cache,
-            "key_order": self.key_order,
-            "memory_max": self.memory_max,
-            "workload": self.workloads,
-            "key_size": self.key_size,
-            "place": self.place,
-        }
+        factors = self._levels()
         for trial in range(1, self.trials + 1):
             block = [
                 Cell(
@@ -431,6 +454,12 @@ class Grid:
         return f"{expected:,} bytes of values exceed the byte limit of {self.byte_limit:,}"
 
 
+def _refuse_many(grids: Sequence[Grid]) -> None:
+    cells = sum(grid.size() for grid in grids)
+    if cells > MOST_CELLS:
+        raise BadInput(f"{cells:,} cells by all levels and trials; allowed: {MOST_CELLS:,} at most")
+
+
 def read_grids(
     path: Path,
     known_stores: list[str],
@@ -446,10 +475,10 @@ def read_grids(
     """
     shared = _read_toml(path)
     parts, scales = shared.pop("parts", [{}]), shared.pop("scale", {})
-    for name, value, kind in (("parts", parts, list), ("scale", scales, dict)):
-        inner = value if kind is list else value.values() if isinstance(value, dict) else []
-        if not isinstance(value, kind) or not all(isinstance(table, dict) for table in inner):
-            raise BadInput(f"{path}: {name}: {value!r} is no table")
+    if not _tables(parts, list) or not parts:
+        raise BadInput(f"{path}: parts: {parts!r} is no list of one or more tables")
+    if not _tables(scales, dict):
+        raise BadInput(f"{path}: scale: {scales!r} is no table of tables")
     name, change = _scale(path, scales, scale)
     factor = change.pop("factor", 1)
     if not isinstance(factor, (int, float)) or isinstance(factor, bool) or not 0 < factor < 1e9:
@@ -457,29 +486,38 @@ def read_grids(
     found = []
     for part in parts:
         own = {key: value for key, value in part.items() if key not in scales}
-        last = part.get(name, {})
+        last = part.get(name, {}) if name is not None else {}
         values = shared | own | change
-        if factor != 1 and isinstance(values.get("records"), list):
-            values["records"] = [
-                max(1, round(count * factor)) if isinstance(count, int) else count
-                for count in values["records"]
-            ]
         try:
+            if not isinstance(last, dict):
+                raise BadInput(f"{name}: {last!r} is no table, as a part has for a scale")
+            if factor != 1 and isinstance(values.get("records"), list):
+                counts = [_count("records", count, 1) for count in values["records"]]
+                values["records"] = [max(1, round(count * factor)) for count in counts]
             values |= last | dict(replaced or {})
             found.append(Grid.from_values(values, known_stores))
+            _refuse_many(found)
         except BadInput as error:
             raise BadInput(f"{path}: {error}") from None
     return found
 
 
-def _scale(path: Path, scales: Mapping[str, Any], wanted: str | None) -> tuple[str, dict[str, Any]]:
-    """The name of a scale and what it changes."""
+def _tables(value: object, kind: type) -> bool:
+    """Whether it is a list, or a table, of tables."""
+    inner = value.values() if isinstance(value, dict) else value
+    return isinstance(value, kind) and all(isinstance(table, dict) for table in inner)  # type: ignore[attr-defined]
+
+
+def _scale(
+    path: Path, scales: Mapping[str, Any], wanted: str | None
+) -> tuple[str | None, dict[str, Any]]:
+    """The name of a scale, if it is one of the file's own, and what it changes."""
     if wanted is None and not scales:
-        return "", {}
+        return None, {}
     if wanted is not None and wanted in scales:
         return wanted, dict(scales[wanted])
     try:
-        return "", {"factor": float(wanted or "")}
+        return None, {"factor": float(wanted or "")}
     except ValueError:
         names = ", ".join([*scales, "a number"])
         raise BadInput(

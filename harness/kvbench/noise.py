@@ -45,7 +45,7 @@ class Watch:
         stall, frequency = _memory_stall(), psutil.cpu_freq()
         return {
             "load_before": self._load,
-            "steal_s": psutil.cpu_times().steal - self._steal,
+            "steal_s": max(0.0, psutil.cpu_times().steal - self._steal),
             "memory_stall_s": None if stall is None or self._stall is None else stall - self._stall,
             "frequency_mhz": frequency.current if frequency else None,
         }

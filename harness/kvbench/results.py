@@ -11,6 +11,7 @@ data/README.md explains the columns.
 
 import hashlib
 import json
+import os
 import platform
 import re
 from collections.abc import Iterator
@@ -18,14 +19,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kvbench import BadInput, write_whole
-from kvbench.grid import Cell, Grid
+from kvbench import BadInput, one_line, write_whole
+from kvbench.grid import DEFAULT, LEVELS, UNCAPPED, Cell, Grid, RecordSize, budgets
 from kvbench.stores import Store, checksum
 
 SCHEMA_VERSION = 6
 MARK = "kvbench.json"
+MOST_CHARACTERS = 200  # of what is readable in a name; a file system takes 255 in all
+STATUSES = ("ok", "failed", "skipped", "unavailable")
 
 
 def _schema(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
@@ -142,6 +146,22 @@ MEASURED = (
 
 TABLES = {"cells": CELLS, "operations": OPERATIONS, "machines": MACHINES}
 
+# What names a row of each table, and what every row has besides. Of the rest something may be
+# missing; of a cell that was measured, none of the last.
+_KEYS = {"cells": ["cell"], "operations": ["cell", "operation"], "machines": ["machine"]}
+_NEEDED = {
+    "cells": (
+        "store", "access", "binding", "record_size", "record_size_min", "record_size_max",
+        "records", "compressibility", *LEVELS, "trial", "seed", "status", "reason", "machine",
+    ),
+    "operations": ("n", "items", "sum_ns", "histogram_bin", "histogram_count"),
+    "machines": ("cpu", "cores", "memory_bytes", "kernel", "file_system", "fsync_ms"),
+}  # fmt: skip
+_MEASURED = (
+    "guarantee", "eviction", "live_records", "live_bytes", "disk_bytes", "memory_anonymous_bytes",
+    "memory_file_bytes",
+)  # fmt: skip
+
 
 def _json(value: dict[str, Any]) -> bytes:
     return (
@@ -152,15 +172,17 @@ def _json(value: dict[str, Any]) -> bytes:
 def _read(path: Path, *required: str) -> dict[str, Any]:
     """A JSON file of a results folder, of this schema version and with the required keys."""
     try:
+        if not path.is_file():  # a pipe, say, which no one may ever write to
+            raise ValueError
         value: dict[str, Any] = json.loads(path.read_bytes())
         schema = value["schema"]
         for key in required:
             value[key]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise BadInput(f"{path}: not a file of kvbench's results") from None
     if schema != SCHEMA_VERSION:
         raise BadInput(
-            f"{path}: results of schema version {schema}; allowed: {SCHEMA_VERSION}; "
+            f"{path}: results of schema version {schema!r}; allowed: {SCHEMA_VERSION}; "
             "take another folder"
         )
     return value
@@ -215,13 +237,20 @@ class Folder:
     def planned(self) -> set[Cell]:
         """All cells of the grids that were swept into the folder, here or elsewhere."""
         cells: set[Cell] = set()
-        for path in (self.path / "grids").glob("*.json"):
+        for path in self._files("grids"):
             values = _read(path, "grid")["grid"]
             try:
-                cells.update(Grid.from_values(values, values["stores"]).cells())
+                names = [name for name in values["stores"] if isinstance(name, str)]
+                cells.update(Grid.from_values(values, names).cells())
             except (BadInput, KeyError, TypeError) as error:
                 raise BadInput(f"{path}: not a grid: {error}") from None
         return cells
+
+    def _files(self, kind: str) -> list[Path]:
+        folder = self.path / kind
+        if os.path.lexists(folder) and not folder.is_dir():
+            raise BadInput(f"{folder}: not a folder")
+        return sorted(folder.glob("*.json"))
 
     def _cell_path(self, name: str) -> Path:
         return self.path / "cells" / f"{name}.json"
@@ -236,8 +265,15 @@ class Folder:
 
     def results(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each cell's name and result, in the order of the names."""
-        for path in sorted((self.path / "cells").glob("*.json")):
-            yield path.stem, _read(path, "cell", "status", "reason")
+        for path in self._files("cells"):
+            result = _read(path, "cell", "status", "reason")
+            try:
+                Cell.from_factors(result["cell"])
+            except (BadInput, KeyError, TypeError) as error:
+                raise BadInput(f"{path}: not a result of kvbench: {error}") from None
+            if result["status"] not in STATUSES or not isinstance(result["reason"], str):
+                raise BadInput(f"{path}: not a result of kvbench: status or reason")
+            yield path.stem, result
 
     def current(self) -> dict[str, dict[str, Any]]:
         """The newest result of each cell: what older code measured is superseded."""
@@ -246,7 +282,7 @@ class Folder:
         for name, result in self.results():
             found[name] = result
             key = json.dumps([result["cell"], result.get("machine")], sort_keys=True)
-            newest[key] = max(newest.get(key, ("", "")), (result.get("started", ""), name))
+            newest[key] = max(newest.get(key, ("", "")), (str(result.get("started", "")), name))
         return {name: found[name] for _, name in sorted(newest.values(), key=lambda pair: pair[1])}
 
     def tables(self) -> dict[str, pa.Table]:
@@ -265,21 +301,20 @@ class Folder:
                 ]
             except (BadInput, AttributeError, KeyError, TypeError):
                 raise BadInput(f"{self._cell_path(name)}: not a result of kvbench") from None
-        for path in sorted((self.path / "machines").glob("*.json")):
+        for path in self._files("machines"):
             machine = _read(path, "machine", "packages", "engines")
             texts = {name: json.dumps(machine[name]) for name in ("packages", "engines")}
             rows["machines"].append(machine | texts)
-        try:
-            return {name: pa.Table.from_pylist(rows[name], TABLES[name]) for name in TABLES}
-        except (pa.ArrowException, OverflowError) as error:
-            raise BadInput(f"{self.path}: a value does not fit the schema: {error}") from None
+        tables = {name: _table(self.path, name, rows[name]) for name in TABLES}
+        _check(self.path, tables)
+        return tables
 
     def collect(self) -> dict[str, pa.Table]:
         """The same, written beside the cells as Parquet."""
         tables = self.tables()
         for name, table in tables.items():
             sink = pa.BufferOutputStream()
-            pq.write_table(table, sink, compression="zstd")
+            pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
             write_whole(self.path / f"{name}.parquet", sink.getvalue().to_pybytes())
         return tables
 
@@ -303,6 +338,65 @@ def no_answer(answer: Any) -> str:
     return ""
 
 
+def _table(path: Path, name: str, rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows as a table of the schema; the first that does not fit is named."""
+    try:
+        return pa.Table.from_pylist(rows, TABLES[name])
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        if len(rows) == 1:
+            key = rows[0][_KEYS[name][0]]
+            raise BadInput(f"{path}: {name}: {key}: does not fit the schema: {error}") from None
+        for row in rows:
+            _table(path, name, [row])
+        raise
+
+
+def _check_rows(path: Path, name: str, table: pa.Table) -> None:
+    """Refuse rows that no measurement makes: with values missing or below zero, or there twice."""
+    for column in table.column_names:
+        where, values = f"{path}: {name}: {column}", table[column]
+        missing = values.null_count and column in (*_KEYS[name], *_NEEDED[name])
+        if pa.types.is_list(values.type):
+            values = pc.list_flatten(values)
+            missing = missing or values.null_count
+        if missing:
+            raise BadInput(f"{where}: a value is missing")
+        if values.type != _TEXT:
+            sound = pc.and_(pc.greater_equal(values, 0), pc.is_finite(values))
+            for value in values.filter(pc.invert(sound)).slice(0, 1).to_pylist():
+                raise BadInput(f"{where}: {value} is not allowed; allowed: 0 or more")
+    counts = table.group_by(_KEYS[name]).aggregate([([], "count_all")])
+    for row in counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).to_pylist():
+        raise BadInput(f"{path}: {name}: {' '.join(row[key] for key in _KEYS[name])} twice")
+
+
+def _check(path: Path, tables: dict[str, pa.Table]) -> None:
+    """Refuse such rows, levels that no grid has, operations without their cell, and cells without
+    their machine."""
+    for name, table in tables.items():
+        _check_rows(path, name, table)
+    cells = tables["cells"]
+    try:
+        for size in cells["record_size"].unique().to_pylist():
+            RecordSize.parse(size)
+        for column, usual in (("memory", DEFAULT), ("memory_max", UNCAPPED)):
+            budgets(column, [usual, *cells[column].unique().to_pylist()], usual)
+    except BadInput as error:
+        raise BadInput(f"{path}: cells: {error}") from None
+    measured = cells.filter(pc.equal(cells["status"], "ok"))
+    for column in _MEASURED:
+        if measured[column].null_count:
+            raise BadInput(f"{path}: cells: {column}: missing of a cell that was measured")
+    for name, column, known in (
+        ("operations", "cell", measured["cell"]),
+        ("cells", "machine", tables["machines"]["machine"]),
+    ):
+        values = tables[name][column]
+        lost = values.filter(pc.invert(pc.is_in(values, value_set=known)))
+        for value in lost.slice(0, 1).to_pylist():
+            raise BadInput(f"{path}: {name}: {column} {value!r} is none that was measured")
+
+
 def cell_name(cell: Cell, store: Store, machine: str) -> str:
     """The result file's name: readable factors, then a digest of all that identifies a result."""
     code = checksum(store) if store.available else ""
@@ -312,8 +406,8 @@ def cell_name(cell: Cell, store: Store, machine: str) -> str:
     size = str(cell.record_size).replace(" ", "")
     where = (cell.store, cell.binding or cell.access)
     levels = [re.sub("[^A-Za-z0-9.=-]", "", level) for level in cell.levels()]
-    parts = (*where, size, cell.records, cell.compressibility, *levels, f"t{cell.trial}", digest)
-    return "_".join(map(str, parts))
+    parts = (*where, size, cell.records, cell.compressibility, *levels, f"t{cell.trial}")
+    return "_".join(map(str, parts))[:MOST_CHARACTERS] + f"_{digest}"
 
 
 def read_tables(path: Path) -> dict[str, pa.Table]:
@@ -321,19 +415,33 @@ def read_tables(path: Path) -> dict[str, pa.Table]:
     tables = {}
     for name, schema in TABLES.items():
         file = path / f"{name}.parquet"
-        if not file.exists():
-            raise BadInput(f"{file}: not there; run `kvbench collect {path}`")
         try:
-            table = pq.read_table(file)
-        except (pa.ArrowException, OSError) as error:
-            raise BadInput(f"{file}: not readable as Parquet: {error}") from None
-        version = (table.schema.metadata or {}).get(b"kvbench_schema", b"none").decode()
+            if not file.is_file():
+                raise BadInput(f"{file}: not there; run `kvbench collect {path}`")
+            table = pq.read_table(file, page_checksum_verification=True)
+            table.validate(full=True)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            reason = str(error).partition("\n")[0]
+            raise BadInput(f"{file}: not readable as Parquet: {reason}") from None
+        metadata = table.schema.metadata or {}
+        version = metadata.get(b"kvbench_schema", b"none").decode(errors="replace")
         if version != str(SCHEMA_VERSION):
             raise BadInput(f"{file}: schema version {version}; allowed: {SCHEMA_VERSION}")
         if not table.schema.equals(schema):
             raise BadInput(f"{file}: columns differ from those of schema version {version}")
-        tables[name] = table
+        # With our own metadata: pandas acts upon what it finds there.
+        tables[name] = pa.Table.from_arrays(table.columns, schema=schema)
+    _check(path, tables)
     return tables
+
+
+def check_targets(path: Path, csv: bool, xlsx: bool) -> None:
+    """Refuse folders where tables are to be written, before any of them is."""
+    suffixes = (".parquet", ".csv") if csv else (".parquet",)
+    names = [f"{name}{suffix}" for suffix in suffixes for name in TABLES]
+    for name in names + ["results.xlsx"] * xlsx:
+        if (path / name).is_dir():
+            raise BadInput(f"{path / name}: a folder, where a table is to be written")
 
 
 def export(tables: dict[str, pa.Table], path: Path, csv: bool, xlsx: bool) -> list[Path]:
@@ -357,7 +465,9 @@ def export(tables: dict[str, pa.Table], path: Path, csv: bool, xlsx: bool) -> li
         buffer = io.BytesIO()
         with pd.ExcelWriter(buffer, engine="openpyxl") as writer:
             for name, frame in frames.items():
-                frame.to_excel(writer, sheet_name=name, index=False)
+                # What an engine said may hold characters that Excel does not take.
+                plain = frame.map(lambda value: one_line(value) if type(value) is str else value)
+                plain.to_excel(writer, sheet_name=name, index=False)
         write_whole(path / "results.xlsx", buffer.getvalue())
         written.append(path / "results.xlsx")
     return written

@@ -45,6 +45,7 @@ REWRITES = {"overwrite"} | {
     name for name, shares in YCSB.items() if {"update", "read-modify-write"} & set(shares)
 }
 # A batch is planned at once (plan.CHUNK); a timeline has a place for each tenth of a second.
+MOST_STEPS = 100
 MOST = {"batch": 4096, "seconds": 3600, "readers": 1024}
 
 
@@ -73,11 +74,12 @@ class Step:
                 allowed = ", ".join(PARAMETERS[name]) or "none"
                 raise BadInput(f"{name}: {pair!r} is no parameter; allowed: {allowed}")
             most = MOST.get(key, 2**31 - 1)
-            if not value.isdecimal() or not least <= int(value) <= most:
+            number = int(value) if value.isdecimal() and len(value) < 20 else -1
+            if not least <= number <= most:
                 raise BadInput(
                     f"{name}: {pair!r} is not allowed; allowed: {key}=N, N from {least} to {most}"
                 )
-            given[key] = int(value)
+            given[key] = number
         return cls(name, tuple(given.items()))
 
     def get(self, key: str, default: int) -> int:
@@ -97,6 +99,8 @@ def parse(text: object) -> tuple[Step, ...]:
         steps = tuple(Step.parse(part) for part in text.split(","))
     except BadInput as error:
         raise BadInput(f"workloads: {error}") from None
+    if len(steps) > MOST_STEPS:
+        raise BadInput(f"workloads: {len(steps)} steps; allowed: {MOST_STEPS} at most")
     names = [step.name for step in steps]
     for i, name in enumerate(names):
         if name in FILLS and i > 0:

@@ -5,10 +5,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from conftest import Run
-from kvbench import results
+from kvbench import BadInput, analysis, results
 
+DATA = Path(__file__).parents[2] / "data"
 WriteGrid = Callable[..., Path]
 
 
@@ -40,6 +43,38 @@ def test_grids(
     assert_refused(kvbench("sweep", grid, "--out", out), "grid.toml", *words)
     assert_refused(kvbench("sweep", grid, "--out", out, "--dry-run"), *words)
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("trials = 9223372036854775807", ["cells", "allowed: 100,000"]),
+        (f"trials = {'9' * 5000}", ["digits"]),
+        (f"trials = 0x{'f' * 5000}", ["digits"]),
+        (f"stores = {'[' * 20_000}{']' * 20_000}", ["recursion"]),
+        (f'workloads = ["fillseq batch={"9" * 5000}"]', ["batch", "allowed"]),
+        (f'workloads = ["readseq{", readseq" * 5000}"]', ["5001 steps", "allowed"]),
+        (f'record_sizes = ["{"9" * 5000} B"]', ["record_sizes", "allowed"]),
+        (f'memory = ["{2**64} B"]', ["memory", "allowed"]),
+        ('stores = ["sqlite"]\noptions = {sqlite = {journal_mode = "a, b"}}', ["a, b"]),
+        (f'stores = ["bdb"]\noptions = {{bdb = {{page_size = "{"9" * 5000}"}}}}', ["page_size"]),
+        ("parts = []", ["parts", "[]"]),
+        ("parts = [5]", ["parts", "5"]),
+        ("parts = [{small = 5}]\nscale = {small = {}}", ["small", "5"]),
+        (f"records = [0x{'f' * 500}]\nscale = {{small = {{factor = 0.5}}}}", ["records"]),
+        ("records = [true]\nscale = {small = {factor = 0.5}}", ["records", "True"]),
+        ('scale = {"a\\nb" = {}}', [r"a\nb"]),
+    ],
+)
+def test_grids_that_a_slip_or_a_disk_made(
+    kvbench: Run, tmp_path: Path, text: str, words: list[str]
+) -> None:
+    (tmp_path / "grid.toml").write_text(text)
+    scale = ["--scale", "small"] if "scale" in text else []
+    grid = tmp_path / "grid.toml"
+    done = kvbench("sweep", grid, "--out", tmp_path / "out", "--dry-run", *scale)
+    assert_refused(done, "grid.toml", *words)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_grid_that_is_no_toml(kvbench: Run, tmp_path: Path) -> None:
@@ -113,6 +148,154 @@ def test_damaged_files_in_a_results_folder(
     assert not (out / "cells.parquet").exists()
 
 
+def _set(**keys: object) -> Callable[[Path], None]:
+    """Sets keys of a result, or of its cell."""
+
+    def change(path: Path) -> None:
+        result = json.loads(path.read_bytes())
+        cell = result["cell"]
+        for key, value in keys.items():
+            (cell if key in cell else result)[key] = value
+        path.write_text(json.dumps(result))
+
+    return change
+
+
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _set(store=5),
+        _set(records="many"),
+        _set(operations=[["get"]]),
+        _set(memory="much"),
+        _set(status=["ok"]),
+        _set(status="fine"),
+        _set(reason=None),
+        _set(machine="another"),
+        _set(engine_version="\ud800"),
+        _set(disk_bytes=-1),
+        _set(operations=5),
+        lambda path: path.write_text("[" * 100_000),
+        lambda path: path.with_name("copy.json").write_text('{"schema": 5}'),
+        lambda path: path.with_name("\udcff.json").write_bytes(path.read_bytes()),
+        lambda path: (path.parent.parent / "operations.parquet").mkdir(),
+        _pipe,
+    ],
+)
+def test_results_that_a_disk_or_a_hand_changed(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    out = tmp_path / "out"
+    assert kvbench("sweep", write_grid(byte_limit=1), "--out", out).returncode == 0
+    change(next((out / "cells").iterdir()))
+    before = sorted(out.rglob("*"))
+    assert_refused(kvbench("collect", out), str(out))
+    assert sorted(out.rglob("*")) == before
+
+
+def test_a_file_where_the_cells_belong(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert kvbench("sweep", write_grid(byte_limit=1), "--out", out).returncode == 0
+    (out / "cells").rename(tmp_path / "cells")
+    (out / "cells").touch()
+    for command in ("status", "collect"):
+        assert_refused(kvbench(command, out), "cells: not a folder")
+
+
+def test_what_an_engine_said_is_fit_for_a_terminal_and_for_excel(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert kvbench("sweep", write_grid(byte_limit=1), "--out", out).returncode == 0
+    _set(status="failed", reason="\x1b[31m\n")(next((out / "cells").iterdir()))
+    assert r"\x1b[31m\n" in kvbench("status", out).stdout
+    assert kvbench("collect", out, "--xlsx").returncode == 0
+
+
+def test_the_longest_workload_has_a_name_that_a_file_can_have(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    grid = write_grid(workloads=[", ".join(["readrandom ops=1000000000"] * 100)], byte_limit=1)
+    assert kvbench("sweep", grid, "--out", tmp_path / "out").returncode == 0
+
+
+def _first_value(table: pa.Table, column: str, value: object) -> pa.Table:
+    at = table.column_names.index(column)
+    values = [value, *table[column].to_pylist()[1:]]
+    return table.set_column(at, table.schema.field(at), pa.array(values, table[column].type))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("cells", lambda table: pa.concat_tables([table, table]), "twice"),
+        ("operations", lambda table: pa.concat_tables([table, table]), "twice"),
+        ("operations", lambda table: _first_value(table, "sum_ns", -1), "sum_ns: -1"),
+        ("operations", lambda table: _first_value(table, "p50_ns", float("nan")), "p50_ns: nan"),
+        ("operations", lambda table: _first_value(table, "n", None), "n: a value is missing"),
+        ("operations", lambda table: _first_value(table, "timeline", [None]), "timeline"),
+        ("operations", lambda table: _first_value(table, "cell", "x"), "'x'"),
+        ("cells", lambda table: _first_value(table, "status", None), "status"),
+        ("cells", lambda table: _first_value(table, "memory", "much"), "much"),
+        ("machines", lambda table: table.slice(1), "machine"),
+        ("cells", lambda table: table.append_column("cell", table["cell"]), "readable"),
+        (
+            "cells",
+            lambda table: table.replace_schema_metadata({b"kvbench_schema": b"\xff"}),
+            "schema version",
+        ),
+    ],
+)
+def test_tables_that_no_measurement_makes(
+    tmp_path: Path, name: str, change: Callable[[pa.Table], pa.Table], words: str
+) -> None:
+    for table in results.TABLES:
+        found = pq.read_table(DATA / "durability" / f"{table}.parquet")
+        pq.write_table(change(found) if table == name else found, tmp_path / f"{table}.parquet")
+    with pytest.raises(BadInput, match=words) as caught:
+        results.read_tables(tmp_path)
+    assert str(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_metadata_that_pandas_would_act_upon_are_dropped(tmp_path: Path) -> None:
+    for name in results.TABLES:
+        table = pq.read_table(DATA / "durability" / f"{name}.parquet")
+        metadata = table.schema.metadata | {b"pandas": b"no JSON"}
+        pq.write_table(table.replace_schema_metadata(metadata), tmp_path / f"{name}.parquet")
+    for table in results.read_tables(tmp_path).values():
+        table.to_pandas()
+
+
+def test_a_flipped_byte_is_noticed_wherever_it_is(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert kvbench("sweep", write_grid(), "--out", out).returncode == 0
+    assert kvbench("collect", out).returncode == 0
+    right = results.read_tables(out)
+    path = out / "operations.parquet"
+    data, noticed = path.read_bytes(), 0
+    for at in range(0, len(data), 97):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+        try:
+            assert results.read_tables(out) == right
+        except BadInput:
+            noticed += 1
+    assert noticed
+
+
+@pytest.mark.parametrize("given", [5, None, "", ["data"], "x" * 300, "a\0b", "README.md"])
+def test_a_parameter_that_is_no_folder(given: object) -> None:
+    with pytest.raises(BadInput, match=r"results: .* is no folder"):
+        analysis.Results(given)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -123,6 +306,12 @@ def test_damaged_files_in_a_results_folder(
         (["sweep", "GRID", "--out", "x", "--memory-max", "much"], ["memory_max", "much"]),
         (["evidence", "mongodb", "--out", "x.csv"], ["mongodb", "leveldb"]),
         (["measure"], ["measure"]),
+        (["sweep", "GRID", "--out", "x", "--dry-run", "--time-limit", "nan"], ["nan"]),
+        (
+            ["sweep", "GRID", "--out", "x", "--dry-run", "--time-limit", "1e10"],
+            ["10000000000", "range"],
+        ),
+        (["status", "a\nb"], [r"a\nb"]),
     ],
 )
 def test_usage(kvbench: Run, write_grid: WriteGrid, arguments: list[str], words: list[str]) -> None:
