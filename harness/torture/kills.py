@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ GRID: dict[str, Any] = {
 }
 LONGEST = 4.0  # seconds from the start of a sweep until it is disturbed
 ENDS = (0, 3)  # exit statuses of a sweep that came to its end
-STEPS = ("mkdir", "rename", "unlink", "unlinkat", "rmdir", "fsync")  # system calls
+STEPS = ("rename", "unlinkat", "mkdir", "unlink", "rmdir", "fsync")  # system calls
 EACH = 60  # times at most that a sweep is killed at one of them
 IDENTITY = ["store", "record_size", "records", "place", "trial", "status", "reason"]
 
@@ -97,7 +97,7 @@ def kills(
     return Row("kill", what, faults=done, cells_lost=lost, crashes=len(wrong), note=note)
 
 
-def kills_at_steps(each: int, place: Path) -> Row:
+def kills_at_steps(calls: Sequence[str], each: int, place: Path) -> Row:
     """Killed by strace on its first, second ... call of each kind."""
     grid = GRID | {"records": [100], "trials": 1, "place": ["disk"]}
     done = lost = 0
@@ -106,7 +106,7 @@ def kills_at_steps(each: int, place: Path) -> Row:
         whole = Sweep(folder, **grid)
         whole.run()
         unbroken = _collected(whole)
-    for call in STEPS:
+    for call in calls:
         for number in range(1, each + 1):
             with scratch(place, "step") as folder:
                 sweep = Sweep(folder, **grid)
@@ -121,7 +121,7 @@ def kills_at_steps(each: int, place: Path) -> Row:
                 wrong += [again.stderr] if traceback(again) or again.returncode != 0 else []
                 lost += _differences(sweep, unbroken)
                 wrong += sweep.leftovers()
-    note = "; ".join([f"each of the first {each} calls of {', '.join(STEPS)}", *wrong])
+    note = "; ".join([f"each of the first {each} calls of {', '.join(calls)}", *wrong])
     what = "of the sweep, at its steps on the disk"
     return Row("kill", what, faults=done, cells_lost=lost, crashes=len(wrong), note=note)
 
@@ -207,7 +207,7 @@ def rows(short: bool, seed: int, place: Path) -> Iterator[Row]:
         unbroken = _collected(sweep)
     yield kills(10 if short else 100, seed, place, grid, unbroken)
     if shutil.which("strace"):
-        yield kills_at_steps(1 if short else EACH, place)
+        yield kills_at_steps(STEPS[:2] if short else STEPS, 1 if short else EACH, place)
     yield orphan(place)
-    yield interrupts(2 if short else 10, seed, place, grid, unbroken)
+    yield interrupts(1 if short else 10, seed, place, grid, unbroken)
     yield second_sweep(place)
