@@ -262,7 +262,7 @@ class Results:
         shaky = len(self.unsteady)
         if shaky:
             lost += (
-                f"; unsteady: {shaky} times, of which trials differ by more than {SPREAD:g} fold"
+                f"; {shaky} mean times are unsteady (their trials differ {SPREAD:g}-fold or more)"
             )
         return (
             f"{self.source()}: {trials} a cell{samples}{levels}{lost}; {self._floor()}.\n"

@@ -34,6 +34,7 @@ def test_the_dictionary_is_the_schema() -> None:
     for path in (
         DATA / "durability/evidence.csv",
         DATA / "speed/speed.csv",
+        DATA / "torture/torture.csv",
         DATA / "verdicts/verdicts.csv",
     ):
         columns = [column for column, _, _ in described.pop(path.name)]
