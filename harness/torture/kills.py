@@ -29,7 +29,7 @@ GRID: dict[str, Any] = {
 LONGEST = 4.0  # seconds from the start of a sweep until it is disturbed
 ENDS = (0, 3)  # exit statuses of a sweep that came to its end
 STEPS = ("rename", "unlinkat", "mkdir", "unlink", "rmdir", "fsync")  # system calls
-EACH = 60  # times at most that a sweep is killed at one of them
+EACH = 20  # times at most that a sweep is killed at one of them
 IDENTITY = ["store", "record_size", "records", "place", "trial", "status", "reason"]
 
 

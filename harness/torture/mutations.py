@@ -742,11 +742,11 @@ KINDS: dict[str, Callable[[Random, Path, Path], Iterator[Case]]] = {
     "papermill parameters": parameters,
 }
 COUNTS = {  # of inputs: long, short
-    "grids": (3000, 100),
-    "options": (700, 40),
-    "results folders": (2000, 100),
-    "Parquet files": (1500, 60),
-    "papermill parameters": (800, 30),
+    "grids": (2000, 100),
+    "options": (500, 40),
+    "results folders": (1200, 100),
+    "Parquet files": (800, 60),
+    "papermill parameters": (500, 30),
 }
 EXECUTED = (len(EXECUTIONS), 2)
 
