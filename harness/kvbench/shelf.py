@@ -35,11 +35,11 @@ class Shelf:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Takes over what a killed sweep has left. Refuses a folder with anything else in it."""
+        """Removes what a killed sweep has left. Refuses a folder with anything else in it."""
         self.folder = folder
         self._refuse_foreign()
-        self.empty()
-        self._limit = self._free()
+        self.clear()
+        self._limit = (0, 0)
 
     def _refuse_foreign(self) -> None:
         if self.folder.is_symlink():
@@ -68,11 +68,19 @@ class Shelf:
         free = os.statvfs(self.folder)
         return free.f_bavail * free.f_frsize, free.f_favail
 
+    def open(self) -> Path:
+        """The folder, made when it is first needed."""
+        if not self.folder.exists():
+            self.empty()
+            self._limit = self._free()
+        return self.folder
+
     def full(self) -> bool:
         return self._free()[0] < LITTLE
 
     def place(self, name: str, cell: Cell) -> tuple[Path, int]:
         """A new empty folder, and how many files had to be removed for it."""
+        self.open()
         bytes_, inodes = self._free()
         removed = 0
         # Every engine may need several times the live bytes for a while; inode 0: no limit known.
@@ -85,7 +93,7 @@ class Shelf:
     def empty(self) -> int:
         """Remove what is there. Returns the number of files."""
         removed = self.clear()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(exist_ok=True)
         (self.folder / MARK).write_text(SAID)
         return removed
 

@@ -202,7 +202,7 @@ class Sweep:
             folder.clear_leftovers()
             shelves = {name: Shelf(place) for name, place in self._places.items()}
             try:
-                description = machine.describe(shelves["disk"].folder, self.stores)
+                description = machine.describe(shelves["disk"].open(), self.stores)
                 todo = self.todo(folder, description["machine"])
                 for grid in self.grids:
                     folder.add_grid(grid)
@@ -238,7 +238,7 @@ class Sweep:
                 folder.write(name, result)
             except OSError:
                 for shelf in shelves:
-                    shelf.empty()
+                    shelf.clear()
                 folder.write(name, result)
         except OSError as error:
             raise BadInput(

@@ -68,7 +68,7 @@ def test_a_link_that_an_engine_made_is_not_followed(tmp_path: Path) -> None:
     outside.mkdir()
     (outside / "precious").write_text("kept")
     shelf = Shelf(tmp_path / "stores")
-    (shelf.folder / STORE).mkdir()
+    (shelf.open() / STORE).mkdir()
     (shelf.folder / STORE / "link").symlink_to(outside)
     (shelf.folder / STORE / "file").symlink_to(outside / "precious")
     shelf.clear()
@@ -78,7 +78,7 @@ def test_a_link_that_an_engine_made_is_not_followed(tmp_path: Path) -> None:
 
 def test_what_comes_during_the_sweep_stays(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path / "stores")
-    (shelf.folder / STORE).mkdir()
+    (shelf.open() / STORE).mkdir()
     (shelf.folder / "letter.txt").write_text("dear")
     shelf.clear()
     assert os.listdir(shelf.folder) == ["letter.txt"]
@@ -97,3 +97,11 @@ def test_stores_on_another_disk(kvbench: Run, write_grid: WriteGrid, tmp_path: P
     done = kvbench("sweep", grid, "--out", out, "--stores", tmp_path / "none")
     assert done.returncode == 2
     assert "none" in done.stderr
+
+
+def test_a_place_that_no_cell_needs_is_not_made(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "stores")
+    assert not shelf.folder.exists()
+    shelf.clear()
+    shelf.open()
+    assert os.listdir(shelf.folder) == [MARK]
