@@ -261,9 +261,7 @@ class Results:
         levels = f"; {self.levels()}" if settings else ""
         shaky = len(self.unsteady)
         if shaky:
-            lost += (
-                f"; {shaky} mean times are unsteady (their trials differ {SPREAD:g}-fold or more)"
-            )
+            lost += f"; {shaky} mean times unsteady (trials differ more than {SPREAD:g}-fold)"
         return (
             f"{self.source()}: {trials} a cell{samples}{levels}{lost}; {self._floor()}.\n"
             f"{machine.cpu}, {machine.cores} cores, {memory / 2**30:.1f} GiB of memory (largest"

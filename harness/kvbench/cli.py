@@ -15,14 +15,13 @@ import click
 from tabulate import tabulate
 
 from kvbench import BadInput, one_line, stores, write_whole
-from kvbench.grid import Cell, read_grids
+from kvbench.grid import TIME_LIMIT, Cell, read_grids
 
 if TYPE_CHECKING:
     from kvbench.results import Folder
     from kvbench.sweep import Sweep
 
 DIRECTORY = click.Path(path_type=Path)
-TIME_LIMIT = 3600.0  # seconds a cell may take
 MOST_SECONDS = 1e6  # that a cell may take: the system waits for 24 days at most
 SOME_FAILED = 3  # exit status when the sweep ended, but not every cell was measured
 STOPPED = 130  # exit status after an interrupt, as shells have it
@@ -198,8 +197,9 @@ def _dry_run(sweep: "Sweep") -> None:
     from kvbench.results import Folder  # noqa: PLC0415
 
     Folder.refuse_foreign(sweep.out)
-    # The device is asked beside the results folder, which is not made for that.
-    above = next(path for path in (sweep.out, *sweep.out.absolute().parents) if path.exists())
+    # The device is asked beside the stores' folder, which is not made for that.
+    where = (sweep.place, *sweep.place.absolute().parents)
+    above = next(path for path in where if path.exists())
     with tempfile.TemporaryDirectory(dir=above) as probe:
         fsync_ms = fsync_milliseconds(Path(probe))
     rows, total = [], 0.0

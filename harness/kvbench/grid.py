@@ -20,6 +20,7 @@ from kvbench.workload import ROUNDS
 ACCESS = ("c", "python")
 OPERATIONS = ("insert", "get", "update", "remove")
 COMPRESSIBILITY = ("compressible", "incompressible")
+TIME_LIMIT = 3600.0  # seconds a cell may take, unless a sweep is told otherwise
 DEFAULT = "default"  # the level of what is left as shipped
 DURABILITY = (DEFAULT, "none", "process", "sync", "atomic")  # the levels of kv.h
 COMPRESSION = (DEFAULT, "none", "snappy", "zlib", "lz4", "zstd", "lzo", "lzma", "bzip2")

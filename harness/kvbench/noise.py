@@ -12,8 +12,8 @@ from kvbench.grid import LEVELS
 PRESSURE = Path("/proc/pressure/memory")
 SPREAD = 2.0  # the slowest trial's mean time over the fastest's, from which on a cell is unsteady
 ADVICE = (
-    "see what else ran (load_before, steal_s, memory_stall_s); raise `trials` in the grid and "
-    "sweep again, or remove their files from cells/ and sweep on a quieter machine"
+    "see what else ran (load_before, steal_s, memory_stall_s); to measure them again on a quieter "
+    "machine, remove their files from cells/ and sweep again"
 )
 CONDITION = [
     "machine", "store", "access", "binding", "record_size", "records", "compressibility", *LEVELS
@@ -30,6 +30,15 @@ def _memory_stall() -> float | None:
     return int(some.rsplit("=", 1)[1]) / 1e6
 
 
+def _frequency() -> float | None:
+    """Of the processors, in MHz; None where it can't be read."""
+    try:
+        found = psutil.cpu_freq()
+    except (NotImplementedError, OSError):
+        return None
+    return float(found.current) if found else None
+
+
 class Watch:
     """From its making on."""
 
@@ -42,12 +51,12 @@ class Watch:
         """The columns of a cell: processes that ran or waited for a processor or a disk in the
         minute before, seconds in which the hypervisor had other work for a processor, in which a
         process waited for memory, and the processors' frequency now, where it can be read."""
-        stall, frequency = _memory_stall(), psutil.cpu_freq()
+        stall = _memory_stall()
         return {
             "load_before": self._load,
             "steal_s": max(0.0, psutil.cpu_times().steal - self._steal),
             "memory_stall_s": None if stall is None or self._stall is None else stall - self._stall,
-            "frequency_mhz": frequency.current if frequency else None,
+            "frequency_mhz": _frequency(),
         }
 
 

@@ -28,6 +28,7 @@ from kvbench.stores import Store, checksum
 
 SCHEMA_VERSION = 6
 MARK = "kvbench.json"
+FOLDERS = ("cells", "grids", "machines")
 MOST_CHARACTERS = 200  # of what is readable in a name; a file system takes 255 in all
 STATUSES = ("ok", "failed", "skipped", "unavailable")
 
@@ -163,6 +164,12 @@ _MEASURED = (
 )  # fmt: skip
 
 
+def _half_written(path: Path) -> bool:
+    """What a killed write_whole has left of a file of ours."""
+    left = re.fullmatch(r".+\.(json|parquet|csv|xlsx)\.\d+\.tmp", path.name)
+    return bool(left) and path.is_file() and not path.is_symlink()
+
+
 def _json(value: dict[str, Any]) -> bytes:
     return (
         json.dumps({"schema": SCHEMA_VERSION, **value}, indent=1, sort_keys=True).encode() + b"\n"
@@ -204,7 +211,7 @@ class Folder:
             raise BadInput(f"{path}: not a folder")
         if (path / MARK).exists():
             Folder(path)
-        elif path.exists() and any(file.suffix != ".tmp" for file in path.iterdir()):
+        elif path.exists() and not all(map(_half_written, path.iterdir())):
             raise BadInput(
                 f"{path}: holds other files; allowed: an empty or new folder, or results"
             )
@@ -217,7 +224,7 @@ class Folder:
             path.mkdir(parents=True, exist_ok=True)
             if not (path / MARK).exists():
                 write_whole(path / MARK, _json({}))
-            for name in ("cells", "grids", "machines"):
+            for name in FOLDERS:
                 (path / name).mkdir(exist_ok=True)
         except OSError as error:
             raise BadInput(f"{path}: can't be written: {error.strerror}") from None
@@ -225,8 +232,9 @@ class Folder:
 
     def clear_leftovers(self) -> None:
         """Remove what a killed sweep had half written. Only for who holds the lock."""
-        for path in (*self.path.glob("*.tmp"), *self.path.glob("*/*.tmp")):
-            path.unlink()
+        for folder in (self.path, *(self.path / name for name in FOLDERS)):
+            for path in filter(_half_written, folder.iterdir()):
+                path.unlink()
 
     def add_grid(self, grid: Grid) -> None:
         write_whole(self.path / "grids" / f"{grid.digest()}.json", _json({"grid": grid.values()}))

@@ -121,7 +121,8 @@ def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
             os._exit(0)  # nothing of the parent's is to be tidied here
     os.close(write)
     with os.fdopen(read) as answers:
-        if not select.select([answers], [], [], PROBE_LIMIT)[0]:
+        late = not select.select([answers], [], [], PROBE_LIMIT)[0]
+        if late:
             os.kill(child, signal.SIGKILL)
         answer = answers.read()
     _, status = os.waitpid(child, 0)
@@ -131,7 +132,9 @@ def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
         return Store(**values | {"capabilities": tuple(values["capabilities"])}, settings=settings)
     code = os.waitstatus_to_exitcode(status)
     how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
-    return dataclasses.replace(store, reason=f"its process died when it was loaded: {how}")
+    died = f"its process died when it was loaded: {how}"
+    slow = f"it said nothing within {PROBE_LIMIT} s of being loaded"
+    return dataclasses.replace(store, reason=slow if late else died)
 
 
 def _probe_shim(name: str) -> Store:

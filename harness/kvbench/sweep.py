@@ -10,18 +10,20 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+import psutil
 from tqdm import tqdm
 
 from kvbench import BadInput, machine, stores
 from kvbench.control_group import capped, refused
 from kvbench.estimate import seconds
-from kvbench.grid import LEVELS, UNCAPPED, Cell, Grid, parse_bytes
+from kvbench.grid import LEVELS, TIME_LIMIT, UNCAPPED, Cell, Grid, parse_bytes
 from kvbench.noise import Watch
 from kvbench.results import Folder, cell_name, no_answer
 from kvbench.shelf import Shelf, own_name
@@ -30,6 +32,7 @@ from kvbench.workload import NEEDS, parse
 TMPFS = Path("/dev/shm")
 # NumPy's library for linear algebra starts a thread for each core, which spin for a while.
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
+MARK = "KVBENCH_CELL"  # in the environment of a worker and of all that it starts
 RECENTLY_REMOVED = (
     "files removed here in the last six minutes (a million of them: in the last half hour) slow "
     "down the stores of files; let the disk rest before a sweep that counts"
@@ -67,15 +70,38 @@ def _interruptible() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield asked  # signals are not for this thread
         return
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = [number for number in before if before[number] != signal.SIG_IGN]  # as of nohup's kind
+    for number in heard:
+        signal.signal(number, ask)
     try:
         yield asked
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number in heard:
+            signal.signal(number, before[number])
 
 
-def _reason(process: subprocess.Popen[str], errors: str) -> str:
+def _memory_file(name: str) -> BinaryIO:
+    return os.fdopen(os.memfd_create(name), "w+b")
+
+
+def _content(file: BinaryIO) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+def _end(process: subprocess.Popen[bytes], mark: str) -> None:
+    """End a worker with all that it started, be it in a session of its own."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    for other in psutil.process_iter():
+        with suppress(psutil.Error):
+            if other.environ().get(MARK) == mark:
+                other.kill()
+
+
+def _reason(process: subprocess.Popen[bytes], errors: str) -> str:
     """Why a worker gave no answer."""
     code = process.returncode
     how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
@@ -98,30 +124,28 @@ def _run_cell(cell: Cell, folder: Path, time_limit: float, members: str) -> dict
     task = {
         "cell": cell.factors(), "folder": str(folder), "parent": os.getpid(), "members": members
     }  # fmt: skip
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kvbench.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        env=os.environ | ENVIRONMENT,
-        start_new_session=True,
-    )
+    mark = uuid.uuid4().hex
+    # Files in memory and not pipes: a process that the engine started may hold on to a pipe.
+    with _memory_file("answer") as answer, _memory_file("errors") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kvbench.worker"],
+            stdin=subprocess.PIPE,
+            stdout=answer,
+            stderr=errors,
+            env=os.environ | ENVIRONMENT | {MARK: mark},
+            start_new_session=True,
+        )
+        try:
+            process.communicate(json.dumps(task).encode(), timeout=time_limit)
+        except subprocess.TimeoutExpired:
+            return {"status": "failed", "reason": f"took longer than {time_limit:g} s"}
+        finally:
+            _end(process, mark)
+        said, complaint = (_content(file) for file in (answer, errors))
     try:
-        answer, errors = process.communicate(json.dumps(task), timeout=time_limit)
-    except subprocess.TimeoutExpired:
-        return {"status": "failed", "reason": f"took longer than {time_limit:g} s"}
-    finally:
-        # The whole group: an engine may have started processes, which hold the pipes open.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        if process.returncode is None:
-            process.communicate()
-    try:
-        result = json.loads(answer)
+        result = json.loads(said)
     except ValueError:
-        return {"status": "failed", "reason": _reason(process, errors)}
+        return {"status": "failed", "reason": _reason(process, complaint)}
     if why := no_answer(result):
         return {"status": "failed", "reason": f"worker gave no valid answer: {why}"}
     return dict(result)
@@ -134,7 +158,7 @@ class Sweep:
         self, grids: Sequence[Grid], out: Path, retry: bool = False, place: Path | None = None
     ) -> None:
         """`place`: a folder in which the stores' folder is made; otherwise it is `out`."""
-        self.grids, self.out = tuple(grids), out
+        self.grids, self.out, self.place = tuple(grids), out, place or out
         self.stores = stores.known()
         self.retry = retry
         self.stopped = False  # by an interrupt, with cells to do
@@ -195,7 +219,7 @@ class Sweep:
             and not (status == "unavailable" and not self.stores[cell.label].available)
         ]
 
-    def run(self, time_limit: float) -> Counter[str]:
+    def run(self, time_limit: float = TIME_LIMIT) -> Counter[str]:
         """Measure what has no result yet. Returns how many cells of the grid have which status."""
         folder = Folder.make(self.out)
         with _lock(self.out), _interruptible() as asked:
@@ -215,15 +239,15 @@ class Sweep:
                     for done, ((name, cell, why), cost) in enumerate(
                         zip(todo, costs, strict=True), start=1
                     ):
+                        if asked.is_set():
+                            self.stopped = True
+                            break
                         bar.set_postfix_str(str(cell))
                         shelf = shelves[cell.place]
                         result = self._finish(name, cell, why, description, shelf, time_limit)
                         self._put_down(folder, name, result, shelves.values())
                         bar.set_description_str(f"{done}/{len(todo)}")
                         bar.update(min(cost, bar.total - bar.n))
-                        self.stopped = asked.is_set() and done < len(todo)
-                        if self.stopped:
-                            break
             finally:
                 for shelf in shelves.values():
                     shelf.clear()

@@ -74,6 +74,20 @@ def test_a_kill_at_the_very_start_leaves_no_foreign_folder(
     assert not list(out.rglob("*.tmp"))
 
 
+def test_what_a_kill_left_is_told_from_a_user_s_own(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.tmp").write_text("three years")
+    assert kvbench("sweep", write_grid(), "--out", out).returncode == 2
+    (out / "thesis.tmp").rename(tmp_path / "thesis.tmp")
+    assert kvbench("sweep", write_grid(byte_limit=1), "--out", out).returncode == 0
+    (tmp_path / "thesis.tmp").rename(out / "cells" / "thesis.tmp")
+    assert kvbench("sweep", write_grid(), "--out", out).returncode == 0
+    assert (out / "cells" / "thesis.tmp").exists()
+
+
 def test_over_the_byte_limit_is_skipped_until_the_limit_is_raised(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:

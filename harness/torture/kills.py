@@ -28,6 +28,8 @@ GRID: dict[str, Any] = {
 }
 LONGEST = 4.0  # seconds from the start of a sweep until it is disturbed
 ENDS = (0, 3)  # exit statuses of a sweep that came to its end
+KILLED = -signal.SIGKILL
+PATIENCE = 50  # times that a sweep is started at most until it has come to its end
 STEPS = ("rename", "unlinkat", "mkdir", "unlink", "rmdir", "fsync")  # system calls
 EACH = 20  # times at most that a sweep is killed at one of them
 IDENTITY = ["store", "record_size", "records", "place", "trial", "status", "reason"]
@@ -82,14 +84,17 @@ def kills(
     wrong: list[str] = []
     while done < count:
         with scratch(place, "kill") as folder:
-            sweep, sweeps, ended = Sweep(folder, **grid), sweeps + 1, False
-            while not ended:
+            sweep, sweeps = Sweep(folder, **grid), sweeps + 1
+            for _ in range(PATIENCE):
                 # A cell whose worker was killed has failed, so it has to be asked for again.
                 process = sweep.start("--retry")
                 done += done < count and _disturb(sweep, process, choose)
                 _, errors = process.communicate()
                 wrong += [errors] if traceback(errors) else []
-                ended = process.returncode == 0
+                if process.returncode == 0:
+                    break
+                if process.returncode not in (*ENDS, KILLED):
+                    wrong.append(f"exit status {process.returncode}: {errors[-200:]}")
             lost += _differences(sweep, unbroken)
             wrong += sweep.leftovers()
     note = "; ".join([f"over {sweeps} sweeps", *wrong])
@@ -116,6 +121,9 @@ def kills_at_steps(calls: Sequence[str], each: int, place: Path) -> Row:
                 process.communicate()
                 if process.returncode in ENDS:
                     break  # it makes no more of these calls
+                if process.returncode != KILLED:
+                    wrong.append(f"{call} {number}: not killed: {process.returncode}")
+                    break
                 done += 1
                 again = sweep.run()
                 wrong += [again.stderr] if traceback(again) or again.returncode != 0 else []

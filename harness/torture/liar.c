@@ -123,10 +123,13 @@ static int broken(void)
     } else if (is("a-number")) {
         write_everywhere("42");
         _exit(0);
-    } else if (is("child")) { /* which holds what its parent had open */
-        if (fork() == 0)
+    } else if (is("child") || is("daemon")) { /* which holds what its parent had open */
+        if (fork() == 0) {
+            if (is("daemon") && setsid() < 0)
+                _exit(99);
             for (;;)
                 pause();
+        }
         _exit(0);
     } else if (is("hang"))
         for (;;)
