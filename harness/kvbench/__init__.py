@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 
 
 def one_line(text: str) -> str:
@@ -36,3 +37,13 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def how_it_ended(code: int) -> str:
+    """A process, by its return code as subprocess has it."""
+    if code >= 0:
+        return f"exit status {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:  # most of the real-time signals have no name
+        return f"signal {-code}"

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from kvbench import BadInput
+from kvbench import BadInput, how_it_ended
 from kvbench.bindings import BINDINGS, label, load, open_binding
 from kvbench.contract import Capability, OpenStore, Setting
 from kvbench.grid import DEFAULT
@@ -130,8 +130,7 @@ def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
         values = json.loads(answer)
         settings = tuple(Setting(**setting) for setting in values.pop("settings"))
         return Store(**values | {"capabilities": tuple(values["capabilities"])}, settings=settings)
-    code = os.waitstatus_to_exitcode(status)
-    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+    how = how_it_ended(os.waitstatus_to_exitcode(status))
     died = f"its process died when it was loaded: {how}"
     slow = f"it said nothing within {PROBE_LIMIT} s of being loaded"
     return dataclasses.replace(store, reason=slow if late else died)

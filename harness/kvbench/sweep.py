@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import psutil
 from tqdm import tqdm
 
-from kvbench import BadInput, machine, stores
+from kvbench import BadInput, how_it_ended, machine, stores
 from kvbench.control_group import capped, refused
 from kvbench.estimate import seconds
 from kvbench.grid import LEVELS, TIME_LIMIT, UNCAPPED, Cell, Grid, parse_bytes
@@ -103,8 +103,7 @@ def _end(process: subprocess.Popen[bytes], mark: str) -> None:
 
 def _reason(process: subprocess.Popen[bytes], errors: str) -> str:
     """Why a worker gave no answer."""
-    code = process.returncode
-    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+    how = how_it_ended(process.returncode)
     last = (errors.strip().splitlines() or [""])[-1]
     return f"worker ended without an answer: {how}" + (f": {last[:200]}" if last else "")
 
@@ -144,7 +143,7 @@ def _run_cell(cell: Cell, folder: Path, time_limit: float, members: str) -> dict
         said, complaint = (_content(file) for file in (answer, errors))
     try:
         result = json.loads(said)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {"status": "failed", "reason": _reason(process, complaint)}
     if why := no_answer(result):
         return {"status": "failed", "reason": f"worker gave no valid answer: {why}"}

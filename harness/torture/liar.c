@@ -120,7 +120,14 @@ static int broken(void)
     } else if (is("forged")) {
         write_everywhere("{\"status\": \"ok\", \"reason\": \"\"}");
         _exit(0);
-    } else if (is("a-number")) {
+    } else if (is("nested")) { /* deeper than a reader of JSON may go */
+        static char text[100001];
+        memset(text, '[', sizeof text - 1);
+        write_everywhere(text);
+        _exit(0);
+    } else if (is("real-time-signal"))
+        raise(40);
+    else if (is("a-number")) {
         write_everywhere("42");
         _exit(0);
     } else if (is("child") || is("daemon")) { /* which holds what its parent had open */

@@ -50,6 +50,8 @@ WAYS = {
     "garbage": "without an answer: exit status 0",
     "forged": "no valid answer",
     "a-number": "no valid answer",
+    "nested": "without an answer: exit status 0",
+    "real-time-signal": "signal 40",
     "stopped": f"took longer than {LIMIT} s",
     "hang": f"took longer than {LIMIT} s",
     "spin": f"took longer than {LIMIT} s",
