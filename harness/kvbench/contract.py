@@ -44,7 +44,9 @@ class Setting:
     lacks: str
 
     def covers(self, value: str) -> bool:
-        return self.value in (value, "*") or (not self.value and value.isdecimal())
+        if not self.value:
+            return value.isascii() and value.isdecimal()
+        return self.value in (value, "*")
 
 
 class Session(Protocol):

@@ -246,9 +246,11 @@ def _options(values: object, stores: tuple[str, ...]) -> tuple[tuple[str, str], 
                 texts[name] = str(parse_bytes(value))
             except BadInput:
                 texts[name] = str(value)
-            fit = len(texts[name]) <= MOST_CHARACTERS and texts[name].isprintable()
+            fit = 0 < len(texts[name]) <= MOST_CHARACTERS and texts[name].isprintable()
             if {",", "="} & set(name) or "," in texts[name] or not fit:
-                raise BadInput(f"options: {store}: {name!r} can't be {value!r}")
+                raise BadInput(
+                    f"options: {store}: {name!r} can't be {value!r}; allowed: a number or word"
+                )
         found.append((store, ", ".join(f"{name}={texts[name]}" for name in sorted(texts))))
     return tuple(sorted(found))
 

@@ -328,6 +328,15 @@ def test_an_option_that_the_engine_has_not(
     assert not (tmp_path / "out").exists()
 
 
+def test_an_option_without_a_value_is_one_that_the_store_lacks(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    grid = write_grid(stores=["sqlite"], options={"sqlite": {"page_size": ""}})
+    done = kvbench("sweep", grid, "--out", tmp_path / "out")
+    assert_refused(done, "sqlite", "page_size", "allowed")
+    assert not (tmp_path / "out").exists()
+
+
 def test_help(kvbench: Run) -> None:
     done = kvbench("--help")
     assert done.returncode == 0

@@ -16,7 +16,7 @@ SIZES: dict[str, Any] = {"record_sizes": ["64 KiB", "100 B"], "records": [7000, 
 TOO_MUCH = ("64 KiB", 7000)  # of these: 440 MiB, incompressible
 RESULTS = 1 << 20  # bytes of the results' disk
 LIMIT = 60  # seconds a cell: an engine may hang for want of space
-SHORT = ("flat", "leveldb", "lmdb", "sqlite")
+SHORT = ("flat", "leveldb", "lmdb", "tokyocabinet-tree")
 
 
 class NoDiskError(Exception):

@@ -1,4 +1,6 @@
-/* Tkrzw's TreeDBM: a B+ tree in a file hash database. */
+/* Tkrzw's TreeDBM: a B+ tree in a file hash database. Once it was opened again, a scan backwards may
+ * pass over records (seen where pages hold few large ones): the engine does not keep all its links
+ * from page to page backwards. Gets and forward scans find them all. */
 #include "../kv.h"
 
 static const char store_name[] = "tkrzw-tree";
