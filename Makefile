@@ -54,7 +54,7 @@ build/.venv: requirements.lock requirements-berkeley.lock | build/.system
 
 build/.installed: build/.venv pyproject.toml $(SOURCES)
 	$(PIP) --no-build-isolation --no-deps \
-	    --force-reinstall -C cmake.define.KV_WERROR=ON .
+	    --force-reinstall --config-settings=cmake.define.KV_WERROR=ON .
 	@touch $@
 
 # This machine
