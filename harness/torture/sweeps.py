@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -64,13 +63,6 @@ class Sweep:
 
     def cells(self) -> list[dict[str, Any]]:
         return [json.loads(path.read_text()) for path in sorted(self.out.glob("cells/*.json"))]
-
-    def statuses(self) -> Counter[tuple[str, str]]:
-        """How often each cell is there, with which status."""
-        return Counter(
-            (json.dumps(result["cell"], sort_keys=True), result["status"])
-            for result in self.cells()
-        )
 
     def processes(self) -> list[psutil.Process]:
         """All that belong to the sweep and still run."""
