@@ -155,7 +155,7 @@ test: setup
 	ruff check .
 	ruff format --check .
 	mypy
-	pytest --quiet harness/tests paper/preview
+	pytest --quiet --numprocesses 2 --dist worksteal harness/tests paper/preview
 	pytest --quiet --nbval notebooks
 
 sanitize: setup

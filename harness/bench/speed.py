@@ -9,7 +9,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 import pandas as pd
@@ -22,13 +21,6 @@ from peers import peers
 from tabulate import tabulate
 from tqdm import tqdm
 from upkeep import analysis, cells, memory
-
-
-def _conditions(out: Path) -> dict[str, Any]:
-    found = machine.describe(out, stores.known())
-    names = ("machine", "cpu", "cores", "kernel", "file_system", "compiler", "revision")
-    return {name: found[name] for name in names}
-
 
 FOLDER = click.Path(path_type=Path)
 # The groups of measures, and about how many seconds each takes.
@@ -77,7 +69,7 @@ def main(
             bar.set_description_str(name)
             rows += [measure.row() for measure in todo[name]()]
             bar.update(GROUPS[name])
-    table = pd.DataFrame(rows).assign(**_conditions(out))
+    table = pd.DataFrame(rows).assign(**machine.conditions(out, stores.known()))
     write_whole(out / "speed.csv", table.to_csv(index=False).encode())
     shown = table[["group", "measure", "value", "low", "high", "unit", "goal", "met"]]
     click.echo(tabulate(shown, headers="keys", showindex=False, floatfmt=".3f"))

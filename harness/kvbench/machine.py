@@ -97,6 +97,13 @@ def describe(folder: Path, stores: dict[str, Store]) -> dict[str, Any]:
     }
 
 
+def conditions(folder: Path, stores: dict[str, Store]) -> dict[str, Any]:
+    """What of the description stands beside each row of a table that no sweep has made."""
+    found = describe(folder, stores)
+    names = ("machine", "cpu", "cores", "kernel", "file_system", "compiler", "revision")
+    return {name: found[name] for name in names}
+
+
 def _writeback_bytes() -> int:
     lines = Path("/proc/meminfo").read_text().splitlines()
     line = next(line for line in lines if line.startswith("Writeback:"))

@@ -9,8 +9,6 @@ import pytest
 
 TORTURE = Path(__file__).parents[1] / "torture"
 COUNTS = ["cells_lost", "answers_missed", "crashes"]
-
-
 PARTS = ["kills", "disks", "lies", "stateful", "mutations", "fuzzers", "sanitizers"]
 
 
@@ -20,6 +18,7 @@ def test_nothing_gets_through(part: str, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     table = pd.read_csv(tmp_path / "torture.csv")
+    assert set(zip(table.form, table.seed, strict=True)) == {("short", 1)}
     assert (table[COUNTS] == 0).all(axis=None)
     tried = table.faults + table.inputs > 0
     assert (tried | (table.what == "not tried")).all()

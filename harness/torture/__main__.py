@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 import pandas as pd
-from kvbench import write_whole
+from kvbench import machine, stores, write_whole
 from table import Row, show
 
 PARTS = ("kills", "disks", "lies", "stateful", "mutations", "fuzzers", "sanitizers")
@@ -36,16 +36,25 @@ def main(parts: Sequence[str], short: bool, seed: int, out: Path) -> None:
     """Break sweeps, feed them lies and damaged files, and count what got through."""
     out.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
+    seconds: list[float] = []
     with tempfile.TemporaryDirectory(prefix="torture-") as place:
         for part in parts or PARTS:
             start = time.monotonic()
             for row in importlib.import_module(part).rows(short, seed, Path(place)):
                 click.echo(show([row]) + "\n", err=True)
                 rows.append(row)
-            click.echo(f"{part}: {time.monotonic() - start:.0f} s", err=True)
-    table = pd.DataFrame([dataclasses.asdict(row) for row in rows])
+                end = time.monotonic()
+                seconds.append(end - start)
+                start = end
+    table = pd.DataFrame([dataclasses.asdict(row) for row in rows]).assign(
+        wall_s=seconds,
+        form="short" if short else "long",
+        seed=seed,
+        **machine.conditions(out, stores.known()),
+    )
     write_whole(out / "torture.csv", table.to_csv(index=False).encode())
     click.echo(show(rows))
+    click.echo(f"{sum(seconds) / 60:.0f} minutes")
     if not all(row.clean() for row in rows):
         raise SystemExit(1)
 

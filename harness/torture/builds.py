@@ -6,6 +6,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import click
+
 ROOT = Path(__file__).parents[2]
 SHIMS = ROOT / "harness" / "shims"
 BUILT = ROOT / "build" / "torture"
@@ -53,7 +55,7 @@ def in_memory(place: Path) -> Path:
 
 def need(command: str, packages: str) -> None:
     if shutil.which(command) is None:
-        raise RuntimeError(f"no {command} here; apt-get install {packages}")
+        raise click.UsageError(f"no {command} here; apt-get install {packages}")
 
 
 def settings(**options: Mapping[str, object]) -> dict[str, str]:
