@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import dataclasses
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -114,6 +115,7 @@ class _Traffic(ctypes.Structure):
 
 
 SECOND = 1_000_000_000  # ns
+END = 2**64 - 1  # BENCH_END
 TICK = SECOND // 10  # of a timeline
 LONGEST_LATENCY, LONGEST_RUN = 3600, 3600  # seconds that a tally tells apart
 
@@ -177,7 +179,8 @@ class Loop(Protocol):
     def check(self, plan: Plan, first: int, end: int) -> None:
         """Whether the records from number `first` to below `end` are those of the plan, a get of
         each in the order of their numbers; and by a scan, where the store has one, that there are
-        no others. Anything else is a StoreError."""
+        no others: before the first number 0, and at END after the last, none at all. Anything
+        else is a StoreError."""
 
     def effective_options(self) -> dict[str, str]: ...
 
@@ -222,6 +225,7 @@ class ShimLoop:
 
     def open(self, folder: Path, settings: Mapping[str, str]) -> None:
         self._bench.driver = ctypes.pointer(self._store.driver())
+        _refuse_forgetful(self._store, Capability(self._bench.driver.contents.capabilities))
         options = option_array(settings)
         self._call("bench_open", os.fsencode(folder), options, ctypes.c_size_t(len(options)))
 
@@ -314,6 +318,12 @@ class ShimLoop:
         return read_effective_options(self._bench.driver.contents, self._bench.kv)
 
 
+def _refuse_forgetful(store: Store, capabilities: Capability) -> None:
+    """What says that it keeps nothing is not checked, which is for the null store alone."""
+    if Capability.FORGETS in capabilities and store.name != "null":
+        raise StoreError("says that it keeps nothing; of that kind there is the null store alone")
+
+
 @contextlib.contextmanager
 def _named(what: str) -> Iterator[None]:
     """Any engine's exception becomes a StoreError that says what failed."""
@@ -342,7 +352,10 @@ class PythonLoop:
 
     def open(self, folder: Path, settings: Mapping[str, str]) -> None:
         binding = self._store.binding
-        self._checked = Capability.FORGETS not in load(binding).capabilities
+        capabilities = load(binding).capabilities
+        _refuse_forgetful(self._store, capabilities)
+        self._checked = Capability.FORGETS not in capabilities
+        self._scans = Capability.SCAN in capabilities
         with _named("open"):
             self._open: Binding = open_binding(binding, folder, **settings)
 
@@ -427,6 +440,25 @@ class PythonLoop:
 
     def check(self, plan: Plan, first: int, end: int) -> None:
         self.run(plan)
+        if not self._scans:
+            return
+        start = self._key(first) if first else b""
+        limit = None if end == END else self._key(end)
+        with _named("scan"), contextlib.closing(self._open.scan(start)) as scan:
+            found = itertools.takewhile(lambda record: limit is None or record[0] < limit, scan)
+            pairs = itertools.zip_longest(found, self._records(plan))
+            wrong = next((pair for pair in pairs if not pair[1] or pair[0] != pair[1][2:]), None)
+        if wrong:
+            record, planned = wrong
+            what = f"record {planned[1]}" if planned else "the end"
+            key = f"the key {record[0]!r:.60}" if record else "nothing"
+            raise StoreError(f"wrong answer: scan: {key} at the place of {what}")
+
+    def _key(self, number: int) -> bytes:
+        key = ctypes.create_string_buffer(KEY_SIZE)
+        numbers = (ctypes.c_uint64 * 1)(number)
+        loop_library().records_keys(ctypes.c_size_t(1), numbers, ctypes.c_uint64(self._stride), key)
+        return key.raw
 
     def effective_options(self) -> dict[str, str]:
         with _named("effective options"):

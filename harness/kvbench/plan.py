@@ -115,7 +115,7 @@ class Keyspace(ABC):
 
     @abstractmethod
     def dead_ones(self) -> UInt64Array:
-        """Numbers of records that do not live, a chunk of them at most."""
+        """Numbers of records that do not live."""
 
     @abstractmethod
     def alive(self, numbers: UInt64Array) -> UInt64Array:
@@ -126,13 +126,15 @@ class Keyspace(ABC):
         """How often each was rewritten."""
 
     def refused(self) -> Iterator[Plan]:
-        """What a store must not do: insert records that live, of which SAMPLES are tried, and get,
-        update or remove such as don't."""
+        """What a store must not do: insert records that live, of which SAMPLES are tried, and get
+        such as don't, all of them; a chunk of those is tried with update and remove as well."""
         tried = np.unique(self.random.integers(self.universe, size=SAMPLES, dtype=np.uint64))
         living, dead = self.alive(tried), self.dead_ones()
         yield self.plan("insert", living, self.versions(living) + np.uint64(1))
-        for operation in ("get", "update", "remove"):
-            yield self.plan(operation, dead, np.zeros(len(dead), np.uint64))
+        for start in range(0, len(dead), CHUNK):
+            part = dead[start : start + CHUNK]
+            for operation in ("get", "update", "remove") if start == 0 else ("get",):
+                yield self.plan(operation, part, np.zeros(len(part), np.uint64))
 
     def bytes_of(self, plan: Plan) -> int:
         """Bytes of the keys and values of a plan."""

@@ -116,9 +116,9 @@ class Records(Keyspace):
 
     def dead_ones(self) -> UInt64Array:
         return np.concatenate(
-            [order(next(chunks(max(count, 1))))[:count] for order, count in self._deleted]
+            [order(np.arange(count, dtype=np.uint64)) for order, count in self._deleted]
             + [np.arange(self.alive_to, self.universe, dtype=np.uint64)]
-        )[:CHUNK]
+        )
 
     @property
     def fills(self) -> bool:

@@ -56,18 +56,28 @@ const struct kv_driver *bench_driver(const char *path, char *error, size_t capac
     return driver;
 }
 
-static int failed(struct bench *bench, int status, const char *what)
+const char *bench_reason(const struct kv_driver *driver, int status, char undefined[32])
 {
     static const char *const reason[] = {
         [KV_NOT_FOUND] = "key not found",
         [KV_EXISTS] = "key exists",
         [KV_TOO_LARGE] = "key or value too large",
     };
-    if (status < KV_NOT_FOUND || status > KV_ERROR)
-        snprintf(bench->error, sizeof bench->error, "%s: undefined status %d", what, status);
-    else
-        snprintf(bench->error, sizeof bench->error, "%s: %s", what,
-                 status == KV_ERROR ? bench->driver->error() : reason[status]);
+    if (status >= KV_NOT_FOUND && status < KV_ERROR)
+        return reason[status];
+    if (status != KV_ERROR) {
+        snprintf(undefined, 32, "undefined status %d", status);
+        return undefined;
+    }
+    const char *why = driver->error();
+    return why == NULL ? "an error without a reason" : why;
+}
+
+static int failed(struct bench *bench, int status, const char *what)
+{
+    char undefined[32];
+    snprintf(bench->error, sizeof bench->error, "%s: %s", what,
+             bench_reason(bench->driver, status, undefined));
     return KV_ERROR;
 }
 
@@ -190,7 +200,8 @@ struct scan {
     const struct bench_plan *plan;
     unsigned char limit[RECORDS_KEY_SIZE]; /* forwards, keys from here on are not the plan's */
     bool backwards;                        /* then keys before it */
-    bool open_end;                         /* whatever follows the plan's last record */
+    bool unlimited;                        /* all keys are the plan's */
+    bool open_end;                         /* ends with the last of the plan, whatever follows */
     size_t seen;
     uint64_t *nanoseconds; /* NULL: nothing is timed, and nothing copied */
     uint64_t mark;         /* when the time of the next record began */
@@ -237,7 +248,9 @@ static int visit(void *context, struct kv_slice key, struct kv_slice value)
     const struct bench_plan *plan = scan->plan;
     unsigned char expected[RECORDS_KEY_SIZE];
     int past = order(scan->bench, key, scan->limit);
-    if (!scan->open_end && (scan->backwards ? past < 0 : past >= 0))
+    if (scan->status != KV_OK) /* the engine goes on though it was told to stop */
+        return 1;
+    if (!scan->unlimited && (scan->backwards ? past < 0 : past >= 0))
         return 1;
     if (scan->seen == plan->count) {
         scan->status = too_many(scan);
@@ -259,13 +272,12 @@ static int visit(void *context, struct kv_slice key, struct kv_slice value)
 }
 
 /* Anything wrong is told in bench->error. */
-static int scan_plan(struct scan *scan, const unsigned char from[RECORDS_KEY_SIZE])
+static int scan_plan(struct scan *scan, struct kv_slice from)
 {
     struct bench *bench = scan->bench;
     const struct kv_driver *driver = bench->driver;
-    struct kv_slice key = {from, bench->key_size};
-    int status = scan->backwards ? driver->scan_back(bench->kv, key, visit, scan)
-                                 : driver->scan(bench->kv, key, visit, scan);
+    int status = scan->backwards ? driver->scan_back(bench->kv, from, visit, scan)
+                                 : driver->scan(bench->kv, from, visit, scan);
     if (status != KV_OK)
         return failed(bench, status, "scan");
     if (scan->status == KV_OK && scan->seen < scan->plan->count)
@@ -280,8 +292,8 @@ static int read_some(struct bench *bench, const struct bench_plan *plan, size_t 
     uint64_t number[BENCH_SCAN_MAX], nanoseconds[BENCH_SCAN_MAX];
     uint32_t offset[BENCH_SCAN_MAX], size[BENCH_SCAN_MAX];
     struct bench_plan expected = {plan->size[i], operation, number, offset, size};
-    struct scan scan = {.bench = bench, .plan = &expected, .open_end = true, .status = KV_OK,
-                        .nanoseconds = nanoseconds};
+    struct scan scan = {.bench = bench, .plan = &expected, .unlimited = true, .open_end = true,
+                        .status = KV_OK, .nanoseconds = nanoseconds};
     unsigned char from[RECORDS_KEY_SIZE];
     if (expected.count > BENCH_SCAN_MAX)
         return failed(bench, KV_TOO_LARGE, "scan");
@@ -291,7 +303,7 @@ static int read_some(struct bench *bench, const struct bench_plan *plan, size_t 
     }
     records_key(plan->number[i], bench->stride, from);
     scan.mark = begin(bench);
-    int status = scan_plan(&scan, from);
+    int status = scan_plan(&scan, (struct kv_slice){from, bench->key_size});
     *total = 0;
     for (size_t k = 0; k < scan.seen; k++)
         *total += nanoseconds[k];
@@ -403,11 +415,12 @@ int bench_refuse(struct bench *bench, const struct bench_plan *plan)
 
 int bench_check(struct bench *bench, const struct bench_plan *plan, uint64_t first, uint64_t end)
 {
-    struct scan scan = {.bench = bench, .plan = plan, .status = KV_OK};
+    struct scan scan = {.bench = bench, .plan = plan, .unlimited = end == BENCH_END,
+                        .status = KV_OK};
     unsigned char from[RECORDS_KEY_SIZE];
     records_key(first, bench->stride, from);
     records_key(end, bench->stride, scan.limit);
-    return scan_plan(&scan, from);
+    return scan_plan(&scan, (struct kv_slice){from, first == 0 ? 0 : bench->key_size});
 }
 
 int bench_scan(struct bench *bench, const struct bench_plan *plan, uint64_t first, uint64_t end,
@@ -419,7 +432,7 @@ int bench_scan(struct bench *bench, const struct bench_plan *plan, uint64_t firs
     records_key(backwards ? end - 1 : first, bench->stride, from);
     records_key(backwards ? first : end, bench->stride, scan.limit);
     scan.mark = now();
-    return scan_plan(&scan, from);
+    return scan_plan(&scan, (struct kv_slice){from, bench->key_size});
 }
 
 int bench_compact(struct bench *bench)

@@ -57,6 +57,10 @@ struct bench {
 /* Opens the shared object of a store and checks its ABI. The driver stays valid until exit. */
 const struct kv_driver *bench_driver(const char *path, char *error, size_t capacity);
 
+/* What a status that is not KV_OK says: the store's own words for KV_ERROR; `undefined` receives ours
+ * for one that kv.h does not define. */
+const char *bench_reason(const struct kv_driver *driver, int status, char undefined[32]);
+
 /* Opens the store in the folder `path`. The caller has set all but kv and error. */
 int bench_open(struct bench *bench, const char *path, const struct kv_option *options,
                          size_t count);
@@ -78,9 +82,11 @@ int bench_run(struct bench *bench, const struct bench_plan *plan, uint64_t *nano
  * (KV_FORGETS). Nothing is timed. */
 int bench_refuse(struct bench *bench, const struct bench_plan *plan);
 
+#define BENCH_END UINT64_MAX
+
 /* Scans the keys of the numbers from `first` to below `end`, and compares what it finds with the
- * plan: its records in the order of their numbers, with their values, and no other. For stores
- * with KV_SCAN. */
+ * plan: its records in the order of their numbers, with their values, and no other. From 0 it scans
+ * from the store's very first key, to BENCH_END to its last. For stores with KV_SCAN. */
 int bench_check(struct bench *bench, const struct bench_plan *plan, uint64_t first, uint64_t end);
 
 /* The same as a measurement: nanoseconds[i] is the time from the end of record i - 1 (of the first

@@ -35,14 +35,9 @@ static void fail(struct run *run, const char *text)
 
 static void fail_status(struct run *run, int status, const char *what, uint64_t number)
 {
-    static const char *const reason[] = {
-        [KV_OK] = "wrong answer: a value that was not there at that time",
-        [KV_NOT_FOUND] = "key not found",
-        [KV_EXISTS] = "key exists",
-        [KV_TOO_LARGE] = "key or value too large",
-    };
-    char text[700];
-    const char *why = status == KV_ERROR ? run->bench->driver->error() : reason[status];
+    char text[700], undefined[32];
+    const char *why = status == KV_OK ? "wrong answer: a value that was not there at that time"
+                                      : bench_reason(run->bench->driver, status, undefined);
     snprintf(text, sizeof text, "%s of record %" PRIu64 ": %s", what, number, why);
     fail(run, text);
 }

@@ -11,7 +11,7 @@ from kvbench import stores
 from kvbench.bindings import Binding, load
 from kvbench.contract import StoreError
 from kvbench.grid import Cell, RecordSize
-from kvbench.loop import PythonLoop, ShimLoop, make_loop, make_pool
+from kvbench.loop import END, PythonLoop, ShimLoop, make_loop, make_pool
 from kvbench.plan import CHUNK, CODES, Plan, Population
 
 KNOWN = stores.known()
@@ -57,6 +57,11 @@ def test_both_loops_write_and_read_the_same_records(label: str, first: str, tmp_
     loop.close()
 
 
+SCANNED = [
+    store.binding
+    for store in KNOWN.values()
+    if store.available and store.binding and "scan" in store.capabilities
+]
 SCANNING = [
     name
     for name, store in KNOWN.items()
@@ -102,6 +107,58 @@ def test_a_check_by_scan_finds_every_record_and_no_other(name: str, tmp_path: Pa
         last = without(last, place)
         loop.check(last, CHUNK, population.universe)
     loop.close()
+
+
+STRAY = {"first": b"\0", "last": b"\xff" * 20}
+BOTH = [*SCANNING, *(label for label, store in KNOWN.items() if store.binding in SCANNED)]
+
+
+@pytest.mark.parametrize("label", BOTH)
+def test_a_check_finds_what_is_not_of_the_plan(label: str, tmp_path: Path) -> None:
+    """Before its first key, after its last, and between."""
+    store = KNOWN[label]
+    population = Population(dataclasses.replace(cell(store.name, store.binding), records=CHUNK + 9))
+    pool = make_pool("incompressible", SIZE.high, 1)
+    first, last = population.live("get")
+
+    def check() -> None:
+        loop = make_loop(store, population, pool)
+        loop.open(tmp_path, {})
+        try:
+            loop.check(first, 0, CHUNK)
+            loop.check(last, CHUNK, END)
+        finally:
+            loop.close()
+
+    loop = make_loop(store, population, pool)
+    loop.open(tmp_path, {})
+    for plan in population.live("insert"):
+        loop.load(plan)
+    loop.close()
+    check()
+    for key in STRAY.values():
+        opened = store.open(tmp_path)
+        assert opened.insert(key, b"not of the plan")
+        opened.close()
+        with pytest.raises(StoreError, match="scan: "):
+            check()
+        opened = store.open(tmp_path)
+        assert opened.remove(key)
+        opened.close()
+    dead = population.plan("insert", population.dead_ones()[:1], np.zeros(1, np.uint64))
+    loop.open(tmp_path, {})
+    loop.run(dead)
+    loop.close()
+    with pytest.raises(StoreError, match="scan: "):
+        check()
+
+
+def test_a_store_that_says_it_keeps_nothing_is_refused(tmp_path: Path) -> None:
+    """For what it answers would not be checked."""
+    forgetful = dataclasses.replace(KNOWN["lmdb/lmdb"], binding="null")
+    loop = PythonLoop(forgetful, 1, make_pool("incompressible", 200, 1))
+    with pytest.raises(StoreError, match="says that it keeps nothing"):
+        loop.open(tmp_path, {})
 
 
 def altered(**methods: Callable[..., Any]) -> type[Binding]:

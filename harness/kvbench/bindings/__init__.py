@@ -7,7 +7,7 @@ import dataclasses
 import importlib
 import platform
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -95,7 +95,7 @@ class Binding(ABC):
         if any(not 0 < len(k) <= self.max_key or len(v) > self.max_value for k, v in records):
             raise TooLarge
 
-    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    def scan(self, start: bytes = b"") -> Generator[tuple[bytes, bytes], None, None]:
         raise NotImplementedError
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """Berkeley DB's B-tree without an environment, as in bdb_store.h: what the bindings bsddb3 and
 berkeleydb share, which have one author and one interface."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -57,7 +57,7 @@ class Berkeley(Binding):
         for key, value in records:
             self._db.put(key, value)
 
-    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    def scan(self, start: bytes = b"") -> Generator[tuple[bytes, bytes], None, None]:
         cursor = self._db.cursor()
         try:
             record = cursor.set_range(start) if start else cursor.first()

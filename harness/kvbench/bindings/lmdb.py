@@ -1,7 +1,7 @@
 """LMDB by py-lmdb, as shipped but for the size of its map, which is that of lmdb.c: one transaction
 and one sync a write, and a new transaction for each get, where lmdb.c renews one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import lmdb
@@ -53,7 +53,7 @@ class Open(Binding):
         with self._environment.begin(write=True) as transaction, transaction.cursor() as cursor:
             cursor.putmulti(records)
 
-    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    def scan(self, start: bytes = b"") -> Generator[tuple[bytes, bytes], None, None]:
         with self._environment.begin() as transaction, transaction.cursor() as cursor:
             if cursor.set_range(start):
                 yield from cursor

@@ -1,6 +1,6 @@
 """LevelDB by plyvel, options as shipped. As in C, a write reads first whether the key exists."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import plyvel
@@ -57,7 +57,7 @@ class Open(Binding):
             for key, value in records:
                 batch.put(key, value)
 
-    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    def scan(self, start: bytes = b"") -> Generator[tuple[bytes, bytes], None, None]:
         with self._db.iterator(start=start) as cursor:
             yield from cursor
 

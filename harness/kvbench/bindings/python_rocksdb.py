@@ -1,6 +1,6 @@
 """RocksDB by python-rocksdb, options as shipped. It needs RocksDB 6 or older."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import rocksdb
@@ -63,7 +63,7 @@ class Open(Binding):
             batch.put(key, value)
         self._db.write(batch)
 
-    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    def scan(self, start: bytes = b"") -> Generator[tuple[bytes, bytes], None, None]:
         cursor = self._db.iteritems()
         cursor.seek(start)
         yield from cursor

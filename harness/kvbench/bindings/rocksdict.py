@@ -1,6 +1,6 @@
 """RocksDB by rocksdict in raw mode (bytes in, bytes out), options as shipped."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from rocksdict import Options, Rdict, WriteBatch
@@ -63,7 +63,7 @@ class Open(Binding):
             batch.put(key, value)
         self._db.write(batch)
 
-    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    def scan(self, start: bytes = b"") -> Generator[tuple[bytes, bytes], None, None]:
         cursor = self._db.iter()
         cursor.seek(start)
         while cursor.valid():

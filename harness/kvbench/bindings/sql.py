@@ -1,7 +1,7 @@
 """What the bindings of SQLite share: the table and the statements of sqlite.c, and what their
 connections do alike."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Self
 
@@ -36,7 +36,7 @@ class Sqlite(Binding):
     _folder: Path
     _db: Any  # the binding's connection
 
-    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+    def scan(self, start: bytes = b"") -> Generator[tuple[bytes, bytes], None, None]:
         yield from self._db.execute(SCAN, (start,))
 
     def sync(self) -> None:

@@ -1,7 +1,7 @@
 /* One file a record: what the stores `flat` and `nested` share. The file's name is its key in
  * hexadecimal, so that no key can leave the folder or differ from another only in case; a link in
  * its place is refused. Nested stores put it below two folders, named by the key's first two pairs
- * of digits. */
+ * of digits; links in the place of those are followed. */
 #ifndef FOLDER_H
 #define FOLDER_H
 
