@@ -261,7 +261,10 @@ class Results:
         levels = f"; {self.levels()}" if settings else ""
         shaky = len(self.unsteady)
         if shaky:
-            lost += f"; {shaky} mean times unsteady (trials differ more than {SPREAD:g}-fold)"
+            lost += (
+                f"; {shaky} mean times unsteady (trials differ more than {SPREAD:g}-fold; "
+                "where they matter, measure again on a quieter machine)"
+            )
         return (
             f"{self.source()}: {trials} a cell{samples}{levels}{lost}; {self._floor()}.\n"
             f"{machine.cpu}, {machine.cores} cores, {memory / 2**30:.1f} GiB of memory (largest"

@@ -39,11 +39,11 @@ def _mincore(descriptor: int, size: int) -> int:
     """How many pages of a file are resident."""
     address = _library.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
     if address == _MMAP_FAILED:
-        raise OSError(ctypes.get_errno(), "mmap failed")
+        raise OSError(ctypes.get_errno(), f"mmap: {os.strerror(ctypes.get_errno())}")
     pages = np.zeros(-(-size // PAGE), np.uint8)
     try:
         if _library.mincore(address, size, pages.ctypes.data) != 0:
-            raise OSError(ctypes.get_errno(), "mincore failed")
+            raise OSError(ctypes.get_errno(), f"mincore: {os.strerror(ctypes.get_errno())}")
     finally:
         _library.munmap(address, size)
     return int((pages & 1).sum())

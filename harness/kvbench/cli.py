@@ -158,9 +158,10 @@ def sweep(
         return
     counts = job.run(time_limit)
     _print_counts(counts)
-    _print_unsteady(Folder(out))
     if job.stopped:
         click.echo(f"stopped; to go on: {shlex.join(['kvbench', *sys.argv[1:]])}")
+    _print_unsteady(Folder(out))
+    if job.stopped:
         sys.exit(STOPPED)
     if counts["failed"]:
         sys.exit(SOME_FAILED)
@@ -175,13 +176,10 @@ def _print_unsteady(folder: "Folder") -> None:
     if found.empty:
         return
     shown = [
-        (
-            *(row.store, row.binding or row.access, row.record_size, row.records, row.operation),
-            *(row.trials, f"{row.spread:.2f}"),
-        )
+        (f"{row.files}.json", row.operation, row.trials, f"{row.spread:.2f}")
         for row in found.head(UNSTEADY_SHOWN).itertuples()
     ]
-    headers = ("store", "access", "record size", "records", "operation", "trials", "times")
+    headers = ("cells/", "operation", "trials", "times")
     table = tabulate(shown, headers=headers, disable_numparse=True)
     more = f"\nand {len(found) - len(shown)} more" if len(found) > len(shown) else ""
     click.echo(
@@ -265,7 +263,7 @@ def status(folder: Path) -> None:
     counts: Counter[str] = Counter()
     to_do = results.planned()
     failures = []
-    for name, result in results.results():
+    for name, result in results.current().items():
         counts[result["status"]] += 1
         to_do.discard(Cell.from_factors(result["cell"]))
         if result["status"] == "failed":

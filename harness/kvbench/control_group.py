@@ -23,12 +23,21 @@ def _parent() -> tuple[Path, int]:
     return (below if below.is_dir() else ROOT / "memory"), 1
 
 
+def _remove_ownerless(parent: Path) -> None:
+    """Groups of sweeps that were killed."""
+    for group in parent.glob("kvbench-*"):
+        if not Path("/proc", group.name.removeprefix("kvbench-")).exists():
+            with contextlib.suppress(OSError):  # its last process is still on its way out
+                group.rmdir()
+
+
 class ControlGroup:
     """A group with a limit. A process joins it by writing its number to `members`; what it held
     before stays with its old group."""
 
     def __init__(self, limit: int) -> None:
         parent, self._version = _parent()
+        _remove_ownerless(parent)
         self.path = parent / f"kvbench-{os.getpid()}"
         if self._version == 2:
             (parent / "cgroup.subtree_control").write_text("+memory")

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import platform
+import signal
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -60,6 +61,15 @@ def _packages() -> dict[str, str]:
     return found
 
 
+def _processor() -> str:
+    """py-cpuinfo asks a process of its own, which Ctrl-C must not end."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        return str(cpuinfo.get_cpu_info().get("brand_raw", platform.machine()))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def describe(folder: Path, stores: dict[str, Store]) -> dict[str, Any]:
     """The machine and the file system of `folder`.
 
@@ -74,7 +84,7 @@ def describe(folder: Path, stores: dict[str, Store]) -> dict[str, Any]:
     disk = max(reversed(inside), key=lambda disk: len(disk.mountpoint))  # the last mounted counts
     host = Path("/etc/machine-id")
     fixed = {
-        "cpu": cpuinfo.get_cpu_info().get("brand_raw", platform.machine()),
+        "cpu": _processor(),
         "cores": psutil.cpu_count(logical=True),
         "memory_bytes": psutil.virtual_memory().total,
         "kernel": f"{platform.system()} {platform.release()}",

@@ -1,6 +1,7 @@
 """What else the machine did while a cell was measured, and whose trials disagree."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import psutil
 from kvbench.grid import LEVELS
 
 PRESSURE = Path("/proc/pressure/memory")
+TRIAL = re.compile(r"_t\d+_[0-9a-f]{16}$")  # ends the name of a cell
 SPREAD = 2.0  # the slowest trial's mean time over the fastest's, from which on a cell is unsteady
 ADVICE = (
     "see what else ran (load_before, steal_s, memory_stall_s); to measure them again on a quieter "
-    "machine, remove their files from cells/ and sweep again"
+    "machine, remove these files and sweep again"
 )
 CONDITION = [
     "machine", "store", "access", "binding", "record_size", "records", "compressibility", *LEVELS
@@ -62,11 +64,17 @@ class Watch:
 
 def unsteady(cells: pd.DataFrame, operations: pd.DataFrame) -> pd.DataFrame:
     """A row a cell and operation whose trials' mean times differ by more than SPREAD, with their
-    number and `spread`; of operations nearer to the clock's own cost than that can be told, too."""
+    number, `spread` and `files`, a pattern for the names of their cells; of operations nearer to
+    the clock's own cost than that can be told, too."""
     measured = cells[cells.status == "ok"]
     rows = measured[["cell", *CONDITION]].merge(operations, on="cell")
     means = rows.assign(mean_ns=rows.sum_ns / rows.n)
-    by = means.groupby([*CONDITION, "operation"], dropna=False).mean_ns
-    found = by.agg(trials="count", least="min", most="max").reset_index()
+    by = means.groupby([*CONDITION, "operation"], dropna=False)
+    found = by.agg(
+        trials=("mean_ns", "count"),
+        least=("mean_ns", "min"),
+        most=("mean_ns", "max"),
+        files=("cell", lambda names: TRIAL.sub("_t*", names.iloc[0])),
+    ).reset_index()
     found["spread"] = found.most / found.least
     return found[found.spread > SPREAD].sort_values("spread", ascending=False)

@@ -14,7 +14,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -300,8 +300,7 @@ class Folder:
             try:
                 size = Cell.from_factors(result["cell"]).record_size
                 limits = {"record_size_min": size.low, "record_size_max": size.high}
-                options = result.get("effective_options", {}).items()
-                text = "; ".join(f"{key}={value}" for key, value in options)
+                text = _options_text(result) if "effective_options" in result else ""
                 own = {"cell": name, "effective_options": text}
                 rows["cells"].append({**result, **result["cell"], **limits, **own})
                 rows["operations"] += [
@@ -318,32 +317,45 @@ class Folder:
         return tables
 
     def collect(self) -> dict[str, pa.Table]:
-        """The same, written beside the cells as Parquet."""
+        """The same, written beside the cells as Parquet. The cells come last: those of an earlier
+        collection do not fit what a killed one has written before them."""
         tables = self.tables()
-        for name, table in tables.items():
+        for name in reversed(tables):
             sink = pa.BufferOutputStream()
-            pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+            pq.write_table(tables[name], sink, compression="zstd", write_page_checksum=True)
             write_whole(self.path / f"{name}.parquet", sink.getvalue().to_pybytes())
         return tables
 
 
-def no_answer(answer: Any) -> str:
-    """Why something is not what a worker answers; empty when it is."""
+UNFIT = (ValueError, OverflowError, KeyError, TypeError, AttributeError)
+
+
+class NoAnswerError(Exception):
+    """What a worker said is no answer; the text tells why."""
+
+
+def answer_of(said: Any) -> dict[str, Any]:
+    """What a worker answers, and nothing else that it said."""
     try:
-        status, reason = answer["status"], answer["reason"]
+        status, reason = said["status"], said["reason"]
         if status == "failed" and isinstance(reason, str):
-            return ""
+            return {"status": status, "reason": one_line(reason)}
         if status != "ok":
-            return f"status {status!r:.40}"
+            raise NoAnswerError(f"status {status!r:.40}")
+        answer = {name: said[name] for name in ("status", "reason", *MEASURED, "operations")}
         lacking = [name for name in MEASURED if answer[name] is None]
         if lacking or not answer["operations"]:
-            return f"without {', '.join(lacking) or 'operations'}"
-        pa.Table.from_pylist([answer | {"effective_options": ""}], CELLS)
-        pa.Table.from_pylist(answer["operations"], OPERATIONS)
-        dict(answer["effective_options"].items())
-    except (pa.ArrowException, OverflowError, KeyError, TypeError, AttributeError) as error:
-        return f"{type(error).__name__}: {error!s:.200}"
-    return ""
+            raise NoAnswerError(f"without {', '.join(lacking) or 'operations'}")
+        options = {"effective_options": _options_text(answer)}
+        _check_values(pa.Table.from_pylist([answer | options], CELLS))
+        _check_values(pa.Table.from_pylist(answer["operations"], OPERATIONS))
+    except (pa.ArrowException, BadInput, *UNFIT) as error:
+        raise NoAnswerError(f"{type(error).__name__}: {error!s:.200}") from None
+    return answer
+
+
+def _options_text(result: dict[str, Any]) -> str:
+    return "; ".join(f"{key}={value}" for key, value in result["effective_options"].items())
 
 
 def _table(path: Path, name: str, rows: list[dict[str, Any]]) -> pa.Table:
@@ -359,28 +371,36 @@ def _table(path: Path, name: str, rows: list[dict[str, Any]]) -> pa.Table:
         raise
 
 
-def _check_rows(path: Path, name: str, table: pa.Table) -> None:
-    """Refuse rows that no measurement makes: with values missing or below zero, or there twice."""
+def _check_values(table: pa.Table, needed: Sequence[str] = ()) -> None:
+    """Refuse values that no measurement has: missing or below zero."""
     for column in table.column_names:
-        where, values = f"{path}: {name}: {column}", table[column]
-        missing = values.null_count and column in (*_KEYS[name], *_NEEDED[name])
+        values = table[column]
+        missing = values.null_count and column in needed
         if pa.types.is_list(values.type):
             values = pc.list_flatten(values)
             missing = missing or values.null_count
         if missing:
-            raise BadInput(f"{where}: a value is missing")
+            raise BadInput(f"{column}: a value is missing")
         if values.type != _TEXT:
             sound = pc.and_(pc.greater_equal(values, 0), pc.is_finite(values))
             for value in values.filter(pc.invert(sound)).slice(0, 1).to_pylist():
-                raise BadInput(f"{where}: {value} is not allowed; allowed: 0 or more")
+                raise BadInput(f"{column}: {value} is not allowed; allowed: 0 or more")
+
+
+def _check_rows(path: Path, name: str, table: pa.Table) -> None:
+    """Refuse rows that no measurement makes: with such values, or there twice."""
+    try:
+        _check_values(table, (*_KEYS[name], *_NEEDED[name]))
+    except BadInput as error:
+        raise BadInput(f"{path}: {name}: {error}") from None
     counts = table.group_by(_KEYS[name]).aggregate([([], "count_all")])
     for row in counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).to_pylist():
         raise BadInput(f"{path}: {name}: {' '.join(row[key] for key in _KEYS[name])} twice")
 
 
 def _check(path: Path, tables: dict[str, pa.Table]) -> None:
-    """Refuse such rows, levels that no grid has, operations without their cell, and cells without
-    their machine."""
+    """Refuse such rows, levels that no grid has, operations and cells without one another, and
+    cells without their machine."""
     for name, table in tables.items():
         _check_rows(path, name, table)
     cells = tables["cells"]
@@ -395,14 +415,15 @@ def _check(path: Path, tables: dict[str, pa.Table]) -> None:
     for column in _MEASURED:
         if measured[column].null_count:
             raise BadInput(f"{path}: cells: {column}: missing of a cell that was measured")
-    for name, column, known in (
-        ("operations", "cell", measured["cell"]),
-        ("cells", "machine", tables["machines"]["machine"]),
+    timed = tables["operations"]["cell"]
+    for name, column, values, known, lacks in (
+        ("operations", "cell", timed, measured["cell"], "is none that was measured"),
+        ("cells", "cell", measured["cell"], timed, "has no operations"),
+        ("cells", "machine", cells["machine"], tables["machines"]["machine"], "is none there is"),
     ):
-        values = tables[name][column]
         lost = values.filter(pc.invert(pc.is_in(values, value_set=known)))
         for value in lost.slice(0, 1).to_pylist():
-            raise BadInput(f"{path}: {name}: {column} {value!r} is none that was measured")
+            raise BadInput(f"{path}: {name}: {column} {value!r} {lacks}")
 
 
 def cell_name(cell: Cell, store: Store, machine: str) -> str:

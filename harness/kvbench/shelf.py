@@ -61,7 +61,8 @@ class Shelf:
         """What a sweep makes here: stores, the mark, and the file that tries the device."""
         for entry in os.scandir(self.folder):
             is_store = CELL.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
-            if is_store or entry.name in (MARK, PROBE):
+            is_file = entry.name in (MARK, PROBE) and entry.is_file(follow_symlinks=False)
+            if is_store or is_file:
                 yield Path(entry.path)
 
     def _free(self) -> tuple[int, int]:

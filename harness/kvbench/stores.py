@@ -1,5 +1,6 @@
 """The stores that the harness knows: the shims in C, and the bindings in Python."""
 
+import contextlib
 import ctypes
 import dataclasses
 import functools
@@ -11,7 +12,7 @@ import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from kvbench import BadInput, how_it_ended
+from kvbench import BadInput, die_with_parent, how_it_ended
 from kvbench.bindings import BINDINGS, label, load, open_binding
 from kvbench.contract import Capability, OpenStore, Setting
 from kvbench.grid import DEFAULT
@@ -108,32 +109,47 @@ class Store:
 
 
 def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
-    """What a probe answers in a process of its own: an engine may crash or hang when it is loaded.
-    `store` stands for it then, with the reason."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.close(read)
-            with os.fdopen(write, "w") as file:
-                json.dump(dataclasses.asdict(probe(name)), file)
-        finally:
-            os._exit(0)  # nothing of the parent's is to be tidied here
-    os.close(write)
-    with os.fdopen(read) as answers:
-        late = not select.select([answers], [], [], PROBE_LIMIT)[0]
-        if late:
-            os.kill(child, signal.SIGKILL)
-        answer = answers.read()
-    _, status = os.waitpid(child, 0)
-    if answer:
-        values = json.loads(answer)
+    """What a probe answers in a process of its own: an engine may crash or hang when it is loaded,
+    and write where it must not. `store` stands for it then, with the reason."""
+    parent = os.getpid()
+    with os.fdopen(os.memfd_create("answer"), "w+b") as answer:
+        child = os.fork()
+        if child == 0:
+            try:
+                os.setpgid(0, 0)
+                die_with_parent(parent)
+                answer.write(json.dumps(dataclasses.asdict(_asked(store, probe, name))).encode())
+                answer.flush()
+            finally:
+                os._exit(0)  # nothing of the parent's is to be tidied here
+        ended = os.pidfd_open(child)
+        late = not select.select([ended], [], [], PROBE_LIMIT)[0]
+        os.close(ended)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # with what it has started
+        _, status = os.waitpid(child, 0)
+        answer.seek(0)
+        said = answer.read()
+    if late:
+        return dataclasses.replace(
+            store, reason=f"it said nothing within {PROBE_LIMIT} s of being loaded"
+        )
+    if not said:
+        how = how_it_ended(os.waitstatus_to_exitcode(status))
+        return dataclasses.replace(store, reason=f"its process died when it was loaded: {how}")
+    try:
+        values = json.loads(said)
         settings = tuple(Setting(**setting) for setting in values.pop("settings"))
         return Store(**values | {"capabilities": tuple(values["capabilities"])}, settings=settings)
-    how = how_it_ended(os.waitstatus_to_exitcode(status))
-    died = f"its process died when it was loaded: {how}"
-    slow = f"it said nothing within {PROBE_LIMIT} s of being loaded"
-    return dataclasses.replace(store, reason=slow if late else died)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return dataclasses.replace(store, reason=f"asked what it is, it answers {said[:40]!r}")
+
+
+def _asked(store: Store, probe: Callable[[str], Store], name: str) -> Store:
+    try:
+        return probe(name)
+    except Exception as error:  # whatever it is, it is this store's alone
+        return dataclasses.replace(store, reason=f"{type(error).__name__}: {error}")
 
 
 def _probe_shim(name: str) -> Store:

@@ -25,7 +25,7 @@ from kvbench.control_group import capped, refused
 from kvbench.estimate import seconds
 from kvbench.grid import LEVELS, TIME_LIMIT, UNCAPPED, Cell, Grid, parse_bytes
 from kvbench.noise import Watch
-from kvbench.results import Folder, cell_name, no_answer
+from kvbench.results import Folder, NoAnswerError, answer_of, cell_name
 from kvbench.shelf import Shelf, own_name
 from kvbench.workload import NEEDS, parse
 
@@ -92,13 +92,22 @@ def _content(file: BinaryIO) -> str:
 
 def _end(process: subprocess.Popen[bytes], mark: str) -> None:
     """End a worker with all that it started, be it in a session of its own."""
-    if process.poll() is None:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    process.wait()
+    _end_marked(mark)
+
+
+def _end_marked(mark: str) -> None:
     for other in psutil.process_iter():
         with suppress(psutil.Error):
-            if other.environ().get(MARK) == mark:
+            if other.environ().get(MARK, "").startswith(mark):
                 other.kill()
+
+
+def _mark(shelf: Path) -> str:
+    """Of all workers whose stores lie there, and of what they start."""
+    return own_name(shelf)
 
 
 def _reason(process: subprocess.Popen[bytes], errors: str) -> str:
@@ -123,7 +132,7 @@ def _run_cell(cell: Cell, folder: Path, time_limit: float, members: str) -> dict
     task = {
         "cell": cell.factors(), "folder": str(folder), "parent": os.getpid(), "members": members
     }  # fmt: skip
-    mark = uuid.uuid4().hex
+    mark = f"{_mark(folder.parent)} {uuid.uuid4().hex}"
     # Files in memory and not pipes: a process that the engine started may hold on to a pipe.
     with _memory_file("answer") as answer, _memory_file("errors") as errors:
         process = subprocess.Popen(
@@ -145,9 +154,10 @@ def _run_cell(cell: Cell, folder: Path, time_limit: float, members: str) -> dict
         result = json.loads(said)
     except (ValueError, RecursionError):
         return {"status": "failed", "reason": _reason(process, complaint)}
-    if why := no_answer(result):
+    try:
+        return answer_of(result)
+    except NoAnswerError as why:
         return {"status": "failed", "reason": f"worker gave no valid answer: {why}"}
-    return dict(result)
 
 
 class Sweep:
@@ -222,17 +232,21 @@ class Sweep:
         """Measure what has no result yet. Returns how many cells of the grid have which status."""
         folder = Folder.make(self.out)
         with _lock(self.out), _interruptible() as asked:
+            for place in self._places.values():
+                _end_marked(_mark(place))  # what a killed sweep's engines have started
             folder.clear_leftovers()
+            folder.tables()  # what can't be read is told before hours of work, not after
             shelves = {name: Shelf(place) for name, place in self._places.items()}
             try:
                 description = machine.describe(shelves["disk"].open(), self.stores)
                 todo = self.todo(folder, description["machine"])
-                for grid in self.grids:
-                    folder.add_grid(grid)
-                if todo:
-                    folder.add_machine(description)
-                    if description["file_system"] == machine.NO_JOURNAL:
-                        print(f"{machine.NO_JOURNAL}: {RECENTLY_REMOVED}", file=sys.stderr)
+                with self._writing():
+                    for grid in self.grids:
+                        folder.add_grid(grid)
+                    if todo:
+                        folder.add_machine(description)
+                if todo and description["file_system"] == machine.NO_JOURNAL:
+                    print(f"{machine.NO_JOURNAL}: {RECENTLY_REMOVED}", file=sys.stderr)
                 costs = [0 if why else seconds(c, description["fsync_ms"]) for _, c, why in todo]
                 with tqdm(total=sum(costs), bar_format=BAR, disable=not todo) as bar:
                     for done, ((name, cell, why), cost) in enumerate(
@@ -256,17 +270,22 @@ class Sweep:
         self, folder: Folder, name: str, result: dict[str, Any], shelves: Iterable[Shelf]
     ) -> None:
         """Write a result, if need be in the room of the stores that were measured."""
-        try:
+        with self._writing():
             try:
                 folder.write(name, result)
             except OSError:
                 for shelf in shelves:
                     shelf.clear()
                 folder.write(name, result)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise BadInput(
-                f"{self.out}: a result can't be written: {error.strerror}; those before it are "
-                "kept, and the same command goes on once there is room"
+                f"{self.out}: results can't be written: {error.strerror}; those that are there "
+                "are kept, and the same command goes on once they can"
             ) from None
 
     def _finish(
@@ -294,7 +313,11 @@ class Sweep:
         if not store.available:
             return result | {"status": "unavailable", "reason": store.reason}
         place, removed = shelf.place(name, cell)
-        settled = machine.settle(place)
+        try:
+            settled = machine.settle(place)
+        except OSError as error:
+            reason = f"what was written before can't reach the disk: {error.strerror}"
+            return result | {"status": "failed", "reason": reason}
         watch = Watch()
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         start = time.monotonic()

@@ -5,11 +5,9 @@ floor -> load -> rounds of insert, get, update, remove, or the steps of a worklo
 """
 
 import contextlib
-import ctypes
 import itertools
 import json
 import os
-import signal
 import sys
 import time
 import zlib
@@ -22,11 +20,12 @@ import cramjam
 import numpy as np
 import numpy.typing as npt
 
+from kvbench import die_with_parent
 from kvbench.cache import cached_share, evict
 from kvbench.contract import StoreError
 from kvbench.grid import Cell
 from kvbench.histogram import Histogram
-from kvbench.loop import NAMES, ShimLoop, Traffic, make_loop, make_pool
+from kvbench.loop import END, NAMES, ShimLoop, Traffic, make_loop, make_pool
 from kvbench.meter import Memory, sync_file_system, usage
 from kvbench.plan import CHUNK, Population
 from kvbench.records import Records
@@ -235,7 +234,8 @@ class Measurement:
             self.loop.refuse(plan)
         live = {"live_records": 0, "live_bytes": 0}
         for first, plan in zip(itertools.count(0, CHUNK), self.keys.live("get"), strict=False):
-            self.loop.check(plan, first, min(first + CHUNK, self.keys.universe))
+            end = first + CHUNK
+            self.loop.check(plan, first, end if end < self.keys.universe else END)
             live["live_records"] += len(plan)
             live["live_bytes"] += self.keys.bytes_of(plan)
         return live
@@ -278,7 +278,7 @@ def measure(cell: Cell, store: Store, folder: Path, members: str = "") -> dict[s
     sync_file_system(folder)  # some file systems allocate only then
     answer["disk_bytes"] = allocated(folder)
     watch.lap()
-    work.loop.open(folder, cell.settings())  # what was kept in the process alone is gone
+    work.loop.open(folder, cell.settings())  # what was kept in the open store alone is gone
     answer |= work.check()
     work.loop.close()
     answer["check_s"] = watch.lap()
@@ -286,13 +286,6 @@ def measure(cell: Cell, store: Store, folder: Path, members: str = "") -> dict[s
     told = [name for name in work.phases if cell.workload != ROUNDS or name in timed]
     answer["operations"] = [work.phases[name].row(name) for name in told]
     return answer
-
-
-def die_with_parent(parent: int) -> None:
-    """A killed sweep leaves no worker behind."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:
-        sys.exit(1)
 
 
 def main() -> None:

@@ -40,5 +40,7 @@ def test_trials_that_disagree_are_pointed_out_and_kept(
         assert (done.returncode, done.stdout.strip()) == (0, "3 ok")
         assert "unsteady: the mean times of 1 operations" in done.stderr
         assert "get" in done.stderr.splitlines()[-1]
-        assert done.stderr.splitlines()[-1].split()[-2:] == ["3", "2.50"]
+        files, *_, trials, spread = done.stderr.splitlines()[-1].split()
+        assert (trials, spread) == ("3", "2.50")
+        assert sorted(out.glob(f"cells/{files}")) == paths
     assert "3 cells, 15 operations" in kvbench("collect", out).stdout
