@@ -2,18 +2,21 @@
 After all of it the collected cells have to be those of an unbroken run."""
 
 import contextlib
+import os
 import random
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import psutil
+from kvbench.cli import STOPPED
 from sweeps import Sweep, liar_environment, scratch, traceback
 from table import Row
 
@@ -27,6 +30,7 @@ GRID: dict[str, Any] = {
     "place": ["disk", "tmpfs"],
 }
 LONGEST = 4.0  # seconds from the start of a sweep until it is disturbed
+LONGEST_OF_A_CELL = 0.5  # seconds from the start of a worker
 ENDS = (0, 3)  # exit statuses of a sweep that came to its end
 KILLED = -signal.SIGKILL
 PATIENCE = 50  # times that a sweep is started at most until it has come to its end
@@ -62,17 +66,24 @@ def _kill_worker(sweep: Sweep, process: subprocess.Popen[str]) -> bool:
     return False
 
 
-def _disturb(sweep: Sweep, process: subprocess.Popen[str], choose: random.Random) -> bool:
-    """Kill the sweep, its worker or both, unless it ends before."""
+def _disturb(sweep: Sweep, process: subprocess.Popen[str], choose: random.Random) -> str:
+    """Kill the sweep, its worker or both, unless it ends before. Whether a cell was being measured
+    or not, in words; empty if nothing was killed."""
+    latest = LONGEST
+    if choose.random() < 0.5:  # a sweep of so few cells is at its start for most of its time
+        while process.poll() is None and not sweep.workers():
+            pass
+        latest = LONGEST_OF_A_CELL
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(choose.uniform(0, LONGEST))
-        return False
+        process.wait(choose.uniform(0, latest))
+        return ""
+    during = "while a cell was measured" if sweep.workers() else "between cells"
     victim = choose.choice(("sweep", "worker", "both"))
     if victim != "sweep" and not _kill_worker(sweep, process):
-        return False
+        return ""
     if victim != "worker":
         process.kill()
-    return True
+    return during
 
 
 def kills(
@@ -80,15 +91,17 @@ def kills(
 ) -> Row:
     """`count` of them, over as many sweeps as that takes."""
     choose = random.Random(seed)
-    done = sweeps = lost = 0
+    done: Counter[str] = Counter()
+    sweeps = lost = 0
     wrong: list[str] = []
-    while done < count:
+    while done.total() < count:
         with scratch(place, "kill") as folder:
             sweep, sweeps = Sweep(folder, **grid), sweeps + 1
             for _ in range(PATIENCE):
                 # A cell whose worker was killed has failed, so it has to be asked for again.
                 process = sweep.start("--retry")
-                done += done < count and _disturb(sweep, process, choose)
+                if done.total() < count and (during := _disturb(sweep, process, choose)):
+                    done[during] += 1
                 _, errors = process.communicate()
                 wrong += [errors] if traceback(errors) else []
                 if process.returncode == 0:
@@ -97,15 +110,17 @@ def kills(
                     wrong.append(f"exit status {process.returncode}: {errors[-200:]}")
             lost += _differences(sweep, unbroken)
             wrong += sweep.leftovers()
-    note = "; ".join([f"over {sweeps} sweeps", *wrong])
+    when = ", ".join(f"{number} {during}" for during, number in sorted(done.items()))
+    note = "; ".join([f"over {sweeps} sweeps: {when}", *wrong])
     what = "of the sweep, its worker or both, at random moments"
-    return Row("kill", what, faults=done, cells_lost=lost, crashes=len(wrong), note=note)
+    return Row("kill", what, faults=done.total(), cells_lost=lost, crashes=len(wrong), note=note)
 
 
 def kills_at_steps(calls: Sequence[str], each: int, place: Path) -> Row:
     """Killed by strace on its first, second ... call of each kind."""
     grid = GRID | {"records": [100], "trials": 1, "place": ["disk"]}
-    done = lost = 0
+    hit: Counter[str] = Counter()
+    lost = 0
     wrong: list[str] = []
     with scratch(place, "steps") as folder:
         whole = Sweep(folder, **grid)
@@ -124,14 +139,15 @@ def kills_at_steps(calls: Sequence[str], each: int, place: Path) -> Row:
                 if process.returncode != KILLED:
                     wrong.append(f"{call} {number}: not killed: {process.returncode}")
                     break
-                done += 1
+                hit[call] += 1
                 again = sweep.run()
                 wrong += [again.stderr] if traceback(again) or again.returncode != 0 else []
                 lost += _differences(sweep, unbroken)
                 wrong += sweep.leftovers()
-    note = "; ".join([f"each of the first {each} calls of {', '.join(calls)}", *wrong])
+    made = ", ".join(call for call in calls if hit[call])
+    note = "; ".join([f"each of the first {each} calls of {made}", *wrong])
     what = "of the sweep, at its steps on the disk"
-    return Row("kill", what, faults=done, cells_lost=lost, crashes=len(wrong), note=note)
+    return Row("kill", what, faults=hit.total(), cells_lost=lost, crashes=len(wrong), note=note)
 
 
 def interrupts(
@@ -139,9 +155,10 @@ def interrupts(
 ) -> Row:
     """Ctrl-C: the running cell is put down, and the command that is printed goes on."""
     choose = random.Random(seed)
-    done = lost = 0
+    done = tries = lost = 0
     wrong: list[str] = []
-    while done < count:
+    while done < count and tries < PATIENCE:
+        tries += 1
         with scratch(place, "interrupt") as folder:
             sweep = Sweep(folder, **grid)
             process = sweep.start()
@@ -150,12 +167,18 @@ def interrupts(
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(choose.uniform(0, LONGEST))
             before = len(sweep.cells())
-            process.send_signal(choose.choice((signal.SIGINT, signal.SIGTERM)))
+            if choose.random() < 0.5:
+                process.terminate()
+            else:  # a terminal's Ctrl-C is for all that run in it
+                os.killpg(process.pid, signal.SIGINT)
             said, errors = process.communicate()
             wrong += [errors] if traceback(errors) else []
-            if process.returncode != 130:
+            if process.returncode in ENDS:
                 continue  # it had come to its end
             done += 1
+            if process.returncode != STOPPED or " to do" not in said:
+                wrong.append(f"exit status {process.returncode}: {said}")
+                continue
             if len(sweep.cells()) < before or any(r["status"] == "failed" for r in sweep.cells()):
                 wrong.append("the running cell was not put down")
             wrong += sweep.leftovers()
@@ -216,6 +239,8 @@ def rows(short: bool, seed: int, place: Path) -> Iterator[Row]:
     yield kills(10 if short else 100, seed, place, grid, unbroken)
     if shutil.which("strace"):
         yield kills_at_steps(STEPS[:2] if short else STEPS, 1 if short else EACH, place)
+    else:
+        yield Row("kill", "not tried", note="at a sweep's steps on the disk: needs strace")
     yield orphan(place)
     yield interrupts(1 if short else 10, seed, place, grid, unbroken)
     yield second_sweep(place)

@@ -120,6 +120,17 @@ static int broken(void)
     } else if (is("forged")) {
         write_everywhere("{\"status\": \"ok\", \"reason\": \"\"}");
         _exit(0);
+    } else if (is("forged-text")) {
+        write_everywhere("{\"status\": \"failed\", \"reason\": \"\\ud800\", \"cell\": 5}");
+        _exit(0);
+    } else if (is("forged-number")) {
+        write_everywhere(
+            "{\"status\": \"ok\", \"reason\": \"\", \"effective_options\": {}, \"eviction\": \"\", "
+            "\"compressed_share\": 1, \"snappy_share\": 1, \"cached_share\": 1, \"live_records\": 1, "
+            "\"live_bytes\": 1, \"disk_bytes\": -5, \"memory_anonymous_bytes\": 1, "
+            "\"memory_file_bytes\": 1, \"floor_ns\": NaN, \"open_s\": 1, \"load_s\": 1, "
+            "\"rounds_s\": 1, \"check_s\": 1, \"close_s\": 1, \"operations\": [{}]}");
+        _exit(0);
     } else if (is("nested")) { /* deeper than a reader of JSON may go */
         static char text[100001];
         memset(text, '[', sizeof text - 1);
@@ -285,11 +296,12 @@ static int write_batch(struct kv *kv, const struct kv_record *records, size_t co
 struct visit {
     kv_visit visit;
     void *context;
+    bool ended;
 };
 
 static int visit(void *context, struct kv_slice key, struct kv_slice value)
 {
-    const struct visit *to = context;
+    struct visit *to = context;
     static _Thread_local unsigned char copy[1 << 21];
     if (is("scan-skips") && now_is_the_time())
         return 0;
@@ -302,13 +314,24 @@ static int visit(void *context, struct kv_slice key, struct kv_slice value)
     }
     if (is("scan-ends") && now_is_the_time())
         return 1;
-    return to->visit(to->context, key, value);
+    to->ended = to->visit(to->context, key, value) != 0;
+    return to->ended && !is("scan-alters"); /* which goes on though it was told to stop */
 }
 
+/* Adds a record of its own before the first or after the last. */
 static int scan(struct kv *kv, struct kv_slice from, kv_visit to, void *context)
 {
-    struct visit through = {to, context};
-    return breaks("scan") ? broken() : honest.scan(kv, from, visit, &through);
+    struct visit through = {to, context, false};
+    const struct kv_slice first = {"", 1}, last = {"\xff\xff", 2};
+    if (breaks("scan"))
+        return broken();
+    if (is("scan-adds-first") && from.size == 0 && now_is_the_time() &&
+        to(context, first, last) != 0)
+        return KV_OK;
+    int status = honest.scan(kv, from, visit, &through);
+    if (is("scan-adds-last") && status == KV_OK && !through.ended && now_is_the_time())
+        to(context, last, last);
+    return status;
 }
 
 /* Takes the lie from the file's name: of "liar-abort-at-get-7" it is "abort". */
@@ -342,6 +365,10 @@ __attribute__((constructor)) static void disguise(void)
         return; /* an ABI of 0: unavailable */
     read_name();
     honest = kv_driver = *driver;
+    if (is("forgets")) { /* so that no one looks */
+        kv_driver.capabilities |= KV_FORGETS;
+        told();
+    }
     kv_driver.name = name;
     kv_driver.error = error;
     kv_driver.open = open_store;

@@ -2,8 +2,9 @@
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from kvbench import stores
 from sweeps import Sweep, liar_environment, scratch, traceback
@@ -33,8 +34,19 @@ LIES = {
     "remove-accepted": 90,
     "removes-another": 900,
     "loses-one-on-closing": 1,
+    "forgets": 1,
 }
-SCAN_LIES = {"scan-skips": 9000, "scan-repeats": 9000, "scan-alters": 9000, "scan-ends": 9000}
+SCAN_LIES = {
+    "scan-skips": 9000,
+    "scan-repeats": 9000,
+    "scan-alters": 9000,
+    "scan-ends": 9000,
+    "scan-adds-first": 1,
+    "scan-adds-last": 1,
+}
+# Those of a workload that removes every record.
+REMOVING = ["fillrandom, deleterandom"]
+REMOVAL_LIES = {"kept": RECORDS, "remove-accepted": 1000}
 
 # Each way to break, and what the reason has to say; the time limit of the sweep ends some.
 LIMIT = 15  # seconds
@@ -49,6 +61,8 @@ WAYS = {
     "exit-1": "without an answer: exit status 1",
     "garbage": "without an answer: exit status 0",
     "forged": "no valid answer",
+    "forged-text": r"^\\ud800$",
+    "forged-number": "no valid answer",
     "a-number": "no valid answer",
     "nested": "without an answer: exit status 0",
     "real-time-signal": "signal 40",
@@ -66,14 +80,14 @@ FUNCTIONS = ("open", "write_batch", "get", "insert", "update", "remove", "scan",
 
 
 def _judge(
-    place: Path, honest: str, liars: Sequence[str], records: int, *limit: str
+    place: Path, honest: str, liars: Sequence[str], records: int, *limit: str, **keys: Any
 ) -> tuple[list[str], list[str], dict[str, str]]:
     """Sweeps over the liars and an honest one: those not found out, what went wrong besides, and
     the reason of each."""
     with scratch(place, "lies") as folder:
         control = "liar-honest-0"
         env = liar_environment(folder, honest, [*liars, control])
-        sweep = Sweep(folder, env, stores=[*liars, control], records=[records])
+        sweep = Sweep(folder, env, stores=[*liars, control], records=[records], **keys)
         done = sweep.run(*limit)
         reasons = {
             result["cell"]["store"]: "" if result["status"] == "ok" else result["reason"]
@@ -88,19 +102,18 @@ def _judge(
         return missed, wrong, reasons
 
 
-def lies(honest: str, seed: int, place: Path) -> Row:
+def lies(honest: str, seed: int, place: Path, known: Mapping[str, int], **keys: Any) -> Row:
+    """Of each store with a lie among `known`, told at one of so many calls. `keys` of the grid."""
     choose = random.Random(f"{seed} {honest}")
-    scans = "scan" in stores.known()[honest].capabilities
-    known = LIES | SCAN_LIES if scans else LIES
     liars = [f"liar-{lie}-{choose.randint(1, calls)}" for lie, calls in known.items()]
-    missed, wrong, reasons = _judge(place, honest, liars, RECORDS)
+    missed, wrong, reasons = _judge(place, honest, liars, RECORDS, **keys)
     # A failure for another reason would not show that the lie was noticed.
     wrong += [f"{liar}: {why}" for liar, why in reasons.items() if NO_ANSWER.search(why)]
     note = "; ".join([f"missed: {', '.join(missed)}"] * bool(missed) + wrong)
+    what = f"one call of {honest}" + ", where all records are removed" * bool(keys)
     return Row(
-        "lie", f"one call of {honest}", faults=len(liars), answers_missed=len(missed),
-        crashes=len(wrong), note=note,
-    )  # fmt: skip
+        "lie", what, faults=len(liars), answers_missed=len(missed), crashes=len(wrong), note=note
+    )
 
 
 def breaks(honest: str, ways: Sequence[str], functions: Sequence[str], place: Path) -> Row:
@@ -127,7 +140,9 @@ def rows(short: bool, seed: int, place: Path) -> Iterator[Row]:
         name for name in ("lmdb", "flat", "leveldb", "sqlite", "bdb") if known[name].available
     ]
     for name in honest[: 1 if short else None]:
-        yield lies(name, seed, place)
+        scans = "scan" in known[name].capabilities
+        yield lies(name, seed, place, LIES | SCAN_LIES if scans else LIES)
+        yield lies(name, seed, place, REMOVAL_LIES, workloads=REMOVING)
     ways = [way for way in WAYS if not short or "longer" not in WAYS[way] or way == "hang"]
     for name in honest[: 1 if short else 2]:
         scans = "scan" in known[name].capabilities

@@ -20,11 +20,11 @@ from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
 from typing import Any, Self
 
+from kvbench import die_with_parent
 from kvbench.bindings import load
 from kvbench.contract import StoreError
 from kvbench.shim import OpenShim
 from kvbench.stores import Store
-from kvbench.worker import die_with_parent
 
 LARGEST = 100_000  # bytes of a value
 PATIENCE = 20  # seconds: an engine may wait for ever on what a kill has left
