@@ -238,7 +238,7 @@ class Sweep:
             folder.tables()  # what can't be read is told before hours of work, not after
             shelves = {name: Shelf(place) for name, place in self._places.items()}
             try:
-                description = machine.describe(shelves["disk"].open(), self.stores)
+                description = self._describe(shelves["disk"])
                 todo = self.todo(folder, description["machine"])
                 with self._writing():
                     for grid in self.grids:
@@ -265,6 +265,12 @@ class Sweep:
                 for shelf in shelves.values():
                     shelf.clear()
             return self.counts(folder, description["machine"])
+
+    def _describe(self, shelf: Shelf) -> dict[str, Any]:
+        try:
+            return machine.describe(shelf.open(), self.stores)
+        except OSError as error:
+            raise BadInput(f"{shelf.folder}: no store can be made here: {error.strerror}") from None
 
     def _put_down(
         self, folder: Folder, name: str, result: dict[str, Any], shelves: Iterable[Shelf]

@@ -54,7 +54,7 @@ def main(parts: Sequence[str], short: bool, seed: int, out: Path) -> None:
     )
     write_whole(out / "torture.csv", table.to_csv(index=False).encode())
     click.echo(show(rows))
-    click.echo(f"{sum(seconds) / 60:.0f} minutes")
+    click.echo(f"{sum(seconds) / 60:.1f} minutes")
     if not all(row.clean() for row in rows):
         raise SystemExit(1)
 

@@ -63,6 +63,31 @@ def stores_disk(names: list[str], place: Path) -> Row:
     return Row("disk full", what, len(names), cells_lost=lost, crashes=len(wrong), note=note)
 
 
+def no_room(place: Path) -> Row:
+    """A disk that is full before the first cell: one line that names it, and nothing left there."""
+    wrong = []
+    with small_disk(place, RESULTS) as disk, scratch(place, "aside") as folder:
+        sweep = Sweep(folder)
+        sweep.stores_at = disk
+        fill(disk)
+        done = sweep.run()
+        if done.returncode != 2 or str(disk) not in done.stderr or done.stderr.count("\n") != 1:
+            wrong.append(f"exit status {done.returncode}: {done.stderr}")
+        wrong += sweep.leftovers()
+    return Row(
+        "disk full", "the stores', from the start", 1, crashes=len(wrong), note="; ".join(wrong)
+    )
+
+
+def fill(disk: Path) -> Path:
+    """By a file that takes all its room."""
+    filler = disk / "filler"
+    with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    return filler
+
+
 def results_disk(place: Path) -> Row:
     """Filled up after the first cell; gone on when there is room again."""
     wrong = []
@@ -72,10 +97,7 @@ def results_disk(place: Path) -> Row:
         process = sweep.start()
         while process.poll() is None and not sweep.cells():
             pass
-        filler = disk / "filler"
-        with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as file:
-            while True:
-                file.write(bytes(4096))
+        filler = fill(disk)
         _, errors = process.communicate()
         before = len(sweep.cells())
         told = [line for line in errors.splitlines() if line.startswith("kvbench: ")]
@@ -98,6 +120,7 @@ def rows(short: bool, seed: int, place: Path) -> Iterator[Row]:
     names = [store.name for store in own if "forgets" not in store.capabilities]
     try:
         yield stores_disk([name for name in names if not short or name in SHORT], place)
+        yield no_room(place)
         yield results_disk(place)
     except NoDiskError as error:
         yield Row("disk full", "not tried", note=str(error))
