@@ -35,7 +35,7 @@ ENDS = (0, 3)  # exit statuses of a sweep that came to its end
 KILLED = -signal.SIGKILL
 PATIENCE = 50  # times that a sweep is started at most until it has come to its end
 STEPS = ("rename", "unlinkat", "mkdir", "unlink", "rmdir", "fsync")  # system calls
-EACH = 20  # times at most that a sweep is killed at one of them
+EACH = 8  # times at most that a sweep is killed at one of them
 IDENTITY = ["store", "record_size", "records", "place", "trial", "status", "reason"]
 
 

@@ -303,6 +303,10 @@ static int visit(void *context, struct kv_slice key, struct kv_slice value)
 {
     struct visit *to = context;
     static _Thread_local unsigned char copy[1 << 21];
+    if (to->ended) { /* told to stop, it goes on */
+        to->visit(to->context, key, value);
+        return 0;
+    }
     if (is("scan-skips") && now_is_the_time())
         return 0;
     if (is("scan-repeats") && now_is_the_time() && to->visit(to->context, key, value) != 0)
@@ -315,7 +319,7 @@ static int visit(void *context, struct kv_slice key, struct kv_slice value)
     if (is("scan-ends") && now_is_the_time())
         return 1;
     to->ended = to->visit(to->context, key, value) != 0;
-    return to->ended && !is("scan-alters"); /* which goes on though it was told to stop */
+    return to->ended && !is("scan-alters");
 }
 
 /* Adds a record of its own before the first or after the last. */
