@@ -735,7 +735,7 @@ def _cliffs(source: str) -> Iterator[Claim]:
         short = levels("files-or-store", "memory_max", cap, f"{operation}, {SMALL}, 100,000 records", durability="default", **where)
         yield Claim(
             f"F-{section}-memory-{store}-{operation}", "this paper", f"hines2023, {section}",
-            f"and so it is where memory, page cache included, is a ninth of the data: {operation} of {store}",
+            f"and so it is where memory, page cache included, is an eighth of the data: {operation} of {store}",
             middle(short), "the cap was measured as shipped only", Limit(">", limit),
         )
     nothing = "52 GiB of records: beyond this scale"
