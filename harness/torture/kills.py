@@ -33,7 +33,8 @@ LONGEST = 4.0  # seconds from the start of a sweep until it is disturbed
 LONGEST_OF_A_CELL = 0.5  # seconds from the start of a worker
 ENDS = (0, 3)  # exit statuses of a sweep that came to its end
 KILLED = -signal.SIGKILL
-PATIENCE = 50  # times that a sweep is started at most until it has come to its end
+DISTURBED = 20  # of the times that a sweep is started, until it is left in peace
+PATIENCE = 50  # times that it is started at most until it has come to its end
 STEPS = ("rename", "unlinkat", "mkdir", "unlink", "rmdir", "fsync")  # system calls
 EACH = 8  # times at most that a sweep is killed at one of them
 IDENTITY = ["store", "record_size", "records", "place", "trial", "status", "reason"]
@@ -97,10 +98,11 @@ def kills(
     while done.total() < count:
         with scratch(place, "kill") as folder:
             sweep, sweeps = Sweep(folder, **grid), sweeps + 1
-            for _ in range(PATIENCE):
+            for start in range(PATIENCE):
                 # A cell whose worker was killed has failed, so it has to be asked for again.
                 process = sweep.start("--retry")
-                if done.total() < count and (during := _disturb(sweep, process, choose)):
+                left = start < DISTURBED and done.total() < count
+                if left and (during := _disturb(sweep, process, choose)):
                     done[during] += 1
                 _, errors = process.communicate()
                 wrong += [errors] if traceback(errors) else []
