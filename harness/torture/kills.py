@@ -196,21 +196,29 @@ def interrupts(
     return Row("interrupt", what, faults=done, cells_lost=lost, crashes=len(wrong), note=note)
 
 
+@contextlib.contextmanager
+def _hanging(place: Path) -> Iterator[tuple[Sweep, subprocess.Popen[str]]]:
+    """A sweep whose worker hangs, and its process."""
+    store = "liar-hang-at-get-17"
+    with scratch(place, "hanging") as folder:
+        sweep = Sweep(folder, liar_environment(folder, "flat", [store]), stores=[store])
+        process = sweep.start()
+        while process.poll() is None and not (folder / "told" / store).exists():
+            pass
+        yield sweep, process
+
+
 def second_sweep(place: Path) -> Row:
     """Refused while one runs, and not after that was killed."""
     wrong = []
-    with scratch(place, "lock") as folder:
-        sweep = Sweep(folder, **GRID)
-        process = sweep.start()
-        while process.poll() is None and not list(sweep.out.glob("stores/*_*")):
-            pass
+    with _hanging(place) as (sweep, process):
         second = sweep.run()
         if second.returncode != 2 or "another sweep is writing here" not in second.stderr:
             wrong.append(f"not refused: {second.stderr}")
         process.kill()
         process.communicate()
-        third = sweep.run()
-        wrong += [f"after a kill: {third.stderr}"] if third.returncode != 0 else []
+        third = sweep.run("--time-limit", "1")
+        wrong += [f"after a kill: {third.stderr}"] if third.returncode not in ENDS else []
         wrong += sweep.leftovers()
     what = "a second sweep into the same folder"
     return Row("lock", what, faults=1, crashes=len(wrong), note="; ".join(wrong))
@@ -218,12 +226,7 @@ def second_sweep(place: Path) -> Row:
 
 def orphan(place: Path) -> Row:
     """A worker that would go on for ever, when its sweep is killed."""
-    hanging = "liar-hang-at-get-17"
-    with scratch(place, "orphan") as folder:
-        sweep = Sweep(folder, liar_environment(folder, "flat", [hanging]), stores=[hanging])
-        process = sweep.start()
-        while process.poll() is None and not (folder / "told" / hanging).exists():
-            pass
+    with _hanging(place) as (sweep, process):
         process.kill()
         process.communicate()
         left = [f"process {one.pid}" for one in sweep.still_running()]
