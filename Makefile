@@ -1,6 +1,6 @@
 # make paper    everything: set up, measure this machine once, draw, render
 # make test     everything: set up, lint, test
-# make sanitize our C under sanitizers: addresses, undefined behaviour, threads, leaks (5 minutes)
+# make sanitize our C under sanitizers: addresses, undefined behaviour, threads, leaks (10 minutes)
 # make render   the paper from committed data; measures nothing
 # make measure  measure this machine again
 # make figures  redraw figures/, _variables.yml and the notebooks from data/ (tracked files)
