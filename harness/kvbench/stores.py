@@ -209,7 +209,12 @@ def names() -> list[str]:
 
 
 def known() -> dict[str, Store]:
-    """All stores by label: the shims, then the bindings."""
+    """All stores by label: the shims, then the bindings. They are asked once a process."""
+    return dict(_known(shims_folder()))
+
+
+@functools.cache
+def _known(_folder: Path) -> dict[str, Store]:
     found = [
         Store(name, reason=reason) if reason else _apart(Store(name), _probe_shim, name)
         for name, reason in _shims().items()
