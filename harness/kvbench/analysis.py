@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from kvbench import BadInput, write_whole
+from kvbench import BadInput, one_line, write_whole
 from kvbench.grid import (
     CACHE,
     COMPRESSIBILITY,
@@ -100,6 +100,17 @@ def parameter_folder(name: str, given: object) -> Path:
     raise BadInput(f"{name}: {given!r} is no folder")
 
 
+def parameter_table(name: str, given: object, file: str, command: str) -> pd.DataFrame:
+    """The CSV `file` in the folder that the parameter `name` gives; `command` makes it."""
+    path = parameter_folder(name, given) / file
+    if not path.exists():
+        raise BadInput(f"{path}: not there; run `{command}`")
+    try:
+        return pd.read_csv(path, keep_default_na=False)
+    except (OSError, ValueError) as error:  # pandas' own errors are of the second kind
+        raise BadInput(f"{path}: {one_line(str(error))}") from error
+
+
 def check_parameters(*known: str) -> None:
     """Refuse a parameter that the notebook does not have; papermill only prints a notice.
 
@@ -128,12 +139,17 @@ class Results:
 
     Of the ways to reach a store only those of `access` are taken: stores are compared from C. They
     are compared at one level of durability, memory and the like, but for the factors in `varying`.
+    `parameter` is the notebook's that gives the folder.
     """
 
     def __init__(
-        self, folder: str, access: Sequence[str] = ("c",), varying: Sequence[str] = ()
+        self,
+        folder: str,
+        access: Sequence[str] = ("c",),
+        varying: Sequence[str] = (),
+        parameter: str = "results",
     ) -> None:
-        path = parameter_folder("results", folder)
+        path = parameter_folder(parameter, folder)
         self.folder = Path(folder)
         tables = {name: table.to_pandas() for name, table in read_tables(path).items()}
         self.machines: pd.DataFrame = tables["machines"]

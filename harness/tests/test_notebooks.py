@@ -1,12 +1,15 @@
 """The notebooks: executed as committed, and refusing what they do not know."""
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 from kvbench import BadInput, analysis
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +55,33 @@ def test_a_bad_value_fails_before_anything_is_measured(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "'mongodb' is unknown; allowed:" in done.stderr
     assert not out.exists()
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
+    """What a kernel runs cells with."""
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    yield InteractiveShell.instance()
+    InteractiveShell.clear_instance()
+
+
+FOLDERS = [
+    *((path.stem, "out" if path.stem == "sweep" else "results") for path in NOTEBOOKS),
+    ("speed", "pilot"),
+]
+
+
+@pytest.mark.parametrize("value", [5, {"a": 1}, "9" * 300], ids=["number", "dict", "too long"])
+@pytest.mark.parametrize(("stem", "name"), FOLDERS)
+def test_what_is_no_folder_is_refused_by_name(
+    stem: str, name: str, value: object, shell: InteractiveShell
+) -> None:
+    path = ROOT / "notebooks" / f"{stem}.ipynb"
+    declared, check = (cell.source for cell in nbformat.read(path, 4).cells[1:3])
+    shell.run_cell(declared, store_history=True).raise_error()
+    shell.run_cell(f"{name} = {value!r}", store_history=True).raise_error()
+    with pytest.raises(BadInput, match=re.escape(f"{name}: {value!r} is no folder")):
+        shell.run_cell(check, store_history=True).raise_error()
 
 
 FACTORS = {

@@ -8,6 +8,7 @@ to be.
 
 import dataclasses
 import importlib
+import shutil
 import tempfile
 import time
 from collections.abc import Sequence
@@ -37,15 +38,20 @@ def main(parts: Sequence[str], short: bool, seed: int, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     seconds: list[float] = []
-    with tempfile.TemporaryDirectory(prefix="torture-") as place:
+    place = Path(tempfile.mkdtemp(prefix="torture-"))
+    try:
         for part in parts or PARTS:
             start = time.monotonic()
-            for row in importlib.import_module(part).rows(short, seed, Path(place)):
+            for row in importlib.import_module(part).rows(short, seed, place):
                 click.echo(show([row]) + "\n", err=True)
                 rows.append(row)
                 end = time.monotonic()
                 seconds.append(end - start)
                 start = end
+    finally:
+        clean = all(row.clean() for row in rows)
+        if clean:
+            shutil.rmtree(place)
     table = pd.DataFrame([dataclasses.asdict(row) for row in rows]).assign(
         wall_s=seconds,
         form="short" if short else "long",
@@ -55,7 +61,8 @@ def main(parts: Sequence[str], short: bool, seed: int, out: Path) -> None:
     write_whole(out / "torture.csv", table.to_csv(index=False).encode())
     click.echo(show(rows))
     click.echo(f"{sum(seconds) / 60:.1f} minutes")
-    if not all(row.clean() for row in rows):
+    if not clean:
+        click.echo(f"kept: {place}", err=True)
         raise SystemExit(1)
 
 

@@ -9,6 +9,7 @@ evaluated, and nothing takes longer than LIMIT. Each input that breaks the rule 
 
 import ast
 import contextlib
+import copy
 import dataclasses
 import datetime
 import gc
@@ -121,13 +122,18 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from places(value[key])
 
 
+def nasty(dice: Random) -> Any:
+    """A copy, as what it is put into is altered again."""
+    return copy.deepcopy(dice.choice(NASTY))
+
+
 def altered(value: Any, dice: Random) -> Any:
     """A copy in which one key, or a few, is removed, doubled, renamed or another value's."""
     value = json.loads(json.dumps(value, default=str))
     for _ in range(dice.choice((1, 1, 1, 2, 4))):
         found = list(places(value))
         if not found:
-            return dice.choice(NASTY)
+            return nasty(dice)
         holder, key = dice.choice(found)
         how = dice.randrange(8)
         if how == 0:
@@ -140,13 +146,13 @@ def altered(value: Any, dice: Random) -> Any:
         elif how == 3:
             other, place = dice.choice(found)
             with contextlib.suppress(KeyError, IndexError):  # of what was just removed
-                holder[key] = json.loads(json.dumps(other[place]))
+                holder[key] = copy.deepcopy(other[place])
         elif how == 4 and isinstance(holder, list):
-            holder[key] = dice.choice(NASTY)
+            holder[key] = nasty(dice)
         else:
-            nasty = dice.choice(NASTY)
             # A key of a grid holds a list: its inside is of interest as well.
-            holder[key] = [nasty] if type(holder[key]) is list and dice.random() < 0.7 else nasty
+            inside = type(holder[key]) is list and dice.random() < 0.7
+            holder[key] = [nasty(dice)] if inside else nasty(dice)
     return value
 
 
@@ -647,8 +653,9 @@ def sources(notebook: Path) -> tuple[dict[str, Any], str, str]:
 def other_parameters(usual: Mapping[str, Any], dice: Random, out: Path) -> dict[str, Any]:
     """As papermill hands them on: from YAML, each by its name."""
     name = dice.choice(sorted(usual))
-    nasty = [value for value in NASTY if not isinstance(value, Raw)]
-    value = dice.choice(nasty)
+    value = nasty(dice)
+    while isinstance(value, Raw):  # of files' own text
+        value = nasty(dice)
     if type(usual[name]) is list and dice.random() < 0.6:
         value = [value]
     given = {name: value}
