@@ -9,7 +9,7 @@
 #                rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb (5 to 25 minutes each)
 # make reference EXPERIMENT=leveldb-2011   the same at full scale (hours)
 # make bindings the same for data/bindings (30 minutes)
-# make torture  break sweeps on purpose, and count what gets through (an hour; root for full disks)
+# make torture  break sweeps on purpose, and count what gets through (40 minutes on two cores; root for full disks)
 # make bench    measure the harness itself (15 minutes, quiet machine)
 # make durability, memory-budget, compression, cold-cache   the same for those (5 to 20 minutes each)
 # make lock     resolve requirements.lock anew

@@ -26,7 +26,7 @@ PARTS = ("kills", "disks", "lies", "stateful", "mutations", "fuzzers", "sanitize
 
 @click.command()
 @click.argument("parts", nargs=-1, metavar="[PART]...", type=click.Choice(PARTS))
-@click.option("--short", is_flag=True, help="Fewer of each: minutes instead of an hour.")
+@click.option("--short", is_flag=True, help="Fewer of each, as the tests do.")
 @click.option("--seed", default=1, show_default=True, help="Of every random choice.")
 @click.option(
     "--out",
