@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -13,6 +14,9 @@ from typing import Any
 import pytest
 from kvbench import stores
 from tabulate import tabulate
+
+# Where a shell started the tests in the background it is ignored, and would be in what they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHIMS = Path(__file__).parents[1] / "shims"
 KNOWN = stores.known()

@@ -9,6 +9,7 @@ to be.
 import dataclasses
 import functools
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Sequence
@@ -38,6 +39,8 @@ PARTS = ("kills", "disks", "lies", "stateful", "mutations", "fuzzers", "sanitize
 def main(parts: Sequence[str], short: bool, seed: int, out: Path) -> None:
     """Break sweeps, feed them lies and damaged files, and count what got through."""
     out.mkdir(parents=True, exist_ok=True)
+    # Where a shell started us in the background it is ignored, and would be in our sweeps as well.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     start = time.monotonic()
     place, clean = Path(tempfile.mkdtemp(prefix="torture-")), True
     try:
