@@ -6,7 +6,7 @@ import json
 import os
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product, takewhile
 from pathlib import Path
 from typing import Any
@@ -100,15 +100,21 @@ def parameter_folder(name: str, given: object) -> Path:
     raise BadInput(f"{name}: {given!r} is no folder")
 
 
-def parameter_table(name: str, given: object, file: str, command: str) -> pd.DataFrame:
-    """The CSV `file` in the folder that the parameter `name` gives; `command` makes it."""
+def parameter_table(
+    name: str, given: object, file: str, command: str, columns: Mapping[str, type]
+) -> pd.DataFrame:
+    """The `columns`, each of its type, of the CSV `file` in the folder that the parameter `name`
+    gives; `command` makes it."""
     path = parameter_folder(name, given) / file
     if not path.exists():
         raise BadInput(f"{path}: not there; run `{command}`")
     try:
-        return pd.read_csv(path, keep_default_na=False)
+        table = pd.read_csv(path, usecols=list(columns), dtype=dict(columns), keep_default_na=False)
     except (OSError, ValueError) as error:  # pandas' own errors are of the second kind
         raise BadInput(f"{path}: {one_line(str(error))}") from error
+    if table.empty:
+        raise BadInput(f"{path}: no rows; run `{command}`")
+    return table
 
 
 def check_parameters(*known: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from kvbench import BadInput, analysis
@@ -82,6 +83,30 @@ def test_what_is_no_folder_is_refused_by_name(
     shell.run_cell(f"{name} = {value!r}", store_history=True).raise_error()
     with pytest.raises(BadInput, match=re.escape(f"{name}: {value!r} is no folder")):
         shell.run_cell(check, store_history=True).raise_error()
+
+
+COLUMN_GONE, NO_NUMBER, NO_ROWS = "a column gone", "no number", "no rows"
+
+
+@pytest.mark.parametrize("damage", [COLUMN_GONE, NO_NUMBER, NO_ROWS])
+@pytest.mark.parametrize(("stem", "number"), [("speed", "value"), ("torture", "crashes")])
+def test_a_damaged_csv_is_refused_by_name(
+    stem: str, number: str, damage: str, shell: InteractiveShell, tmp_path: Path
+) -> None:
+    table = pd.read_csv(ROOT / "data" / stem / f"{stem}.csv", dtype=str, keep_default_na=False)
+    damaged = {
+        COLUMN_GONE: table.drop(columns=number),
+        NO_NUMBER: table.assign(**{number: "many"}),
+        NO_ROWS: table.head(0),
+    }
+    path = tmp_path / f"{stem}.csv"
+    damaged[damage].to_csv(path, index=False)
+    wrong = {COLUMN_GONE: number, NO_NUMBER: "many", NO_ROWS: "no rows"}
+    cells = nbformat.read(ROOT / "notebooks" / f"{stem}.ipynb", 4).cells[1:3]
+    shell.run_cell(cells[0].source, store_history=True).raise_error()
+    shell.run_cell(f"results = {str(tmp_path)!r}", store_history=True).raise_error()
+    with pytest.raises(BadInput, match=f"^{re.escape(str(path))}: .*{wrong[damage]}"):
+        shell.run_cell(cells[1].source, store_history=True).raise_error()
 
 
 FACTORS = {

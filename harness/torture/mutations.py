@@ -1,7 +1,5 @@
 """Seeded mutations of all that a user or a disk can hand to the program.
 
-python harness/torture/mutations.py --seed N
-
 Bad input is refused: one line on the standard error that begins with "kvbench: " and names what is
 wrong, exit status 2, nothing written. What is still valid works. Neither is ever unpickled or
 evaluated, and nothing takes longer than LIMIT. Each input that breaks the rule is kept.
@@ -24,7 +22,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import tomllib
 import traceback
 import types
@@ -32,7 +29,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 from kvbench import BadInput, analysis, cli, one_line, stores, verdicts
@@ -40,9 +36,7 @@ from kvbench.grid import LEVELS
 from kvbench.results import MARK, TABLES, read_tables
 from kvbench.sweep import Sweep
 from papermill.translators import PythonTranslator
-
-sys.path.insert(0, str(Path(__file__).parent))
-from table import Row, show
+from table import Row
 
 ROOT = Path(__file__).parents[2]
 GRIDS = sorted((ROOT / "harness" / "grids").glob("*.toml"))
@@ -776,23 +770,3 @@ def rows(short: bool, seed: int, place: Path) -> Iterator[Row]:
                 case = Case(f"papermill {notebook} -y {given!r}", lambda: None, folder, ())
                 tally.count(case, *execution(notebook, given, folder))
         yield tally.row()
-
-
-@click.command()
-@click.option("--seed", default=1, show_default=True)
-@click.option("--short", is_flag=True)
-@click.option("--place", type=click.Path(path_type=Path), help="Where to work; default: a new one.")
-def main(seed: int, short: bool, place: Path | None) -> None:
-    """Mutate all input; exit status 1 when any of it broke the rule."""
-    place = place or Path(tempfile.mkdtemp(prefix="mutations-"))
-    place.mkdir(parents=True, exist_ok=True)
-    found = list(rows(short, seed, place))
-    print(show(found))
-    if not all(row.clean() for row in found):
-        print(f"kept: {place / 'violations'}")
-        sys.exit(1)
-    shutil.rmtree(place)
-
-
-if __name__ == "__main__":
-    main()
