@@ -110,11 +110,12 @@ def _mark(shelf: Path) -> str:
     return own_name(shelf)
 
 
-def _reason(process: subprocess.Popen[bytes], errors: str) -> str:
-    """Why a worker gave no answer."""
-    how = how_it_ended(process.returncode)
-    last = (errors.strip().splitlines() or [""])[-1]
-    return f"worker ended without an answer: {how}" + (f": {last[:200]}" if last else "")
+def _unanswered(why: str, errors: str) -> dict[str, Any]:
+    """The result of a worker that gave no answer, with the last that it wrote; but an engine that
+    is out of space may say more after that."""
+    lines = errors.strip().splitlines()
+    last = [line for line in lines if NO_SPACE in line][-1:] or lines[-1:]
+    return {"status": "failed", "reason": ": ".join([why, *(line[:200] for line in last)])}
 
 
 def run_cell(cell: Cell, folder: Path, time_limit: float) -> dict[str, Any]:
@@ -143,17 +144,21 @@ def _run_cell(cell: Cell, folder: Path, time_limit: float, members: str) -> dict
             env=os.environ | ENVIRONMENT | {MARK: mark},
             start_new_session=True,
         )
+        late = False
         try:
             process.communicate(json.dumps(task).encode(), timeout=time_limit)
         except subprocess.TimeoutExpired:
-            return {"status": "failed", "reason": f"took longer than {time_limit:g} s"}
+            late = True
         finally:
             _end(process, mark)
         said, complaint = (_content(file) for file in (answer, errors))
+    if late:
+        return _unanswered(f"took longer than {time_limit:g} s", complaint)
     try:
         result = json.loads(said)
     except (ValueError, RecursionError):
-        return {"status": "failed", "reason": _reason(process, complaint)}
+        how = how_it_ended(process.returncode)
+        return _unanswered(f"worker ended without an answer: {how}", complaint)
     try:
         return answer_of(result)
     except NoAnswerError as why:

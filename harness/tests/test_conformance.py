@@ -2,6 +2,7 @@
 files. `pytest` prints at its end how many cases each store passed."""
 
 import ctypes
+import errno
 import itertools
 import os
 import random
@@ -527,6 +528,35 @@ FAMILY = {  # and what only its own code leaves in the folder
     "basho": "sst_0",
     "leveldb/plyvel": "*.ldb",
 }
+
+
+FILE_LIMIT = 1_000_000  # bytes
+OUTGROW = f"""
+import os, random, resource, signal, sys
+from pathlib import Path
+from kvbench import stores
+from kvbench.contract import StoreError
+label, folder, options = sys.argv[1], Path(sys.argv[2]), dict(o.split("=") for o in sys.argv[3:])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+store = stores.known()[label].open(folder, **options)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({FILE_LIMIT}, {FILE_LIMIT}))
+try:
+    while True:
+        store.insert(random.randbytes(16), random.randbytes(1000))
+except StoreError as error:
+    print(error, flush=True)
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("label", ["wiredtiger-btree", "wiredtiger-lsm"])
+def test_a_panic_tells_what_it_came_from(label: str, tmp_path: Path) -> None:
+    """Its log can't be written."""
+    command = [sys.executable, "-c", OUTGROW, label, str(tmp_path), "durability=process"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
+    assert "WT_PANIC" in done.stdout
+    assert os.strerror(errno.EFBIG) in done.stdout
 
 
 def test_leveldb_and_its_forks_live_in_one_process(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Sweeps through the command line: real stores, real kills, real folders."""
 
+import errno
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from conftest import BINDINGS, KEEPING, Run
+from conftest import BINDINGS, KEEPING, SHIMS, Run
 from kvbench import BadInput, cache, control_group, results, stores
 from kvbench.bindings import label
 from kvbench.cli import STOPPED
@@ -288,6 +289,32 @@ def test_a_cell_that_takes_too_long_is_put_down(
     assert kvbench("sweep", grid, "--out", out, "--time-limit", "0.5").returncode == 3
     done = kvbench("sweep", write_grid(stores=["sqlite"]), "--out", out, "--retry")
     assert (done.returncode, done.stdout.strip()) == (0, "1 ok")
+
+
+def test_what_an_engine_said_before_it_hung_is_kept(
+    kvbench: Run,
+    write_grid: WriteGrid,
+    tmp_path: Path,
+    own_shims: Path,
+    compile_shim: Callable[..., Path],
+) -> None:
+    """It hung for want of space, which only the engine saw."""
+    said = f"pwrite: {os.strerror(errno.ENOSPC)}"
+    altered = {
+        "#include <stdlib.h>": "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>",
+        "    free(kv);": f'    fputs("{said}\\nlibrary panic\\n", stderr); for (;;) pause();',
+    }
+    source = (SHIMS / "stores" / "null.c").read_text()
+    for honest, other in altered.items():
+        assert honest in source
+        source = source.replace(honest, other)
+    compile_shim("null", source)
+    out = tmp_path / "out"
+    env = {"KVBENCH_SHIMS": str(own_shims)}
+    grid = write_grid(stores=["null"])
+    done = kvbench("sweep", grid, "--out", out, "--time-limit", "5", env=env)
+    assert done.returncode == 3
+    assert cells(out)[0]["reason"] == (f"no space left on the disk: took longer than 5 s: {said}")
 
 
 def test_two_machines_results_merge_by_copying(

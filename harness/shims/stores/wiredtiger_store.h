@@ -5,6 +5,8 @@
  * the cache that ships. A session and its cursors serve one thread. */
 #include "wiredtiger_settings.h"
 
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wiredtiger.h>
@@ -31,12 +33,29 @@ static const char *version(void)
     return text;
 }
 
+/* What the engine last complained of before it panicked, from whichever of its threads: calls fail
+ * with the panic alone, which is the same for a full disk as for a damaged file. */
+static atomic_int complaint;
+
+static int hear(WT_EVENT_HANDLER *handler, WT_SESSION *session, int error, const char *message)
+{
+    (void)handler, (void)session;
+    if (error != 0 && error != WT_PANIC)
+        atomic_store(&complaint, error);
+    return fprintf(stderr, "%s\n", message) < 0 ? EIO : 0; /* as the engine does by itself */
+}
+
+static WT_EVENT_HANDLER listener = {.handle_error = hear};
+
 static int failed(int code)
 {
     if (code == WT_NOTFOUND)
         return KV_NOT_FOUND;
     if (code == WT_DUPLICATE_KEY)
         return KV_EXISTS;
+    int cause = atomic_load(&complaint);
+    if (code == WT_PANIC && cause != 0)
+        return kv_fail("%s: %s", wiredtiger_strerror(code), wiredtiger_strerror(cause));
     return kv_fail("%s", wiredtiger_strerror(code));
 }
 
@@ -86,7 +105,7 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
         configure(options, count, configuration, sizeof configuration) != KV_OK)
         return KV_ERROR;
     configure_table(options, count, shared.table, sizeof shared.table);
-    int code = wiredtiger_open(path, NULL, configuration, &shared.connection);
+    int code = wiredtiger_open(path, &listener, configuration, &shared.connection);
     if (code != 0)
         return failed(code);
     int status = begin(&shared, kv);
