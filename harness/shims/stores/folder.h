@@ -1,16 +1,15 @@
 /* One file a record: what the stores `flat` and `nested` share. The file's name is its key in
  * hexadecimal, so that no key can leave the folder or differ from another only in case; a link in
  * its place is refused. Nested stores put it below two folders, named by the key's first two pairs
- * of digits; links in the place of those are followed. */
+ * of digits; links in the place of those are followed. The file that includes this has defined
+ * store_name and NESTED. */
 #ifndef FOLDER_H
 #define FOLDER_H
 
-#include "../kv.h"
+#include "../shim.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -26,8 +25,6 @@ struct kv {
     int nested;
     bool sync, atomic; /* each write; atomic writes are synced too */
 };
-
-extern const struct kv_driver kv_driver;
 
 static const struct kv_setting folder_settings[] = {
     {.name = "durability", .value = "process", .means = "nothing is synced, as shipped"},
@@ -56,15 +53,13 @@ static int folder_fail(const char *what)
     return kv_fail("%s: %s", what, strerror(errno));
 }
 
-static int folder_open(const char *path, int nested, const struct kv_option *options, size_t count,
+static int folder_open(const char *path, const struct kv_option *options, size_t count,
                        struct kv **kv)
 {
-    if (kv_check_options(&kv_driver, options, count) != KV_OK)
-        return KV_ERROR;
     struct kv *opened = calloc(1, sizeof *opened);
     if (opened == NULL)
         return kv_fail("out of memory");
-    opened->nested = nested;
+    opened->nested = NESTED;
     opened->atomic = kv_is(options, count, "durability", "atomic");
     opened->sync = opened->atomic || kv_is(options, count, "durability", "sync");
     opened->folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -201,8 +196,6 @@ static int folder_get(struct kv *kv, struct kv_slice key, void *buffer, size_t c
 {
     char path[FOLDER_PATH];
     struct stat status;
-    if (kv_check(&kv_driver, key, 0) != KV_OK)
-        return KV_TOO_LARGE;
     folder_path(kv, key, path);
     int file = openat(kv->folder, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0)
@@ -226,12 +219,8 @@ static int folder_get(struct kv *kv, struct kv_slice key, void *buffer, size_t c
     return result;
 }
 
-static int folder_insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
+static int folder_insert(struct kv *kv, const char *path, struct kv_slice value)
 {
-    char path[FOLDER_PATH];
-    if (kv_check(&kv_driver, key, value.size) != KV_OK)
-        return KV_TOO_LARGE;
-    folder_path(kv, key, path);
     if (kv->atomic)
         return folder_write_atomic(kv, path, value, RENAME_NOREPLACE);
     int file = folder_create(kv, path, O_EXCL);
@@ -244,12 +233,8 @@ static int folder_insert(struct kv *kv, struct kv_slice key, struct kv_slice val
 }
 
 /* As a program does by default: truncate, then write. The folder stays as it is. */
-static int folder_update(struct kv *kv, struct kv_slice key, struct kv_slice value)
+static int folder_update(struct kv *kv, const char *path, struct kv_slice value)
 {
-    char path[FOLDER_PATH];
-    if (kv_check(&kv_driver, key, value.size) != KV_OK)
-        return KV_TOO_LARGE;
-    folder_path(kv, key, path);
     if (kv->atomic && faccessat(kv->folder, path, F_OK, 0) == 0)
         return folder_write_atomic(kv, path, value, 0);
     int file = openat(kv->folder, path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
@@ -259,12 +244,8 @@ static int folder_update(struct kv *kv, struct kv_slice key, struct kv_slice val
 }
 
 /* Leaves the folders above a nested record in place. */
-static int folder_remove(struct kv *kv, struct kv_slice key)
+static int folder_remove(struct kv *kv, const char *path)
 {
-    char path[FOLDER_PATH];
-    if (kv_check(&kv_driver, key, 0) != KV_OK)
-        return KV_TOO_LARGE;
-    folder_path(kv, key, path);
     if (unlinkat(kv->folder, path, 0) != 0)
         return errno == ENOENT ? KV_NOT_FOUND : folder_fail("unlink");
     return kv->sync ? folder_sync_names(kv, path, 5) : KV_OK;
@@ -288,11 +269,9 @@ static int folder_rename_batch(struct kv *kv, const struct kv_record *records, s
     return KV_OK;
 }
 
-static int folder_write_batch(struct kv *kv, const struct kv_record *records, size_t count)
+static int folder_put(struct kv *kv, const struct kv_record *records, size_t count)
 {
     char path[FOLDER_PATH], temporary[FOLDER_PATH];
-    if (kv_check_batch(&kv_driver, records, count) != KV_OK)
-        return KV_TOO_LARGE;
     for (size_t i = 0; i < count; i++) {
         folder_path(kv, records[i].key, path);
         folder_temporary(path, temporary);
@@ -309,6 +288,18 @@ static int folder_write_batch(struct kv *kv, const struct kv_record *records, si
     return status == KV_OK ? folder_sync(kv) : status;
 }
 
+static int folder_write_records(struct kv *kv, enum kv_mode mode, const struct kv_record *records,
+                                size_t count)
+{
+    char path[FOLDER_PATH];
+    if (mode == KV_PUT)
+        return folder_put(kv, records, count);
+    folder_path(kv, records->key, path);
+    if (mode == KV_INSERT)
+        return folder_insert(kv, path, records->value);
+    return mode == KV_UPDATE ? folder_update(kv, path, records->value) : folder_remove(kv, path);
+}
+
 static int folder_effective_options(struct kv *kv, char *text, size_t capacity)
 {
     snprintf(text, capacity, "levels=%d\nupdate=%s\nsync=%s\n", kv->nested ? 2 : 0,
@@ -316,5 +307,23 @@ static int folder_effective_options(struct kv *kv, char *text, size_t capacity)
              kv->sync ? "file and folder" : "none");
     return KV_OK;
 }
+
+KV_EXPORT const struct kv_driver kv_driver = {
+    .abi = KV_ABI,
+    .capabilities = 0, /* no KV_THREADS: a reader may find a file truncated, not yet written */
+    .name = store_name,
+    .max_key = FOLDER_MAX_KEY,
+    .max_value = FOLDER_MAX_VALUE,
+    .settings = folder_settings,
+    .default_durability = "process",
+    .version = folder_version,
+    .error = kv_error,
+    .open = folder_open,
+    .close = folder_close,
+    .get = folder_get,
+    .write = folder_write_records,
+    .sync = folder_sync,
+    .effective_options = folder_effective_options,
+};
 
 #endif
