@@ -135,18 +135,18 @@ $(EXPERIMENTS): setup
 bench: setup bare-loops
 	rm -rf build/bench/quick
 	kvbench sweep $(GRID) --out build/bench/quick || test $$? -eq 3
-	python harness/bench/speed.py --out build/bench --bare-loops build/bench/bare \
+	python harness/checks/bench/speed.py --out build/bench --bare-loops build/bench/bare \
 	    --quick build/bench/quick $(PEERS:%=--peer %)
 	@echo "To publish it: cp build/bench/speed.csv data/speed && make figures"
 
 bare-loops: setup
-	cmake -S harness/bench -B build/bench/bare >build/bare-loops.log
+	cmake -S harness/checks/bench -B build/bench/bare >build/bare-loops.log
 	cmake --build build/bench/bare >>build/bare-loops.log
 
 # Faults and lies; --short is in make test
 
 torture: setup
-	python harness/torture --out build/torture
+	python harness/checks/torture --out build/torture
 	@echo "To publish it: cp build/torture/torture.csv data/torture && make figures"
 
 # Tests
@@ -159,7 +159,7 @@ test: setup
 	pytest --quiet --nbval notebooks
 
 sanitize: setup
-	python harness/torture/sanitizers.py
+	python harness/checks/torture/sanitizers.py
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
     --no-annotate

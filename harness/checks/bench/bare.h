@@ -8,8 +8,8 @@
 #ifndef BARE_H
 #define BARE_H
 
-#include "../shims/bench.h"
-#include "../shims/records.h"
+#include "../../shims/bench.h"
+#include "../../shims/records.h"
 
 #include <stdbool.h>
 #include <stdint.h>
