@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from builds import BUILT, ROOT, SHIMS, in_memory, need, program, settings, shims
+from builds import BUILT, SHIMS, in_memory, need, program, settings, shims
 from table import Row
 
 SOURCES = Path(__file__).parent
