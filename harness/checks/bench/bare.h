@@ -1,10 +1,11 @@
 /* What a program would write by hand on an engine's own interface: open, fill in batches, update,
- * get. No contract, no shim, no check of an answer beyond its presence and size; but the same plans,
- * the same copies and the same clock reads as the harness, so that the quotient of the two is what
- * the harness adds.
+ * get. There is no contract, no shim and no check of an answer beyond its presence and size. Plans,
+ * copies and clock reads are those of the harness, so the ratio of the two times is the harness's
+ * own cost.
  *
- * One file an engine, compiled to one shared object. Durability is `process` as in kv.h: nothing is
- * synced. Whatever fails ends the process with a message: there is nothing to go on with. */
+ * Each engine is one file, compiled to one shared object: it includes this header, which has the
+ * loops, and defines the five static functions below, which the compiler inlines. Durability is
+ * `process` as in kv.h: nothing is synced. An error ends the process with a message. */
 #ifndef BARE_H
 #define BARE_H
 
@@ -18,6 +19,24 @@
 #include <string.h>
 #include <time.h>
 
+enum { BARE_BATCH = 1000, KEY = RECORDS_KEY_SIZE };
+
+struct record {
+    unsigned char key[KEY];
+    const void *value;
+    size_t size;
+};
+
+/* Creates the store in an empty folder. */
+static void open_store(const char *folder);
+static bool write_batch(struct record *records, size_t count);
+/* look_up: first find out whether the key exists, if the engine's update does not say so (the
+ * contract requires it); otherwise overwrite whatever is there. */
+static bool update(struct record *record, bool look_up);
+/* Copies the value if it fits; returns its size, or SIZE_MAX after an error. */
+static size_t get(unsigned char *key, void *buffer, size_t capacity);
+static void close_store(void);
+
 /* Where values come from and go to; see struct bench. */
 struct bare {
     const unsigned char *pool;
@@ -26,23 +45,7 @@ struct bare {
     size_t capacity;
 };
 
-/* Creates the store in an empty folder. */
-void bare_open(const char *folder);
-/* Writes all records in batches of `batch`, at most BARE_BATCH; nanoseconds[i] is the time of
- * batch i. */
-void bare_fill(const struct bare *bare, const struct bench_plan *plan, size_t batch,
-               uint64_t *nanoseconds);
-/* nanoseconds[i] is the time of update i. `look_up`: find out first whether the key exists, where
- * the engine has no update that tells (as the contract asks); else write over whatever is there. */
-void bare_update(const struct bare *bare, const struct bench_plan *plan, bool look_up,
-                 uint64_t *nanoseconds);
-/* nanoseconds[i] is the time of get i, which ends with the value in the buffer. */
-void bare_get(const struct bare *bare, const struct bench_plan *plan, uint64_t *nanoseconds);
-void bare_close(void);
-
-enum { BARE_BATCH = 1000 };
-
-static inline uint64_t now(void)
+static uint64_t now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -50,7 +53,7 @@ static inline uint64_t now(void)
 }
 
 /* Ends the process unless all is well. */
-static inline void need(bool well, const char *what)
+static void need(bool well, const char *what)
 {
     if (well)
         return;
@@ -58,27 +61,66 @@ static inline void need(bool well, const char *what)
     exit(1);
 }
 
-/* The bytes of value i, copied to where a program has just made them. */
-static inline const void *fresh(const struct bare *bare, const struct bench_plan *plan, size_t i)
+void bare_open(const char *folder)
 {
-    return memcpy(bare->value, bare->pool + plan->offset[i], plan->size[i]);
+    open_store(folder);
 }
 
-/* The keys of the batch that begins at record `first`, and its values called into the processor's
- * cache; returns how many. */
-__attribute__((always_inline)) static inline size_t
-batch_keys(const struct bare *bare, const struct bench_plan *plan, size_t first, size_t batch,
-           unsigned char keys[][RECORDS_KEY_SIZE])
+/* Writes all records in batches of `batch`, at most BARE_BATCH; nanoseconds[i] is the time of
+ * batch i. As in the harness, values are in the processor's cache when the clock starts. */
+void bare_fill(const struct bare *bare, const struct bench_plan *plan, size_t batch,
+               uint64_t *nanoseconds)
 {
-    size_t count = plan->count - first < batch ? plan->count - first : batch;
-    for (size_t i = 0; i < count; i++) {
-        const unsigned char *value = bare->pool + plan->offset[first + i];
-        for (size_t at = 0; at < plan->size[first + i]; at += 64)
-            __builtin_prefetch(value + at);
-        __builtin_prefetch(value + plan->size[first + i] - 1);
-        records_key(plan->number[first + i], bare->stride, keys[i]);
+    static struct record records[BARE_BATCH];
+    for (size_t first = 0, n = 0, count; first < plan->count; first += count, n++) {
+        count = plan->count - first < batch ? plan->count - first : batch;
+        for (size_t i = 0; i < count; i++) {
+            const unsigned char *value = bare->pool + plan->offset[first + i];
+            for (size_t at = 0; at < plan->size[first + i]; at += 64)
+                __builtin_prefetch(value + at);
+            __builtin_prefetch(value + plan->size[first + i] - 1);
+            records[i].value = value;
+            records[i].size = plan->size[first + i];
+            records_key(plan->number[first + i], bare->stride, records[i].key);
+        }
+        uint64_t start = now();
+        bool well = write_batch(records, count);
+        nanoseconds[n] = now() - start;
+        need(well, "write");
     }
-    return count;
+}
+
+/* nanoseconds[i] is the time of update i. The value is copied to where a program has just made it. */
+void bare_update(const struct bare *bare, const struct bench_plan *plan, bool look_up,
+                 uint64_t *nanoseconds)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        struct record record = {.value = bare->value, .size = plan->size[i]};
+        records_key(plan->number[i], bare->stride, record.key);
+        memcpy(bare->value, bare->pool + plan->offset[i], plan->size[i]);
+        uint64_t start = now();
+        bool well = update(&record, look_up);
+        nanoseconds[i] = now() - start;
+        need(well, "update");
+    }
+}
+
+/* nanoseconds[i] is the time of get i, which ends with the value in the buffer. */
+void bare_get(const struct bare *bare, const struct bench_plan *plan, uint64_t *nanoseconds)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        unsigned char key[KEY];
+        records_key(plan->number[i], bare->stride, key);
+        uint64_t start = now();
+        size_t size = get(key, bare->buffer, bare->capacity);
+        nanoseconds[i] = now() - start;
+        need(size == plan->size[i], "get");
+    }
+}
+
+void bare_close(void)
+{
+    close_store();
 }
 
 #endif

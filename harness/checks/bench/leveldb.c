@@ -7,7 +7,7 @@ static leveldb_options_t *options;
 static leveldb_readoptions_t *read_options;
 static leveldb_writeoptions_t *write_options;
 
-void bare_open(const char *folder)
+static void open_store(const char *folder)
 {
     char *error = NULL;
     options = leveldb_options_create();
@@ -18,67 +18,46 @@ void bare_open(const char *folder)
     need(error == NULL, "open");
 }
 
-void bare_fill(const struct bare *bare, const struct bench_plan *plan, size_t batch,
-               uint64_t *nanoseconds)
+static bool write_batch(struct record *records, size_t count)
 {
-    static unsigned char keys[BARE_BATCH][RECORDS_KEY_SIZE];
-    for (size_t first = 0, n = 0, count; first < plan->count; first += count, n++) {
-        char *error = NULL;
-        count = batch_keys(bare, plan, first, batch, keys);
-        uint64_t start = now();
-        leveldb_writebatch_t *writes = leveldb_writebatch_create();
-        for (size_t i = 0; i < count; i++)
-            leveldb_writebatch_put(writes, (char *)keys[i], RECORDS_KEY_SIZE,
-                                   (const char *)bare->pool + plan->offset[first + i],
-                                   plan->size[first + i]);
-        leveldb_write(db, write_options, writes, &error);
-        leveldb_writebatch_destroy(writes);
-        nanoseconds[n] = now() - start;
-        need(error == NULL, "write");
-    }
+    char *error = NULL;
+    leveldb_writebatch_t *writes = leveldb_writebatch_create();
+    for (size_t i = 0; i < count; i++)
+        leveldb_writebatch_put(writes, (char *)records[i].key, KEY, records[i].value,
+                               records[i].size);
+    leveldb_write(db, write_options, writes, &error);
+    leveldb_writebatch_destroy(writes);
+    return error == NULL;
 }
 
-void bare_update(const struct bare *bare, const struct bench_plan *plan, bool look_up,
-                 uint64_t *nanoseconds)
+static bool update(struct record *record, bool look_up)
 {
-    for (size_t i = 0; i < plan->count; i++) {
-        unsigned char key[RECORDS_KEY_SIZE];
-        char *error = NULL;
-        bool found = true;
-        records_key(plan->number[i], bare->stride, key);
-        const void *value = fresh(bare, plan, i);
-        uint64_t start = now();
-        if (look_up) {
-            size_t size;
-            char *old = leveldb_get(db, read_options, (char *)key, sizeof key, &size, &error);
-            found = old != NULL;
-            leveldb_free(old);
-        }
-        if (found)
-            leveldb_put(db, write_options, (char *)key, sizeof key, value, plan->size[i], &error);
-        nanoseconds[i] = now() - start;
-        need(found && error == NULL, "update");
+    char *error = NULL;
+    bool found = true;
+    if (look_up) {
+        size_t size;
+        char *old = leveldb_get(db, read_options, (char *)record->key, KEY, &size, &error);
+        found = old != NULL;
+        leveldb_free(old);
     }
+    if (found)
+        leveldb_put(db, write_options, (char *)record->key, KEY, record->value, record->size,
+                    &error);
+    return found && error == NULL;
 }
 
-void bare_get(const struct bare *bare, const struct bench_plan *plan, uint64_t *nanoseconds)
+static size_t get(unsigned char *key, void *buffer, size_t capacity)
 {
-    for (size_t i = 0; i < plan->count; i++) {
-        unsigned char key[RECORDS_KEY_SIZE];
-        char *error = NULL;
-        size_t size = 0;
-        records_key(plan->number[i], bare->stride, key);
-        uint64_t start = now();
-        char *value = leveldb_get(db, read_options, (char *)key, sizeof key, &size, &error);
-        if (value != NULL && size <= bare->capacity)
-            memcpy(bare->buffer, value, size);
-        leveldb_free(value);
-        nanoseconds[i] = now() - start;
-        need(error == NULL && size == plan->size[i], "get");
-    }
+    char *error = NULL;
+    size_t size = 0;
+    char *value = leveldb_get(db, read_options, (char *)key, KEY, &size, &error);
+    if (value != NULL && size <= capacity)
+        memcpy(buffer, value, size);
+    leveldb_free(value);
+    return value != NULL && error == NULL ? size : SIZE_MAX;
 }
 
-void bare_close(void)
+static void close_store(void)
 {
     leveldb_close(db);
     leveldb_writeoptions_destroy(write_options);
