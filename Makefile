@@ -129,24 +129,23 @@ $(EXPERIMENTS): setup
 	kvbench collect build/$@
 	@echo "To publish it: cp build/$@/*.parquet $(if $(filter durability,$@),build/$@/*.csv )data/$@ && make figures"
 
-# The harness itself. PEERS: the engines' own benchmarks, as "leveldb=PROGRAM lmdb=PROGRAM";
-# RocksDB's is db_bench of Debian's rocksdb-tools, if it is on the PATH.
+# The harness itself. PEERS: the engines' own benchmarks, as "leveldb=PROGRAM lmdb=PROGRAM".
 
 bench: setup bare-loops
 	rm -rf build/bench/quick
 	kvbench sweep $(GRID) --out build/bench/quick || test $$? -eq 3
-	python harness/bench/speed.py --out build/bench --bare-loops build/bench/bare \
+	python harness/checks/bench/speed.py --out build/bench --bare-loops build/bench/bare \
 	    --quick build/bench/quick $(PEERS:%=--peer %)
 	@echo "To publish it: cp build/bench/speed.csv data/speed && make figures"
 
 bare-loops: setup
-	cmake -S harness/bench -B build/bench/bare >build/bare-loops.log
+	cmake -S harness/checks/bench -B build/bench/bare >build/bare-loops.log
 	cmake --build build/bench/bare >>build/bare-loops.log
 
 # Faults and lies; --short is in make test
 
 torture: setup
-	python harness/torture --out build/torture
+	python harness/checks/torture --out build/torture
 	@echo "To publish it: cp build/torture/torture.csv data/torture && make figures"
 
 # Tests
@@ -159,7 +158,7 @@ test: setup
 	pytest --quiet --nbval notebooks
 
 sanitize: setup
-	python harness/torture/sanitizers.py
+	python harness/checks/torture/sanitizers.py
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
     --no-annotate

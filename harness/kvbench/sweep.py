@@ -98,11 +98,19 @@ def _end(process: subprocess.Popen[bytes], mark: str) -> None:
     _end_marked(mark)
 
 
-def _end_marked(mark: str) -> None:
-    for other in psutil.process_iter():
+def marked(variable: str, mark: str) -> Iterator[psutil.Process]:
+    """Running processes in whose environment the variable begins with the mark."""
+    for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if other.environ().get(MARK, "").startswith(mark):
-                other.kill()
+            own = process.environ().get(variable, "").startswith(mark)
+            if own and process.status() != psutil.STATUS_ZOMBIE:
+                yield process
+
+
+def _end_marked(mark: str) -> None:
+    for process in marked(MARK, mark):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def _mark(shelf: Path) -> str:

@@ -10,7 +10,7 @@ import pytest
 from kvbench import stores
 from kvbench.loop import ShimLoop, make_pool
 
-BENCH = Path(__file__).parents[1] / "bench"
+BENCH = Path(__file__).parents[1] / "checks/bench"
 sys.path.insert(0, str(BENCH))
 import loops  # noqa: E402 - not part of the package
 import measures  # noqa: E402

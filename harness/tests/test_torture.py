@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-TORTURE = Path(__file__).parents[1] / "torture"
+TORTURE = Path(__file__).parents[1] / "checks/torture"
 COUNTS = ["cells_lost", "answers_missed", "crashes"]
 PARTS = ["kills", "disks", "lies", "stateful", "mutations", "fuzzers", "sanitizers"]
 

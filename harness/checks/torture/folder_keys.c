@@ -1,6 +1,6 @@
 /* Fuzzes the file names of the folder stores: those of a key, of its temporary file, and of two
  * keys beside each other. An input is a byte, the length of the first key, and then both keys. */
-#include "../shims/stores/flat.c"
+#include "../../shims/stores/flat.c"
 
 #include <ctype.h>
 #include <strings.h>

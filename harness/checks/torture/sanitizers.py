@@ -15,7 +15,7 @@ from pathlib import Path
 from builds import ROOT, SHIMS, in_memory, program, settings, shims
 from table import Row, show
 
-SOURCES = ROOT / "harness" / "sanitize"
+SOURCES = ROOT / "harness/checks/sanitize"
 TESTS = ROOT / "harness" / "tests"
 SHORT = ("flat", "nested", "lmdb", "leveldb", "bdb", "sqlite")  # stores of the short form
 DESELECTED = "the_template"  # these cases compile shims of their own, without sanitizers

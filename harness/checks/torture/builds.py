@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SHIMS = ROOT / "harness" / "shims"
 BUILT = ROOT / "build" / "torture"
 WARNINGS = ("-Wall", "-Wextra", "-Werror")

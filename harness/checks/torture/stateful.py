@@ -1,7 +1,7 @@
 """Random histories of every store against a dict, kills among them: hypothesis chooses the steps,
 a child process has the store, and what a killed one had acknowledged must be there afterwards.
 
-    python harness/torture/stateful.py [--short] [--seed N] [STORE...]
+    python harness/checks/torture/stateful.py [--short] [--seed N] [STORE...]
 """
 
 import argparse

@@ -14,19 +14,7 @@ from loops import VALUE, BareLoop, HarnessLoop, Loop, plan
 from measures import Measure, Scale, Timer, in_folder, interleaved, quotients
 
 # What the engines' own benchmarks set otherwise than the engine as shipped, set back.
-PEER_OPTIONS = {
-    "rocksdb": (
-        "--enable_pipelined_write=false",
-        "--dump_malloc_stats=false",
-        "--table_cache_numshardbits=6",
-        "--delayed_write_rate=16777216",
-        "--hard_pending_compaction_bytes_limit=274877906944",
-        "--pin_top_level_index_and_filter=true",
-        "--index_shortening_mode=1",
-        "--perf_level=2",
-    ),
-    "lmdb": ("--writemap=0",),
-}
+PEER_OPTIONS = {"lmdb": ("--writemap=0",)}
 DB_BENCH = ("fillrandom", "fillseq", "readrandom", "overwrite")
 
 

@@ -3,7 +3,7 @@
  *
  * KVBENCH_FUZZ_SHIM is the shim's path; KVBENCH_FUZZ_OPTIONS its settings, if any, as
  * name=value,name=value; KVBENCH_FUZZ_PLACE where folders of stores go, else TMPDIR or /dev/shm. */
-#include "../shims/bench.h"
+#include "../../shims/bench.h"
 
 #include <ftw.h>
 #include <unistd.h>

@@ -10,10 +10,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from builds import BUILT, ROOT, SHIMS, in_memory, need, program, settings, shims
+from builds import BUILT, SHIMS, in_memory, need, program, settings, shims
 from table import Row
 
-SOURCES = ROOT / "harness" / "fuzz"
+SOURCES = Path(__file__).parent
 SANITIZERS = "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=undefined"
 PACKAGES = "clang libclang-rt-dev"
 FOUND = BUILT / "fuzz" / "found"  # the inputs that break something; they stay

@@ -1,6 +1,6 @@
 """Torture: faults injected and inputs tried, and what of it got through.
 
-    python harness/torture [--short] [--seed N] [--out FOLDER] [PART...]
+    python harness/checks/torture [--short] [--seed N] [--out FOLDER] [PART...]
 
 prints the table, writes it to FOLDER/torture.csv and ends with 1 if a count is not zero that has
 to be.

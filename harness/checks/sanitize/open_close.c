@@ -1,6 +1,6 @@
 /* open_close SHIM FOLDER: opens a store, uses it and closes it, three times as it ships and once
  * with each of its settings, and provokes the errors that can be; then ends, for LeakSanitizer. */
-#include "../shims/bench.h"
+#include "../../shims/bench.h"
 
 #include <errno.h>
 #include <sys/stat.h>

@@ -38,7 +38,7 @@ from kvbench.sweep import Sweep
 from papermill.translators import PythonTranslator
 from table import Row
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GRIDS = sorted((ROOT / "harness" / "grids").glob("*.toml"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LIMIT = 20.0  # seconds

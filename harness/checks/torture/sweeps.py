@@ -15,9 +15,10 @@ from typing import Any
 import psutil
 from kvbench import stores
 from kvbench.shelf import own_name
-from kvbench.sweep import TMPFS
+from kvbench.sweep import TMPFS, marked
 
 HERE = Path(__file__).parent
+MARK = "KVBENCH_TORTURE"  # in the environment of a sweep and of all that it starts
 PATIENCE = 20.0  # seconds for a process whose parent was killed to see it
 _numbers = itertools.count()
 
@@ -36,8 +37,8 @@ class Sweep:
         """`keys` of the grid, small unless they say otherwise."""
         self.out = folder / "out"
         self.stores_at: Path | None = None  # the --stores of the command
-        self.mark = f"{os.getpid()}-{next(_numbers)}"
-        self.env = {**os.environ, **(env or {}), "KVBENCH_TORTURE": self.mark}
+        self.mark = f"{os.getpid()}-{next(_numbers)}."
+        self.env = {**os.environ, **(env or {}), MARK: self.mark}
         values = {"stores": ["flat"], "records": [100], "trials": 1} | keys
         folder.mkdir(parents=True, exist_ok=True)
         self.grid = folder / "grid.toml"
@@ -65,14 +66,8 @@ class Sweep:
         return [json.loads(path.read_text()) for path in sorted(self.out.glob("cells/*.json"))]
 
     def processes(self) -> list[psutil.Process]:
-        """All that belong to the sweep and still run."""
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                own = process.environ().get("KVBENCH_TORTURE") == self.mark
-                if own and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-        return found
+        """All processes of the sweep that still run."""
+        return list(marked(MARK, self.mark))
 
     def workers(self) -> list[psutil.Process]:
         found = []

@@ -1,6 +1,6 @@
 /* Four readers beside a limited writer for a second, all in traffic.c, on the store that keeps
  * nothing and is linked in: for ThreadSanitizer, which watches what the threads share. */
-#include "../shims/traffic.h"
+#include "../../shims/traffic.h"
 
 #include <inttypes.h>
 

@@ -16,7 +16,7 @@ import numpy as np
 from kvbench import BadInput
 from kvbench.sweep import ENVIRONMENT
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CONFIDENCE = 0.95  # of the interval of a median, at least, where there are values enough
 
 Values = Sequence[float]

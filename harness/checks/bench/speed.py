@@ -52,8 +52,6 @@ def main(
     scale = Scale(2, 1000, 1000, 1000, 1000, 10_000, 200, 1) if small else Scale()
     memory_disk = Path("/dev/shm")
     where = place or (memory_disk if memory_disk.is_dir() else out)
-    if packaged := shutil.which("db_bench"):
-        programs.append(("rocksdb", packaged))
     out.mkdir(parents=True, exist_ok=True)
     todo: dict[str, Callable[[], Iterable[Measure]]] = {
         "floor": lambda: floor(scale),
@@ -73,8 +71,6 @@ def main(
     write_whole(out / "speed.csv", table.to_csv(index=False).encode())
     shown = table[["group", "measure", "value", "low", "high", "unit", "goal", "met"]]
     click.echo(tabulate(shown, headers="keys", showindex=False, floatfmt=".3f"))
-    if not packaged:
-        click.echo("peer: no db_bench here; install the package rocksdb-tools to have it compared")
     for engine in ENGINES:
         if not (bare_loops / f"{engine}.so").exists():
             click.echo(f"bare loop: {engine} left out, its library is not here")

@@ -1,7 +1,7 @@
 """Stores in child processes that can be killed: a server, started anew for each store, forks them.
 The server itself opens no store, so that no engine's threads or locks are lost in a fork.
 
-    python harness/torture/served.py STORE BINDING DESCRIPTOR [NAME=VALUE...]
+    python harness/checks/torture/served.py STORE BINDING DESCRIPTOR [NAME=VALUE...]
 """
 
 import contextlib
