@@ -611,17 +611,17 @@ def test_the_template_conforms(compile_shim: Callable[..., Path], own_shims: Pat
 @pytest.mark.parametrize(
     ("honest", "altered", "fails"),
     [
-        ("if (visit(context", "if (place % 2 == 0 && visit(context", "test_ordered_scan"),
-        ("find(kv, from, &found); place", "0; place", "test_ordered_scan"),
-        ("&found) + found", "&found)", "test_scan_back"),
-        ("    .scan_back = scan_back,\n", "", "test_who_scans"),
-        ("return found ? KV_EXISTS :", "return", "test_double_keys"),
-        ("    if (value.size > capacity)\n        return KV_TOO_LARGE;\n", "", "test_value_larger"),
         (
-            "int status = sync_store(kv);",
-            "int status = KV_OK;",
-            "test_random_operations_then_reopen",
+            "        if (visit(context",
+            "        static int turn;\n        if (turn++ % 2 == 0 && visit(context",
+            "test_ordered_scan",
         ),
+        ("find(kv, from, &place, &end)", "place = 0, end = kv->size", "test_ordered_scan"),
+        ("from, &place, &end);", "from, &place, &end), end = place;", "test_scan_back"),
+        ("    .scan = scan,\n", "", "test_who_scans"),
+        ("found ? mode == KV_INSERT :", "found ? false :", "test_double_keys"),
+        ("buffer, capacity, size) :", "buffer, ROOM, size) :", "test_value_larger"),
+        ("MAP_SHARED", "MAP_PRIVATE", "test_random_operations_then_reopen"),
     ],
 )
 def test_the_template_altered_fails(
