@@ -85,7 +85,7 @@ build/this-machine/.done: $(LOCAL)/.done $(NOTEBOOKS) build/.installed
 # The paper
 
 render: setup
-	python paper/render.py
+	python paper/render.py $(RENDERER)
 	python paper/check.py build/paper
 
 figures: setup

@@ -1,6 +1,7 @@
 """Render the paper into build/paper: with Quarto if it is on the PATH, else as a preview.
 
     python paper/render.py              # render the pages that _quarto.yml lists
+    python paper/render.py preview      # render a preview even where Quarto is
     python paper/render.py install      # install Quarto beside this Python, if it can be downloaded
 
 A render that fails or is interrupted leaves no file in paper/.
@@ -42,13 +43,15 @@ def run(*command: str | Path, limit: int | None = None, **environment: str) -> i
                     process.wait(5)
 
 
-def render() -> int:
+def render(preview: bool) -> int:
     import yaml  # noqa: PLC0415 - installing Quarto does without it
 
     project = yaml.safe_load((ROOT / "_quarto.yml").read_text(encoding="utf-8"))["project"]
     pages = [ROOT / page for page in project["render"]]
     if not shutil.which("quarto"):
         print("quarto is not on the PATH: rendering a preview with Pandoc and Typst", flush=True)
+        preview = True
+    if preview:
         return run(sys.executable, "paper/preview/preview.py", project["output-dir"], *pages)
     try:
         return run("quarto", "render")
@@ -95,13 +98,14 @@ def try_install() -> str | None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Render the paper, with Quarto or as a preview.")
+    actions = ["render", "preview", "install"]
     parser.add_argument(
-        "action", nargs="?", choices=["render", "install"], default="render", help="default: render"
+        "action", nargs="?", choices=actions, default="render", help="default: render"
     )
     action = parser.parse_args().action
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        return install() if action == "install" else render()
+        return install() if action == "install" else render(action == "preview")
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
 

@@ -75,6 +75,11 @@ def test_without_quarto_a_preview_is_rendered(checkout: Checkout) -> None:
     assert (checkout.root / "build/paper/paper/index.html").exists()
 
 
+def test_a_preview_can_be_asked_for(checkout: Checkout) -> None:
+    checkout.quarto("exit 7\n")
+    assert checkout.run("preview") == (0, "build/paper/paper/index.html\n")
+
+
 def test_failed_render_leaves_no_files(checkout: Checkout) -> None:
     checkout.quarto(f"{LEFTOVERS}exit 7\n")
     assert checkout.run() == (7, "")
