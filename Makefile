@@ -25,7 +25,7 @@ EXPERIMENTS := durability memory-budget compression cold-cache
 RERUNS := leveldb-2011 rocksdb-2013 lmdb-2014 files-or-store sqlite-35 ycsb
 SOURCES := $(shell find harness/shims harness/kvbench -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake')
 
-# The venv comes first, so that papermill, quarto and nbval find its python and its kernel.
+# The environment comes first on the PATH: papermill, Quarto and nbval find its Python and kernel there.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONWARNINGS := ignore::DeprecationWarning
@@ -39,7 +39,7 @@ paper: build/this-machine/.done render
 
 # Set-up
 
-setup: build/.installed
+setup: build/.installed build/.quarto
 
 build/.system: harness/system-packages.sh harness/shims/CMakeLists.txt
 	sh harness/system-packages.sh
@@ -55,6 +55,11 @@ build/.venv: requirements.lock requirements-berkeley.lock | build/.system
 build/.installed: build/.venv pyproject.toml $(SOURCES)
 	$(PIP) --no-build-isolation --no-deps \
 	    --force-reinstall --config-settings=cmake.define.KV_WERROR=ON .
+	@touch $@
+
+# One try, whatever comes of it; rm build/.quarto to try again.
+build/.quarto: requirements-quarto.lock | build/.venv
+	@python paper/render.py install
 	@touch $@
 
 # This machine
@@ -80,12 +85,7 @@ build/this-machine/.done: $(LOCAL)/.done $(NOTEBOOKS) build/.installed
 # The paper
 
 render: setup
-	@if command -v quarto >/dev/null; then \
-	    quarto render; \
-	else \
-	    echo "quarto is not on the PATH: rendering a preview with Pandoc and Typst instead"; \
-	    python paper/preview/preview.py build/paper paper/index.qmd paper/this-machine.qmd; \
-	fi
+	python paper/render.py $(RENDERER)
 	python paper/check.py build/paper
 
 figures: setup

@@ -11,10 +11,13 @@ import sys
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
+ROOT = Path(__file__).resolve().parents[1]
 MARKUP = re.compile(r"^\s*:{3,}", re.MULTILINE)  # of a block that was not understood
 UNRESOLVED = re.compile(r"\?(@|var:)([\w.-]*\w)")
+# The folder of the checkout, which differs from reader to reader.
+HERE = re.compile(rf"({re.escape(str(ROOT))}|{re.escape(quote(str(ROOT)))})(?![\w-])[^\s\"'<>]*")
 REMOTE = re.compile(r"\s*(https?:)?//", re.IGNORECASE)
 # Elements to know one's place by, and elements which fill a figure.
 TRACKED = {"figure", "figcaption", "span", "strong", "script", "style"}
@@ -39,7 +42,11 @@ class Page(HTMLParser):
         self.folder = folder
         self.open: list[Element] = []
         self.findings: list[str] = []
-        self.feed(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        for number, line in enumerate(text.split("\n"), start=1):
+            for match in HERE.finditer(line):
+                self.report(f"absolute path {match[0]}", number)
+        self.feed(text)
         self.close()
 
     def report(self, text: str, line: int | None = None) -> None:

@@ -14,6 +14,7 @@ BENCH = Path(__file__).parents[1] / "checks/bench"
 sys.path.insert(0, str(BENCH))
 import loops  # noqa: E402 - not part of the package
 import measures  # noqa: E402
+import upkeep  # noqa: E402
 
 RECORDS = 3000
 
@@ -117,3 +118,12 @@ def test_reading_the_clock_tells_every_pair() -> None:
     times = (ctypes.c_uint64 * 1000)()
     stores.loop_library().bench_clock(ctypes.c_size_t(1000), times)
     assert all(times)
+
+
+def test_both_renderers_are_measured_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert list(upkeep.renderings()) == ["make render, as a preview"]
+    (tmp_path / "quarto").touch(0o755)
+    assert list(upkeep.renderings()) == ["make render, as a preview", "make render, with Quarto"]

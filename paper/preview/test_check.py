@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-CHECK = Path(__file__).resolve().parents[1] / "check.py"
+ROOT = Path(__file__).resolve().parents[2]
+CHECK = ROOT / "paper/check.py"
 
 GOOD = """<!DOCTYPE html>
 <link rel="stylesheet" href="style.css"><link rel="canonical" href="https://example.org/">
@@ -18,7 +19,8 @@ GOOD = """<!DOCTYPE html>
 <figure><figcaption>Table 1</figcaption><div><table><tr><td>1</td></tr></table></div></figure>
 <figure><figure><svg></svg><figcaption>(a)</figcaption></figure><figcaption>Both</figcaption>
 </figure><img src="data:image/png;base64,AA==" alt="inline"><img src="/a b.svg" alt="root">
-"""
+<p>A folder of another name: ROOT-2/a and ROOTS.</p>
+""".replace("ROOT", str(ROOT))
 
 BAD = {
     "<strong>?@fig-none</strong>": "unresolved reference fig-none",
@@ -41,6 +43,10 @@ BAD = {
     '<figure><img src="a b.svg" alt="x"><figcaption> </figcaption></figure>': (
         "figure without caption"
     ),
+    f'<div data-notebook="{ROOT}/notebooks/a.ipynb"></div>': (
+        f"absolute path {ROOT}/notebooks/a.ipynb"
+    ),
+    f"<pre>See {ROOT}.</pre>": f"absolute path {ROOT}.",
     "<figure> <figcaption>Nothing</figcaption></figure>": "empty figure",
 }
 

@@ -1,0 +1,210 @@
+"""What make render does around Quarto: fall back, clean up, and give the same pages anywhere.
+
+A stand-in for quarto fails or waits as the test needs; where Quarto is installed, it is run too.
+"""
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import psutil
+import pypandoc
+import pytest
+
+PAPER = Path(__file__).resolve().parents[1]
+LEFTOVERS = "touch paper/index.html paper/index.typ; mkdir -p paper/index_files/figures\n"
+PAGE = "---\ntitle: A title\n---\n\nText.\n"
+NAME = "quarto_cli-1.9.38"
+
+
+class Checkout:
+    """A small project with its own quarto, and its own Python for what is installed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "paper").mkdir(parents=True)
+        (root / "bin").mkdir()
+        shutil.copy(PAPER / "render.py", root / "paper")
+        shutil.copytree(PAPER / "preview", root / "paper/preview")
+        (root / "_quarto.yml").write_text(
+            "project: {output-dir: build/paper, render: [paper/index.qmd]}\n"
+        )
+        (root / "paper/index.qmd").write_text(PAGE)
+        self.sources = self.files()
+        self.environment = os.environ | {"PATH": f"{root / 'bin'}:/usr/bin:/bin"}
+
+    def files(self) -> set[Path]:
+        return {
+            path for path in (self.root / "paper").rglob("*") if "__pycache__" not in path.parts
+        }
+
+    def quarto(self, script: str) -> None:
+        (self.root / "bin/quarto").write_text(f"#!/bin/sh\n{script}")
+        (self.root / "bin/quarto").chmod(0o755)
+
+    def start(self, *arguments: str, python: Path | str = sys.executable) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [python, "paper/render.py", *arguments],
+            cwd=self.root,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *arguments: str, python: Path | str = sys.executable) -> tuple[int, str]:
+        process = self.start(*arguments, python=python)
+        output, _ = process.communicate()
+        return process.returncode, output
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path)
+
+
+def test_without_quarto_a_preview_is_rendered(checkout: Checkout) -> None:
+    status, output = checkout.run()
+    assert status == 0
+    assert output.startswith("quarto is not on the PATH: rendering a preview")
+    assert (checkout.root / "build/paper/paper/index.html").exists()
+
+
+def test_a_preview_can_be_asked_for(checkout: Checkout) -> None:
+    checkout.quarto("exit 7\n")
+    assert checkout.run("preview") == (0, "build/paper/paper/index.html\n")
+
+
+def test_failed_render_leaves_no_files(checkout: Checkout) -> None:
+    checkout.quarto(f"{LEFTOVERS}exit 7\n")
+    assert checkout.run() == (7, "")
+    assert checkout.files() == checkout.sources
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_render_leaves_no_files_and_no_process(
+    checkout: Checkout, stop: signal.Signals
+) -> None:
+    checkout.quarto(f"{LEFTOVERS}sh -c 'echo $$; exec sleep 600'\n")
+    process = checkout.start()
+    assert process.stdout
+    grandchild = int(process.stdout.readline())
+    process.send_signal(stop)
+    assert process.wait() == 128 + stop
+    assert checkout.files() == checkout.sources
+    assert not psutil.pid_exists(grandchild) or psutil.Process(grandchild).status() == "zombie"
+
+
+@pytest.mark.skipif(not shutil.which("quarto"), reason="needs Quarto")
+def test_quarto_cleans_up_after_a_page_that_fails(checkout: Checkout) -> None:
+    checkout.environment["PATH"] = os.environ["PATH"]
+    # HTML is written, then Typst misses the image.
+    (checkout.root / "paper/index.qmd").write_text(
+        f"{PAGE}\n![A missing image](none.png)\n".replace(
+            "---\n\n", "format: {html: default, typst: default}\n---\n\n"
+        )
+    )
+    assert checkout.run()[0] != 0
+    assert checkout.files() == checkout.sources
+
+
+@pytest.mark.skipif(not shutil.which("quarto"), reason="needs Quarto")
+def test_quarto_gives_the_same_pages_in_two_folders(tmp_path: Path) -> None:
+    pages = set()
+    for name in ("one", "the-other"):
+        root = tmp_path / name
+        folders = ("paper", "notebooks", "figures")
+        for folder in folders:
+            shutil.copytree(PAPER.parent / folder, root / folder)
+        for file in ("_quarto.yml", "_variables.yml"):
+            shutil.copy(PAPER.parent / file, root)
+        subprocess.run(
+            ["quarto", "render", "paper/this-machine.qmd"],
+            cwd=root,
+            check=True,
+            capture_output=True,
+        )
+        pages.add((root / "build/paper/paper/this-machine.html").read_bytes())
+    assert len(pages) == 1
+
+
+def test_embedded_cells_do_not_name_the_folder_of_the_checkout() -> None:
+    cell = '::: {.quarto-embed-nb-cell notebook="/checkout/notebooks/a.ipynb"}\nx\n:::'
+    html = pypandoc.convert_text(
+        cell, "html", format="markdown", extra_args=[f"--lua-filter={PAPER / 'paths.lua'}"]
+    )
+    assert "/checkout" not in html
+    assert 'data-notebook="a.ipynb"' in html
+
+
+# --- Installing Quarto --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    return folder
+
+
+def publish(checkout: Checkout, script: str) -> None:
+    """A package of the name and version that is pinned, with a quarto in it."""
+    shelf = checkout.root / "shelf"
+    shelf.mkdir()
+    wheel = shelf / f"{NAME}-py3-none-any.whl"
+    program = zipfile.ZipInfo(f"quarto_cli/{NAME}/bin/quarto".replace("/quarto_cli-", "/quarto-"))
+    program.external_attr = 0o100755 << 16
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr(program, f"#!/bin/sh\n{script}")
+        file.writestr(
+            f"{NAME}.dist-info/METADATA",
+            "Metadata-Version: 2.1\nName: quarto-cli\nVersion: 1.9.38\n",
+        )
+        file.writestr(f"{NAME}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        file.writestr(f"{NAME}.dist-info/RECORD", "")
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    checkout.environment |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(shelf)}
+    (checkout.root / "requirements-quarto.lock").write_text(
+        f"quarto-cli==1.9.38 --hash=sha256:{digest}\n"
+    )
+
+
+def installed(environment: Path) -> list[str]:
+    return [path.name for path in environment.rglob("quarto*")]
+
+
+def test_quarto_that_works_is_installed(checkout: Checkout, environment: Path) -> None:
+    publish(checkout, "[ $1 = check ] || exit 7\n")
+    assert checkout.run("install", python=environment / "bin/python") == (0, "")
+    assert subprocess.run([environment / "bin/quarto", "render"], check=False).returncode == 7
+    subprocess.run(
+        [environment / "bin/python", "-m", "pip", "uninstall", "-qy", "quarto-cli"], check=True
+    )
+    (environment / "bin/quarto").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_quarto_that_fails_leaves_nothing_but_one_line(
+    checkout: Checkout, environment: Path, published: bool
+) -> None:
+    publish(checkout, "exit 1\n")
+    reason = "quarto check failed" if published else "the download failed"
+    if not published:
+        shutil.rmtree(checkout.root / "shelf")
+    assert checkout.run("install", python=environment / "bin/python") == (
+        0,
+        f"Quarto could not be installed: {reason}. make render will give a preview of the paper. "
+        "To try again: rm build/.quarto && make setup\n",
+    )
+    assert installed(environment) == []
+
+
+def test_quarto_on_the_path_is_kept(checkout: Checkout, environment: Path) -> None:
+    checkout.quarto("exit 0\n")
+    assert checkout.run("install", python=environment / "bin/python") == (0, "")
+    assert installed(environment) == []
