@@ -103,7 +103,7 @@ def library(name: str) -> str:
 
 def threads(place: Path) -> Row:
     sources = [SOURCES / "threads.c", SHIMS / "stores" / "null.c"]
-    sources += [SHIMS / name for name in ("traffic.c", "bench.c", "records.c")]
+    sources += [SHIMS / name for name in ("traffic.c", "loop.c", "records.c", "store.c")]
     tested = program("threads", sources, "-fsanitize=thread")
     with tempfile.TemporaryDirectory(dir=place) as logs:
         environment = settings(TSAN_OPTIONS={"log_path": f"{logs}/log"})
@@ -122,7 +122,7 @@ def threads(place: Path) -> Row:
 
 def leaks(built: Path, place: Path) -> Row:
     """Each store in a process of its own, whose leaks are counted when it ends."""
-    sources = [SOURCES / "open_close.c", SHIMS / "bench.c", SHIMS / "records.c"]
+    sources = [SOURCES / "open_close.c", SHIMS / "store.c"]
     tested = program("open_close", sources, "-fsanitize=address")
     missing = json.loads((built / "stores.json").read_text())
     stores = [name for name, reason in missing.items() if not reason] + ["template"]

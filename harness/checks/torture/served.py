@@ -117,7 +117,7 @@ class Served:
 
     def scan_back(self, start: bytes, count: int) -> list[Record]:
         assert isinstance(self._store, OpenShim)
-        return list(itertools.islice(self._store.scan_back(start), count))
+        return list(itertools.islice(self._store.scan(start, backwards=True), count))
 
     def compact(self) -> None:
         assert isinstance(self._store, OpenShim)

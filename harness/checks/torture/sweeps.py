@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from kvbench import stores
+from kvbench.library import shims_folder
 from kvbench.shelf import own_name
 from kvbench.sweep import TMPFS, marked
 
@@ -120,9 +120,16 @@ def liar_environment(place: Path, honest: str, names: Iterable[str]) -> dict[str
     """In which liar.c is a store by each of the names, otherwise as the honest one; when it lies it
     makes a file of its name in `place`/told."""
     shims, built = place / "shims", place / "liar.so"
-    shutil.copytree(stores.shims_folder(), shims)
+    shutil.copytree(shims_folder(), shims)
     flags = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra"]
-    command = ["cc", *flags, f"-I{HERE.parent / 'shims'}", str(HERE / "liar.c"), "-o", str(built)]
+    command = [
+        "cc",
+        *flags,
+        f"-I{HERE.parents[1] / 'shims'}",
+        str(HERE / "liar.c"),
+        "-o",
+        str(built),
+    ]
     subprocess.run(command, check=True)
     for name in names:
         shutil.copy(built, shims / f"{name}.so")
