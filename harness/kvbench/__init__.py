@@ -20,6 +20,14 @@ class BadInput(Exception):  # noqa: N818 - it names what was given, not what wen
         super().__init__(one_line(text))
 
 
+def say(text: str) -> None:
+    """Print a line on standard error. A closed terminal or pipe must not end a sweep."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file so that it is there whole or not at all, whenever the machine stops."""
     path = os.fspath(path)

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import os
 import shlex
 import sys
 import tempfile
@@ -14,79 +15,87 @@ from typing import TYPE_CHECKING
 import click
 from tabulate import tabulate
 
-from kvbench import BadInput, one_line, stores, write_whole
+from kvbench import BadInput, one_line, say, stores, write_whole
 from kvbench.grid import TIME_LIMIT, Cell, read_grids
 
 if TYPE_CHECKING:
     from kvbench.results import Folder
     from kvbench.sweep import Sweep
 
-DIRECTORY = click.Path(path_type=Path)
+PATH = click.Path(path_type=Path)
 MOST_SECONDS = 1e6  # that a cell may take: the system waits for 24 days at most
 SOME_FAILED = 3  # exit status when the sweep ended, but not every cell was measured
 STOPPED = 130  # exit status after an interrupt, as shells have it
 UNSTEADY_SHOWN = 10
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit status: 0 done; 2 bad input or a file that cannot be read or written; 3 some "
+    "cells failed; 130 stopped. See `kvbench COMMAND --help` for a command's options.",
+)
 @click.version_option(package_name="kvbench")
 def cli() -> None:
-    """Measure files and embedded key-value stores at equal terms."""
+    """Measure files and embedded key-value stores under equal conditions.
+
+    A grid, which is a TOML file, lists the factors of an experiment and their levels. A sweep
+    measures every combination of levels, each in a process of its own, and writes one result file
+    for each into a results folder. The folder's tables follow from these files.
+
+    \b
+      kvbench stores                              which stores can be measured here
+      kvbench sweep GRID --out FOLDER --dry-run   what a sweep would measure, and how long
+      kvbench sweep GRID --out FOLDER             measure, or go on with what was begun
+      kvbench status FOLDER                       what is done, what failed, and why
+      kvbench collect FOLDER                      write the tables
+    """
 
 
 @cli.command("stores")
-@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
-@click.option("--settings", is_flag=True, help="List the levels that each has, and what they set.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@click.option("--settings", is_flag=True, help="Print each store's settings and their effects.")
 def stores_command(as_json: bool, settings: bool) -> None:
-    """List the stores, from C and from Python: engine version and capabilities, or why not."""
+    """List the stores, in C and in Python.
+
+    The list shows each engine's version and capabilities; below it stands why a store is
+    unavailable.
+    """
     found = list(stores.known().values())
     if as_json:
+        click.echo(json.dumps(list(map(_as_json, found)), indent=1))
+    elif settings:
+        _print_settings(found)
+    else:
         rows = [
-            {
-                "store": store.name,
-                "access": store.access,
-                "binding": store.binding,
-                "available": store.available,
-                "reason": store.reason,
-                "version": store.version,
-                "binding_version": store.binding_version,
-                "capabilities": store.capabilities,
-                "max_key": store.max_key,
-                "max_value": store.max_value,
-                "default_durability": store.default_durability,
-                "settings": [dataclasses.asdict(setting) for setting in store.settings],
-            }
+            (
+                store.name,
+                f"{store.binding} {store.binding_version}".strip() or "c",
+                store.version if store.available else "unavailable",
+                ", ".join(store.capabilities),
+            )
             for store in found
         ]
-        click.echo(json.dumps(rows, indent=1))
-        return
-    if settings:
-        _print_settings(found)
-        return
-    table = [
-        (
-            store.name,
-            f"{store.binding} {store.binding_version}".strip() or "c",
-            store.version if store.available else "unavailable",
-            ", ".join(store.capabilities),
-        )
-        for store in found
-    ]
-    headers = ("store", "access", "engine version", "capabilities")
-    click.echo(tabulate(table, headers=headers, disable_numparse=True))
-    for store in found:
-        if not store.available:
-            click.echo(f"{store.label}: {store.reason}")
+        headers = ("store", "access", "engine version", "capabilities")
+        click.echo(tabulate(rows, headers=headers, disable_numparse=True))
+        for store in found:
+            if not store.available:
+                click.echo(f"{store.label}: {store.reason}")
+
+
+def _as_json(store: stores.Store) -> dict[str, object]:
+    values = dataclasses.asdict(store)
+    own = {"store": values.pop("name"), "access": store.access, "available": store.available}
+    return own | values
 
 
 def _print_settings(found: list[stores.Store]) -> None:
-    """Bindings have none: they are measured as shipped."""
+    """Bindings have none, since they are measured with their engines' defaults."""
     rows = [
         (
             store.name,
             setting.name,
             {"": f"{setting.least:,} or more", "*": "other"}.get(setting.value, setting.value),
-            setting.means or f"lacking: {setting.lacks}",
+            setting.means or f"not supported: {setting.lacks}",
         )
         for store in found
         for setting in store.settings
@@ -99,38 +108,56 @@ def _print_counts(counts: Counter[str]) -> None:
     click.echo(", ".join(f"{counts[word]} {word}" for word in words if counts[word]))
 
 
+def _reasons(reasons: Counter[tuple[str, str]]) -> list[str]:
+    """One line for each distinct reason why cells were not measured."""
+    return [
+        one_line(f"{number} {status}: {reason}")
+        for (status, reason), number in sorted(reasons.items())
+        if reason
+    ]
+
+
 def _refuse_nan(context: click.Context, option: click.Parameter, value: float) -> float:
-    """No range does it: a NaN is neither less nor more than any limit."""
+    """A NaN passes the check of any range."""
     if math.isnan(value):
-        raise click.BadParameter(f"{value} is no number of seconds.", context, option)
+        raise click.BadParameter(f"{value} is not a number of seconds.", context, option)
     return value
 
 
 @cli.command()
-@click.argument("grid", type=DIRECTORY)
-@click.option("--out", type=DIRECTORY, required=True, help="The results folder.")
-@click.option("--dry-run", is_flag=True, help="Show cells, bytes and time; measure nothing.")
+@click.argument("grid", type=PATH)
+@click.option("--out", type=PATH, required=True, help="The results folder; made if necessary.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the cells, their bytes and the expected time, and measure nothing.",
+)
 @click.option("--retry", is_flag=True, help="Measure failed cells again.")
 @click.option(
     "--time-limit",
     type=click.FloatRange(min=0, min_open=True, max=MOST_SECONDS),
+    metavar="SECONDS",
     callback=_refuse_nan,
     default=TIME_LIMIT,
     show_default=True,
-    help="Seconds that a cell may take.",
+    help="Stop a cell that takes longer, and record it as failed.",
 )
 @click.option(
-    "--scale", help="Of an experiment: one that GRID names, or a factor for its record counts."
+    "--scale",
+    metavar="NAME|FACTOR",
+    help="One of the scales that GRID defines, or a factor for its record counts.",
 )
 @click.option(
     "--stores",
     "place",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Make the stores in a folder of their own below this one, on the disk to be measured; "
-    "default: OUT.",
+    metavar="FOLDER",
+    help="Make the stores below this folder, on the disk to be measured.  [default: OUT]",
 )
 @click.option(
-    "--memory-max", metavar="SIZE", help='Cap each cell, page cache included: "64 MiB"; as root.'
+    "--memory-max",
+    metavar="SIZE",
+    help='Cap the memory of each cell, page cache included: "64 MiB". Needs root.',
 )
 def sweep(
     grid: Path,
@@ -142,11 +169,14 @@ def sweep(
     place: Path | None,
     memory_max: str | None,
 ) -> None:
-    """Measure the cells of GRID (a TOML file) that OUT holds no result of.
+    """Measure the cells of GRID, a TOML file, that have no result in OUT yet.
 
-    Ctrl-C stops when the running cell is put down; the same command goes on from there. Exit
-    status 3: the sweep ended, but some cells failed; `kvbench status` says why; 130: it was
-    stopped.
+    The stores are made in OUT, or below the folder that --stores names, and removed at the end.
+    Keep the machine otherwise idle.
+
+    Ctrl-C finishes the running cell and stops; a second Ctrl-C stops at once. The same command
+    goes on where a sweep was stopped or killed. A crash, a full disk or an engine that hangs
+    costs one cell: `kvbench status` shows the reason, and --retry measures it again.
     """
     from kvbench.results import Folder  # noqa: PLC0415 - slow to import
     from kvbench.sweep import Sweep  # noqa: PLC0415
@@ -158,95 +188,106 @@ def sweep(
         return
     counts = job.run(time_limit)
     _print_counts(counts)
+    for line in _reasons(job.reasons):
+        say(line)
     if job.stopped:
         click.echo(f"stopped; to go on: {shlex.join(['kvbench', *sys.argv[1:]])}")
-    _print_unsteady(Folder(out))
+    _warn(Folder(out))
     if job.stopped:
         sys.exit(STOPPED)
     if counts["failed"]:
         sys.exit(SOME_FAILED)
 
 
-def _print_unsteady(folder: "Folder") -> None:
-    """Cells whose trials disagree, and what to do about them."""
+def _warn(folder: "Folder") -> None:
+    """Report cells whose trials disagree, and what to do about them."""
     from kvbench.noise import ADVICE, SPREAD, unsteady  # noqa: PLC0415 - slow to import
 
     tables = folder.tables()
-    found = unsteady(tables["cells"].to_pandas(), tables["operations"].to_pandas())
+    cells = tables["cells"].to_pandas()
+    found = unsteady(cells, tables["operations"].to_pandas())
     if found.empty:
         return
     shown = [
         (f"{row.files}.json", row.operation, row.trials, f"{row.spread:.2f}")
         for row in found.head(UNSTEADY_SHOWN).itertuples()
     ]
-    headers = ("cells/", "operation", "trials", "times")
+    headers = ("cells/", "operation", "trials", "slowest / fastest")
     table = tabulate(shown, headers=headers, disable_numparse=True)
     more = f"\nand {len(found) - len(shown)} more" if len(found) > len(shown) else ""
-    click.echo(
-        f"unsteady: the mean times of {len(found)} operations of cells differ by more than "
-        f"{SPREAD:g} times among their trials; {ADVICE}\n{table}{more}",
-        err=True,
+    say(
+        f"unsteady: in {len(found)} operations of cells the slowest trial's mean time is more than "
+        f"{SPREAD:g} times the fastest's; {ADVICE}\n{table}{more}"
     )
 
 
 def _dry_run(sweep: "Sweep") -> None:
-    from kvbench.estimate import seconds  # noqa: PLC0415
+    from kvbench.estimate import seconds  # noqa: PLC0415 - slow to import
     from kvbench.machine import fsync_milliseconds  # noqa: PLC0415
     from kvbench.results import Folder  # noqa: PLC0415
 
     Folder.refuse_foreign(sweep.out)
-    # The device is asked beside the stores' folder, which is not made for that.
+    # A dry run makes no folder for the stores: time the device's sync in the nearest one above.
     where = (sweep.place, *sweep.place.absolute().parents)
     above = next(path for path in where if path.exists())
     with tempfile.TemporaryDirectory(dir=above) as probe:
         fsync_ms = fsync_milliseconds(Path(probe))
-    rows, total = [], 0.0
-    measured = skipped = loaded = 0
+    rows, times, loaded, skipped = [], [], 0, 0
     for cell, skip_reason in sweep.plan():
-        why = skip_reason or sweep.stores[cell.label].reason
-        estimate = 0.0 if why else seconds(cell, fsync_ms)
-        measured, skipped = measured + (not why), skipped + bool(why)
-        total += estimate
-        loaded += 0 if why else cell.live_bytes
+        if why := skip_reason or sweep.stores[cell.label].reason:
+            skipped += 1
+        else:
+            times.append(seconds(cell, fsync_ms))
+            loaded += cell.live_bytes
         if cell.trial == 1:
             levels = ", ".join(cell.levels())
             factors = (cell.label, cell.record_size, cell.records, cell.compressibility, levels)
-            rows.append((*factors, why or f"{cell.live_bytes:,} B, {estimate:.1f} s"))
+            rows.append((*factors, why or f"{cell.live_bytes:,} B, {times[-1]:.1f} s"))
     headers = ("store", "record size", "records", "compressibility", "levels", "each trial")
     click.echo(tabulate(sorted(rows), headers=headers))
     trials = max(grid.trials for grid in sweep.grids)
     click.echo(
-        f"{trials} trials: {measured} cells to measure, {skipped} not, "
-        f"{loaded:,} bytes to load, about {total / 60:.1f} minutes"
+        f"{trials} trials: {len(times)} cells to measure, {skipped} not, "
+        f"{loaded:,} bytes to load, about {sum(times) / 60:.1f} minutes"
     )
 
 
 @cli.command("evidence")
 @click.argument("names", nargs=-1, metavar="[STORE]...")
-@click.option("--out", type=DIRECTORY, required=True, help="The table, as a CSV file.")
+@click.option("--out", type=PATH, required=True, help="The CSV file to write.")
 @click.option(
-    "--place", type=DIRECTORY, default=Path(), help="A folder to write in; default: this one."
+    "--place",
+    type=PATH,
+    default=Path(),
+    metavar="FOLDER",
+    help="Make the stores below this folder.  [default: the current folder]",
 )
 def evidence_command(names: Sequence[str], out: Path, place: Path) -> None:
-    """Show what each level of durability does: syncs counted, crashes survived.
+    """Test what each durability level of each STORE does.
 
-    Needs strace; power losses need root besides, and are left blank without.
+    For each level the table shows the sync calls per write, and how many of five killed processes
+    and of five simulated power failures lost no acknowledged write. Without STORE, all stores are
+    tested.
+
+    Counting syncs needs strace. Power failures need root besides; without root their column stays
+    empty.
     """
     import pandas as pd  # noqa: PLC0415 - slow to import
-    from tqdm import tqdm  # noqa: PLC0415
 
     from kvbench.evidence import evidence, levels, tracing_fails  # noqa: PLC0415
+    from kvbench.progress import progress  # noqa: PLC0415
 
     known = {name: store for name, store in stores.known().items() if not store.binding}
     for name in names:
         if name not in known:
-            raise BadInput(f"{name!r} is no store; allowed: {', '.join(known)}")
+            raise BadInput(f"{name!r} is not a store; allowed: {', '.join(known)}")
     if why := tracing_fails():
-        raise BadInput(f"syncs can't be counted here: {why}")
+        raise BadInput(f"syncs cannot be counted here: {why}")
     chosen = [known[name] for name in names or known if known[name].available and name != "null"]
     pairs = [(store, level) for store in chosen for level in levels(store)]
     with tempfile.TemporaryDirectory(dir=place) as folder:
-        rows = [evidence(store, level, Path(folder)) for store, level in tqdm(pairs)]
+        steps = progress(pairs, [1] * len(pairs), lambda pair: f"{pair[0].name} {pair[1]}")
+        rows = [evidence(store, level, Path(folder)) for store, level in steps]
     table = pd.DataFrame(rows)
     for column in ("background_syncs", "survived_power_loss"):
         table[column] = table[column].astype("Int64")
@@ -254,34 +295,41 @@ def evidence_command(names: Sequence[str], out: Path, place: Path) -> None:
 
 
 @cli.command()
-@click.argument("folder", type=DIRECTORY)
+@click.argument("folder", type=PATH)
 def status(folder: Path) -> None:
-    """Tell what of the grids swept into FOLDER is done."""
-    from kvbench.results import Folder  # noqa: PLC0415
+    """Show what is done of the grids that were swept into FOLDER.
+
+    Prints the number of cells by status, each failed cell with its reason, and why other cells
+    were not measured.
+    """
+    from kvbench.results import Folder  # noqa: PLC0415 - slow to import
 
     results = Folder(folder)
     counts: Counter[str] = Counter()
+    reasons: Counter[tuple[str, str]] = Counter()
     to_do = results.planned()
     failures = []
     for name, result in results.current().items():
         counts[result["status"]] += 1
         to_do.discard(Cell.from_factors(result["cell"]))
         if result["status"] == "failed":
-            failures.append(f"failed: {name}: {result['reason']}")
+            failures.append(one_line(f"failed: {name}: {result['reason']}"))
+        else:
+            reasons[result["status"], result["reason"]] += 1
     counts["to do"] = len(to_do)
     _print_counts(counts)
-    for line in failures:
-        click.echo(one_line(line))
-    _print_unsteady(results)
+    for line in (*failures, *_reasons(reasons)):
+        click.echo(line)
+    _warn(results)
 
 
 @cli.command()
-@click.argument("folder", type=DIRECTORY)
+@click.argument("folder", type=PATH)
 @click.option("--csv", is_flag=True, help="Write CSV files as well.")
 @click.option("--xlsx", is_flag=True, help="Write an Excel file as well.")
 def collect(folder: Path, csv: bool, xlsx: bool) -> None:
-    """Collect the finished cells of FOLDER into Parquet tables beside them."""
-    from kvbench.results import Folder, check_targets, export  # noqa: PLC0415
+    """Write the tables of the results in FOLDER, as Parquet files beside them."""
+    from kvbench.results import Folder, check_targets, export  # noqa: PLC0415 - slow to import
 
     check_targets(folder, csv, xlsx)
     tables = Folder(folder).collect()
@@ -289,22 +337,33 @@ def collect(folder: Path, csv: bool, xlsx: bool) -> None:
     click.echo(", ".join(f"{table.num_rows} {name}" for name, table in tables.items()))
 
 
+def _prepare_streams() -> None:
+    """Stand in for standard streams that are closed: a file opened later would take their number.
+    Print paths that are not UTF-8 as they are."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Bad input is one line on the standard error and exit status 2."""
+    """Run a command. Bad input is one line on standard error and exit status 2."""
+    _prepare_streams()
     try:
         code = cli.main(arguments, prog_name="kvbench", standalone_mode=False)
     except click.ClickException as error:
-        click.echo(f"kvbench: {one_line(error.format_message())}", err=True)
+        say(f"kvbench: {one_line(error.format_message())}")
         code = error.exit_code
     except BadInput as error:
-        click.echo(f"kvbench: {error}", err=True)
+        say(f"kvbench: {error}")
         code = 2
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        click.echo(f"kvbench: {one_line(f'{where}{error.strerror or error}')}", err=True)
+        say(f"kvbench: {one_line(f'{where}{error.strerror or error}')}")
         code = 2
     except (click.Abort, KeyboardInterrupt):
-        click.echo("kvbench: stopped; the same command goes on from here", err=True)
+        say("kvbench: stopped; the same command goes on from here")
         code = STOPPED
     sys.exit(code)
 

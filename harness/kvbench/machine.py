@@ -70,11 +70,21 @@ def _processor() -> str:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def describe(folder: Path, stores: dict[str, Store]) -> dict[str, Any]:
-    """The machine and the file system of `folder`.
+def _host(fallback: str) -> str:
+    """The host's own identity. Containers often have none, or an empty one."""
+    try:
+        own = Path("/etc/machine-id").read_text()
+        return own if own.strip() else fallback
+    except (OSError, ValueError):
+        return fallback
 
-    `machine` identifies it by what does not change from sweep to sweep. The host's own identity
-    enters only through a hash: two equal machines stay apart, and no name is given away.
+
+def describe(folder: Path, stores: dict[str, Store], fallback: str = "") -> dict[str, Any]:
+    """Describe the machine and the file system of `folder`.
+
+    `machine` identifies it by what does not change from sweep to sweep. The host's own identity,
+    or the `fallback` where it has none, enters only through a hash: two equal machines stay apart,
+    and no name is disclosed.
     """
     inside = [
         disk
@@ -82,7 +92,6 @@ def describe(folder: Path, stores: dict[str, Store]) -> dict[str, Any]:
         if folder.resolve().is_relative_to(disk.mountpoint)
     ]
     disk = max(reversed(inside), key=lambda disk: len(disk.mountpoint))  # the last mounted counts
-    host = Path("/etc/machine-id")
     fixed = {
         "cpu": _processor(),
         "cores": psutil.cpu_count(logical=True),
@@ -92,7 +101,7 @@ def describe(folder: Path, stores: dict[str, Store]) -> dict[str, Any]:
         "mount_options": disk.opts,
     }
     memory = {"memory_bytes": round(fixed["memory_bytes"] / 2**30)}  # varies a little by boot
-    identity = [fixed | memory, host.read_text() if host.exists() else ""]
+    identity = [fixed | memory, _host(fallback)]
     text = json.dumps(identity, sort_keys=True)
     return {
         "machine": hashlib.sha256(text.encode()).hexdigest()[:12],

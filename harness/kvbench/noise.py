@@ -1,7 +1,10 @@
 """What else the machine did while a cell was measured, and whose trials disagree."""
 
+import contextlib
 import os
 import re
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -41,23 +44,56 @@ def _frequency() -> float | None:
     return float(found.current) if found else None
 
 
+def _suspended() -> float:
+    """Seconds for which the machine was suspended since boot."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
 class Watch:
-    """From its making on."""
+    """What else the machine does from now on, and how long a worker is stopped."""
 
     def __init__(self) -> None:
         self._load = os.getloadavg()[0]
         self._steal = psutil.cpu_times().steal
         self._stall = _memory_stall()
+        self._suspended = _suspended()
+        self._stopped = 0.0
+        self._thread = threading.Thread()
+
+    def follow(self, child: int) -> None:
+        """Add up how long a child process is stopped by signals, until it ends. The thread sleeps
+        in the kernel meanwhile."""
+        self._thread = threading.Thread(target=self._follow, args=(child,), daemon=True)
+        self._thread.start()
+
+    def _follow(self, child: int) -> None:
+        since: float | None = None
+        with contextlib.suppress(ChildProcessError):  # it has ended and was waited for
+            while True:
+                wanted = os.WSTOPPED | os.WCONTINUED | os.WEXITED | os.WNOWAIT
+                seen = os.waitid(os.P_PID, child, wanted)
+                if seen is None or seen.si_code not in (os.CLD_STOPPED, os.CLD_CONTINUED):
+                    break
+                self._stopped += 0.0 if since is None else time.monotonic() - since
+                stopped = seen.si_code == os.CLD_STOPPED
+                since = time.monotonic() if stopped else None
+                # Take this change of state, so that the next wait returns at the next one.
+                os.waitid(os.P_PID, child, os.WNOHANG | (os.WSTOPPED if stopped else os.WCONTINUED))
+        self._stopped += 0.0 if since is None else time.monotonic() - since
 
     def row(self) -> dict[str, Any]:
-        """The columns of a cell: processes that ran or waited for a processor or a disk in the
-        minute before, seconds in which the hypervisor had other work for a processor, in which a
-        process waited for memory, and the processors' frequency now, where it can be read."""
+        """The columns of a cell, when its worker has ended: processes that ran or waited for a
+        processor or a disk in the minute before; seconds in which the hypervisor gave processors to
+        others, in which a process waited for memory, and in which the worker was stopped or the
+        machine suspended; the processors' frequency now. None is what cannot be read."""
+        if self._thread.ident is not None:
+            self._thread.join()
         stall = _memory_stall()
         return {
             "load_before": self._load,
             "steal_s": max(0.0, psutil.cpu_times().steal - self._steal),
             "memory_stall_s": None if stall is None or self._stall is None else stall - self._stall,
+            "stopped_s": self._stopped + max(0.0, _suspended() - self._suspended),
             "frequency_mhz": _frequency(),
         }
 

@@ -230,6 +230,14 @@ class Folder:
             raise BadInput(f"{path}: can't be written: {error.strerror}") from None
         return cls(path)
 
+    def identity(self) -> str:
+        """A random name of this folder, written into its mark once. Only for who holds the lock."""
+        mark = _read(self.path / MARK)
+        if not re.fullmatch("[0-9a-f]{12}", str(mark.get("identity"))):
+            mark["identity"] = os.urandom(6).hex()
+            write_whole(self.path / MARK, _json(mark))
+        return str(mark["identity"])
+
     def clear_leftovers(self) -> None:
         """Remove what a killed sweep had half written. Only for who holds the lock."""
         for folder in (self.path, *(self.path / name for name in FOLDERS)):
@@ -263,10 +271,13 @@ class Folder:
     def _cell_path(self, name: str) -> Path:
         return self.path / "cells" / f"{name}.json"
 
-    def status(self, name: str) -> str:
-        """Of a cell: ok, failed, skipped, unavailable; empty when it has no result yet."""
+    def outcome(self, name: str) -> tuple[str, str]:
+        """Status and reason of a cell, which is "to do" when it has no result yet."""
         path = self._cell_path(name)
-        return str(_read(path, "status")["status"]) if path.exists() else ""
+        if not path.exists():
+            return "to do", ""
+        result = _read(path, "status", "reason")
+        return str(result["status"]), str(result["reason"])
 
     def write(self, name: str, result: dict[str, Any]) -> None:
         write_whole(self._cell_path(name), _json(result))

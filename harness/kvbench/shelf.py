@@ -1,64 +1,110 @@
-"""Where the stores of a sweep are made, a folder for each, and how they go again."""
+"""The folder in which a sweep makes its stores, and how it removes them."""
 
 import contextlib
-import hashlib
+import fcntl
 import os
 import re
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
-from kvbench import BadInput
+import psutil
+
+from kvbench import BadInput, say
 from kvbench.grid import Cell
 from kvbench.machine import PROBE
 
-MARK = "kvbench-stores.txt"
+MARK = "kvbench-stores.txt"  # marks the folder as a sweep's own; locked while a sweep uses it
 SAID = "Stores that `kvbench sweep` is measuring. It removes them when it ends.\n"
+OWNER = "KVBENCH_CELL"  # the environment variable by which the processes of a shelf are known
 CELL = re.compile(r".+_t\d+_[0-9a-f]{16}")  # as results.cell_name has it
 MANY_FILES = 100_000  # take long enough to remove that the user is told
 LITTLE = 16 << 20  # bytes: engines write as much at once, and with less a disk is as good as full
 
 
-def own_name(out: Path) -> str:
-    """Of the folder for the stores of a results folder, where others may have theirs as well."""
-    return f"kvbench-{hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:12]}"
+def lock(path: Path) -> IO[bytes]:
+    """Open a file, making it if necessary, and hold its lock until it is closed or this process
+    ends. Raises BadInput if another process holds it."""
+    while True:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        file = os.fdopen(os.open(path, flags, 0o666), "wb", buffering=0)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
+        except BlockingIOError:
+            file.close()
+            raise BadInput(
+                f"{path.parent}: another sweep is writing here; wait until it ends, or name "
+                "another folder"
+            ) from None
+        file.close()  # its owner removed it before we had the lock
+
+
+def own_name(identity: str) -> str:
+    """The name of a results folder's shelf where others may have theirs as well."""
+    return f"kvbench-{identity}"
+
+
+def marked(variable: str, mark: str) -> Iterator[psutil.Process]:
+    """Running processes in whose environment the variable has this value."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            own = process.environ().get(variable) == mark
+            if own and process.status() != psutil.STATUS_ZOMBIE:
+                yield process
+
+
+def end_processes(owner: str) -> None:
+    """Kill all processes that were started to measure this owner's stores."""
+    for process in marked(OWNER, owner):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 class Shelf:
-    """The folders of the stores that were measured, kept until the sweep ends.
+    """The stores that were measured, one folder each, kept until the sweep ends.
 
-    Removing them at once would spoil what follows: ext4 without a journal shuns the inode of a
-    removed file for a minute to six, and so makes the next store create its files more and more
-    slowly (seen: 50 us a file rising to 600 us over four minutes). They go early only when they
-    take more than half of the space, or of the inodes, that was free.
+    Removing them at once would distort what follows: ext4 without a journal does not reuse the
+    inode of a removed file for one to six minutes, so the next store creates its files more and
+    more slowly (we saw 50 us a file rise to 600 us over four minutes). A sweep removes them early
+    only when they take more than half of the space, or of the inodes, that was free.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Removes what a killed sweep has left. Refuses a folder with anything else in it."""
+    def __init__(self, folder: Path, identity: str) -> None:
+        """Removes what a killed sweep left behind, files and processes. Raises BadInput if the
+        folder holds anything else, or if another sweep uses it. `identity` is that of the results
+        folder: equal paths on two machines or in two containers are different shelves."""
         self.folder = folder
-        self._refuse_foreign()
-        self.clear()
+        self.owner = f"{identity} {folder.resolve()}"  # marks its processes
+        self._mark: IO[bytes] | None = None  # while it is locked
         self._limit = (0, 0)
+        self._refuse_foreign()
+        if (folder / MARK).exists():
+            self._mark = lock(folder / MARK)
+        end_processes(self.owner)
+        self.clear()
 
     def _refuse_foreign(self) -> None:
         if self.folder.is_symlink():
             raise BadInput(
-                f"{self.folder}: a link, and what it holds is removed; allowed: a folder"
+                f"{self.folder}: a symbolic link, and a sweep removes what this folder holds; "
+                "allowed: a folder"
             )
         if not self.folder.exists():
             return
         found = set(os.listdir(self.folder))
         for name in sorted(found - {path.name for path in self._own()}):
             raise BadInput(
-                f"{self.folder / name}: no sweep made this, and stores are made and removed here; "
+                f"{self.folder / name}: not made by a sweep, which makes and removes stores here; "
                 "move it away"
             )
         if found and MARK not in found:
-            raise BadInput(f"{self.folder}: no sweep made this (no {MARK}); move it away")
+            raise BadInput(f"{self.folder}: not made by a sweep (no {MARK}); move it away")
 
     def _own(self) -> Iterator[Path]:
-        """What a sweep makes here: stores, the mark, and the file that tries the device."""
+        """What a sweep makes here: stores, the mark, and the file that times the device's sync."""
         for entry in os.scandir(self.folder):
             is_store = CELL.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
             is_file = entry.name in (MARK, PROBE) and entry.is_file(follow_symlinks=False)
@@ -70,9 +116,11 @@ class Shelf:
         return free.f_bavail * free.f_frsize, free.f_favail
 
     def open(self) -> Path:
-        """The folder, made when it is first needed."""
-        if not self.folder.exists():
-            self.empty()
+        """The folder, made and locked when it is first needed."""
+        if self._mark is None or not self.folder.exists():
+            self.folder.mkdir(exist_ok=True)
+            self._mark = lock(self.folder / MARK)
+            self._mark.write(SAID.encode())
             self._limit = self._free()
         return self.folder
 
@@ -92,30 +140,32 @@ class Shelf:
         return self.folder / name, removed
 
     def empty(self) -> int:
-        """Remove what is there. Returns the number of files."""
-        removed = self.clear()
-        self.folder.mkdir(exist_ok=True)
-        (self.folder / MARK).write_text(SAID)
-        return removed
-
-    def clear(self) -> int:
-        """Remove all that a sweep made, following no link, and the folder itself unless it holds
-        anything else by now. Returns the number of files."""
-        if not self.folder.exists():
+        """Remove the stores, following no symbolic link. Returns the number of files."""
+        if self._mark is None or not self.folder.exists():
             return 0
-        count = sum(len(files) for _, _, files in os.walk(self.folder))
+        count = sum(len(files) for _, _, files in os.walk(self.folder)) - 1  # not the mark
         if count > MANY_FILES:
-            print(f"removing {count:,} files of stores that were measured", file=sys.stderr)
-        # The mark goes last, so that what is left of a killed removal is known.
-        for path in sorted(self._own(), key=lambda path: path.name == MARK):
-            _remove(path)
+            say(f"removing {count:,} files of measured stores")
+        for path in self._own():
+            if path.name != MARK:
+                _remove(path)
+        return count
+
+    def clear(self) -> None:
+        """Remove the stores, then the folder, unless it holds anything else by now."""
+        self.empty()
+        if self._mark is not None:
+            # The mark goes last, so that the next sweep knows what a killed removal left.
+            (self.folder / MARK).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.folder.rmdir()
-        return count
+        if self._mark is not None:
+            self._mark.close()
+            self._mark = None
 
 
 def _remove(path: Path) -> None:
-    """A file, or a folder with all below it; what vanishes meanwhile is gone as well."""
+    """Remove a file, or a folder with all below it, whatever else removes from it meanwhile."""
     while os.path.lexists(path):
         with contextlib.suppress(FileNotFoundError):
             if path.is_dir():

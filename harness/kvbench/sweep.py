@@ -2,7 +2,6 @@
 
 import datetime
 import errno
-import fcntl
 import json
 import os
 import signal
@@ -10,68 +9,50 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
-import psutil
-from tqdm import tqdm
-
-from kvbench import BadInput, how_it_ended, machine, stores
+from kvbench import BadInput, how_it_ended, machine, say, stores
 from kvbench.control_group import capped, refused
 from kvbench.estimate import seconds
 from kvbench.grid import LEVELS, TIME_LIMIT, UNCAPPED, Cell, Grid, parse_bytes
 from kvbench.noise import Watch
+from kvbench.progress import progress
 from kvbench.results import Folder, NoAnswerError, answer_of, cell_name
-from kvbench.shelf import Shelf, own_name
+from kvbench.shelf import OWNER, Shelf, end_processes, lock, own_name
 from kvbench.workload import NEEDS, parse
 
 TMPFS = Path("/dev/shm")
 # NumPy's library for linear algebra starts a thread for each core, which spin for a while.
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
-MARK = "KVBENCH_CELL"  # in the environment of a worker and of all that it starts
 RECENTLY_REMOVED = (
     "files removed here in the last six minutes (a million of them: in the last half hour) slow "
-    "down the stores of files; let the disk rest before a sweep that counts"
+    "down the stores that keep records as files; leave the disk idle before a sweep that counts"
 )
 NO_SPACE = os.strerror(errno.ENOSPC)  # in the words of an engine
-BAR = "{desc} |{bar}| {percentage:3.0f}% [{elapsed}, left {remaining}]{postfix}"
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """One sweep a folder. The lock goes with the process, however that ends."""
-    with open(folder / "lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BadInput(
-                f"{folder}: another sweep is writing here; wait, or take another"
-            ) from None
-        yield
 
 
 @contextmanager
 def _interruptible() -> Iterator[threading.Event]:
-    """Set by a first Ctrl-C, or a signal to terminate: the running cell is finished. A second one
-    stops at once."""
+    """Yield an event that the first Ctrl-C or SIGTERM sets: the running cell is finished. The
+    second raises KeyboardInterrupt."""
     asked = threading.Event()
 
     def ask(_number: int, _frame: object) -> None:
         if asked.is_set():
             raise KeyboardInterrupt
         asked.set()
-        # Not print: the signal may come in the middle of one.
-        os.write(2, b"\nstopping when the running cell is put down; once more: at once\n")
+        with suppress(OSError):  # not print: the signal may come in the middle of one
+            os.write(2, b"\nstopping after the running cell; press Ctrl-C again to stop at once\n")
 
     if threading.current_thread() is not threading.main_thread():
-        yield asked  # signals are not for this thread
+        yield asked  # only the main thread may handle signals
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    heard = [number for number in before if before[number] != signal.SIG_IGN]  # as of nohup's kind
+    heard = [number for number in before if before[number] != signal.SIG_IGN]  # nohup, for one
     for number in heard:
         signal.signal(number, ask)
     try:
@@ -81,94 +62,80 @@ def _interruptible() -> Iterator[threading.Event]:
             signal.signal(number, before[number])
 
 
-def _memory_file(name: str) -> BinaryIO:
+def _memory_file(name: str) -> IO[bytes]:
     return os.fdopen(os.memfd_create(name), "w+b")
 
 
-def _content(file: BinaryIO) -> str:
+def _content(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode(errors="replace")
 
 
-def _end(process: subprocess.Popen[bytes], mark: str) -> None:
-    """End a worker with all that it started, be it in a session of its own."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    _end_marked(mark)
-
-
-def marked(variable: str, mark: str) -> Iterator[psutil.Process]:
-    """Running processes in whose environment the variable begins with the mark."""
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            own = process.environ().get(variable, "").startswith(mark)
-            if own and process.status() != psutil.STATUS_ZOMBIE:
-                yield process
-
-
-def _end_marked(mark: str) -> None:
-    for process in marked(MARK, mark):
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-
-
-def _mark(shelf: Path) -> str:
-    """Of all workers whose stores lie there, and of what they start."""
-    return own_name(shelf)
-
-
 def _unanswered(why: str, errors: str) -> dict[str, Any]:
-    """The result of a worker that gave no answer, with the last that it wrote; but an engine that
-    is out of space may say more after that."""
+    """The result of a worker that gave no answer, with the last line of its errors; an engine that
+    is out of space may write more after it said so."""
     lines = errors.strip().splitlines()
     last = [line for line in lines if NO_SPACE in line][-1:] or lines[-1:]
     return {"status": "failed", "reason": ": ".join([why, *(line[:200] for line in last)])}
 
 
-def run_cell(cell: Cell, folder: Path, time_limit: float) -> dict[str, Any]:
-    """Measure one cell in a process of its own, in a control group if its memory is capped."""
-    if cell.memory_max == UNCAPPED:
-        return _run_cell(cell, folder, time_limit, "")
-    with capped(parse_bytes(cell.memory_max)) as group:
-        answer = _run_cell(cell, folder, time_limit, str(group.members))
-        if answer["status"] == "failed" and group.killed():
+def run_cell(cell: Cell, folder: Path, time_limit: float, owner: str = "") -> dict[str, Any]:
+    """Measure one cell in a process of its own, in a control group if its memory is capped.
+
+    `owner` marks that process and all that it starts; see shelf.end_processes.
+    """
+    uncapped = cell.memory_max == UNCAPPED
+    with nullcontext() if uncapped else capped(parse_bytes(cell.memory_max)) as group:
+        task = {
+            "cell": cell.factors(),
+            "folder": str(folder),
+            "parent": os.getpid(),
+            "members": str(group.members) if group else "",
+        }
+        answer = _answer(task, time_limit, owner or os.urandom(8).hex())
+        if group and answer["status"] == "failed" and group.killed():
             answer["reason"] = f"needs more memory than its cap of {cell.memory_max}"
         return answer
 
 
-def _run_cell(cell: Cell, folder: Path, time_limit: float, members: str) -> dict[str, Any]:
-    task = {
-        "cell": cell.factors(), "folder": str(folder), "parent": os.getpid(), "members": members
-    }  # fmt: skip
-    mark = f"{_mark(folder.parent)} {uuid.uuid4().hex}"
+def _answer(task: dict[str, Any], time_limit: float, owner: str) -> dict[str, Any]:
+    """What a worker answers, or how it ended, and what else the machine did."""
     # Files in memory and not pipes: a process that the engine started may hold on to a pipe.
     with _memory_file("answer") as answer, _memory_file("errors") as errors:
+        watch = Watch()
         process = subprocess.Popen(
             [sys.executable, "-m", "kvbench.worker"],
             stdin=subprocess.PIPE,
             stdout=answer,
             stderr=errors,
-            env=os.environ | ENVIRONMENT | {MARK: mark},
+            env=os.environ | ENVIRONMENT | {OWNER: owner},
             start_new_session=True,
         )
+        watch.follow(process.pid)
         late = False
         try:
             process.communicate(json.dumps(task).encode(), timeout=time_limit)
         except subprocess.TimeoutExpired:
             late = True
         finally:
-            _end(process, mark)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            end_processes(owner)  # those in sessions of their own
         said, complaint = (_content(file) for file in (answer, errors))
     if late:
-        return _unanswered(f"took longer than {time_limit:g} s", complaint)
+        result = _unanswered(f"took longer than {time_limit:g} s", complaint)
+    else:
+        result = _checked(said, process.returncode, complaint)
+    return result | watch.row()
+
+
+def _checked(said: str, code: int, complaint: str) -> dict[str, Any]:
     try:
-        result = json.loads(said)
+        return answer_of(json.loads(said))
     except (ValueError, RecursionError):
-        how = how_it_ended(process.returncode)
+        how = how_it_ended(code)
         return _unanswered(f"worker ended without an answer: {how}", complaint)
-    try:
-        return answer_of(result)
     except NoAnswerError as why:
         return {"status": "failed", "reason": f"worker gave no valid answer: {why}"}
 
@@ -179,15 +146,12 @@ class Sweep:
     def __init__(
         self, grids: Sequence[Grid], out: Path, retry: bool = False, place: Path | None = None
     ) -> None:
-        """`place`: a folder in which the stores' folder is made; otherwise it is `out`."""
+        """`place` is the folder below which the stores are made, `out` if None."""
         self.grids, self.out, self.place = tuple(grids), out, place or out
         self.stores = stores.known()
         self.retry = retry
         self.stopped = False  # by an interrupt, with cells to do
-        self._places = {
-            "disk": place / own_name(out) if place else out / "stores",
-            "tmpfs": TMPFS / own_name(out),
-        }
+        self.reasons: Counter[tuple[str, str]] = Counter()  # cells by status and reason, after run
         self._check_options()
 
     def _check_options(self) -> None:
@@ -203,12 +167,12 @@ class Sweep:
                     )
 
     def plan(self) -> Iterator[tuple[Cell, str]]:
-        """Each cell with the reason to skip it, if there is one."""
+        """Yield each cell with the reason to skip it, which is empty if it is to be measured."""
         for grid, cell in self._cells():
             yield cell, grid.skip_reason(cell) or self._lacks(cell)
 
     def _cells(self) -> list[tuple[Grid, Cell]]:
-        """Each once, the first trial of all grids before the second of any."""
+        """Each cell once, the first trial of all grids before the second of any."""
         found = {cell: grid for grid in self.grids for cell in grid.cells()}
         pairs = ((grid, cell) for cell, grid in found.items())
         return sorted(pairs, key=lambda pair: pair[1].trial)
@@ -221,37 +185,40 @@ class Sweep:
                 if why := store.lacks(name, level):
                     shown = getattr(cell, name, level)
                     return f"{name}={shown}: {why}"
-        for step in parse(cell.workload):
-            needed = NEEDS.get(step.name, "")
-            if store.available and needed and not store.can(needed, cell.settings()):
-                return f"{step.name}: the store lacks {needed}"
+            for step in parse(cell.workload):
+                needed = NEEDS.get(step.name, "")
+                if needed and not store.can(needed, cell.settings()):
+                    return f"{step.name}: the store lacks {needed}"
         if cell.memory_max != UNCAPPED and (why := refused()):
             return f"memory_max={cell.memory_max}: {why}"
         return ""
 
     def todo(self, folder: Folder, machine_id: str) -> list[tuple[str, Cell, str]]:
-        """Name, cell and skip reason of what has no result yet."""
+        """Name, cell and skip reason of each cell that has no result yet."""
         final = {"ok"} if self.retry else {"ok", "failed"}
         names = ((cell_name(c, self.stores[c.label], machine_id), c, why) for c, why in self.plan())
         return [
             (name, cell, why)
             for name, cell, why in names
-            if (status := folder.status(name)) not in final
+            if (status := folder.outcome(name)[0]) not in final
             and not (status == "skipped" and why)
             and not (status == "unavailable" and not self.stores[cell.label].available)
         ]
 
     def run(self, time_limit: float = TIME_LIMIT) -> Counter[str]:
-        """Measure what has no result yet. Returns how many cells of the grid have which status."""
+        """Measure each cell that has no result yet. Returns the grid's number of cells by status,
+        and keeps their `reasons`."""
         folder = Folder.make(self.out)
-        with _lock(self.out), _interruptible() as asked:
-            for place in self._places.values():
-                _end_marked(_mark(place))  # what a killed sweep's engines have started
+        with lock(self.out / "lock"), _interruptible() as asked:
             folder.clear_leftovers()
-            folder.tables()  # what can't be read is told before hours of work, not after
-            shelves = {name: Shelf(place) for name, place in self._places.items()}
+            folder.tables()  # report what cannot be read before hours of work, not after
+            with self._writing():
+                identity = folder.identity()
+            own = own_name(identity)
+            disk = self.out / "stores" if self.place == self.out else self.place / own
+            shelves = {"disk": Shelf(disk, identity), "tmpfs": Shelf(TMPFS / own, identity)}
             try:
-                description = self._describe(shelves["disk"])
+                description = self._describe(shelves["disk"], identity)
                 todo = self.todo(folder, description["machine"])
                 with self._writing():
                     for grid in self.grids:
@@ -259,42 +226,36 @@ class Sweep:
                     if todo:
                         folder.add_machine(description)
                 if todo and description["file_system"] == machine.NO_JOURNAL:
-                    print(f"{machine.NO_JOURNAL}: {RECENTLY_REMOVED}", file=sys.stderr)
+                    say(f"{machine.NO_JOURNAL}: {RECENTLY_REMOVED}")
                 costs = [0 if why else seconds(c, description["fsync_ms"]) for _, c, why in todo]
-                with tqdm(total=sum(costs), bar_format=BAR, disable=not todo) as bar:
-                    for done, ((name, cell, why), cost) in enumerate(
-                        zip(todo, costs, strict=True), start=1
-                    ):
-                        if asked.is_set():
-                            self.stopped = True
-                            break
-                        bar.set_postfix_str(str(cell))
-                        shelf = shelves[cell.place]
-                        result = self._finish(name, cell, why, description, shelf, time_limit)
-                        self._put_down(folder, name, result, shelves.values())
-                        bar.set_description_str(f"{done}/{len(todo)}")
-                        bar.update(min(cost, bar.total - bar.n))
+                for name, cell, why in progress(todo, costs, lambda item: str(item[1])):
+                    if asked.is_set():
+                        self.stopped = True
+                        break
+                    shelf = shelves[cell.place]
+                    result = self._finish(name, cell, why, description, shelf, time_limit)
+                    self._write(folder, name, result, shelves.values())
             finally:
                 for shelf in shelves.values():
                     shelf.clear()
-            return self.counts(folder, description["machine"])
+            return self._count(folder, description["machine"])
 
-    def _describe(self, shelf: Shelf) -> dict[str, Any]:
+    def _describe(self, shelf: Shelf, identity: str) -> dict[str, Any]:
         try:
-            return machine.describe(shelf.open(), self.stores)
+            return machine.describe(shelf.open(), self.stores, identity)
         except OSError as error:
             raise BadInput(f"{shelf.folder}: no store can be made here: {error.strerror}") from None
 
-    def _put_down(
+    def _write(
         self, folder: Folder, name: str, result: dict[str, Any], shelves: Iterable[Shelf]
     ) -> None:
-        """Write a result, if need be in the room of the stores that were measured."""
+        """Write a result; on a full disk, once more after the measured stores are removed."""
         with self._writing():
             try:
                 folder.write(name, result)
             except OSError:
                 for shelf in shelves:
-                    shelf.clear()
+                    shelf.empty()
                 folder.write(name, result)
 
     @contextmanager
@@ -303,8 +264,8 @@ class Sweep:
             yield
         except OSError as error:
             raise BadInput(
-                f"{self.out}: results can't be written: {error.strerror}; those that are there "
-                "are kept, and the same command goes on once they can"
+                f"{self.out}: results cannot be written: {error.strerror}; those that are here are "
+                "kept; once this is mended, the same command goes on"
             ) from None
 
     def _finish(
@@ -335,21 +296,22 @@ class Sweep:
         try:
             settled = machine.settle(place)
         except OSError as error:
-            reason = f"what was written before can't reach the disk: {error.strerror}"
+            reason = f"data of earlier cells cannot be written back: {error.strerror}"
             return result | {"status": "failed", "reason": reason}
-        watch = Watch()
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         start = time.monotonic()
-        answer = run_cell(cell, place, time_limit) | watch.row()
+        answer = run_cell(cell, place, time_limit, shelf.owner)
         if answer["status"] == "failed" and (shelf.full() or NO_SPACE in answer["reason"]):
             answer["reason"] = f"no space left on the disk: {answer['reason']}"
         if cell.place == "tmpfs":
-            shelf.empty()  # what it holds is memory, and no one is the slower for its going
+            shelf.empty()  # it occupies memory, and removing it from memory slows down no one
         result |= {"removed_files": removed, "settle_s": settled, "started": started, **answer}
         return result | {"wall_s": time.monotonic() - start}
 
-    def counts(self, folder: Folder, machine_id: str) -> Counter[str]:
-        return Counter(
-            folder.status(cell_name(cell, self.stores[cell.label], machine_id)) or "to do"
-            for _, cell in self._cells()
-        )
+    def _count(self, folder: Folder, machine_id: str) -> Counter[str]:
+        names = (cell_name(cell, self.stores[cell.label], machine_id) for _, cell in self._cells())
+        self.reasons = Counter(map(folder.outcome, names))
+        counts: Counter[str] = Counter()
+        for (status, _), number in self.reasons.items():
+            counts[status] += number
+        return counts

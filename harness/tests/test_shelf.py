@@ -1,15 +1,47 @@
 """Where stores are made: what is not a sweep's own is neither removed nor overwritten."""
 
+import contextlib
+import json
 import os
-from collections.abc import Callable
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 from conftest import Run
 from kvbench.shelf import MARK, Shelf
 
 WriteGrid = Callable[..., Path]
 STORE = "flat_c_1KiB_100_t1_0123456789abcdef"  # as a cell's folder is called
+# When it measures, it hangs beside a process that leaves the worker's session; not when it is
+# only asked what it is.
+HANGING = r"""
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#include "null.c"
+__attribute__((constructor)) static void hang(void) {
+    if (!getenv("KVBENCH_CELL")) return;
+    if (fork() == 0) {
+        char number[20], part[4096];
+        setsid();
+        prctl(PR_SET_PDEATHSIG, 0);
+        snprintf(part, sizeof part, "%s.part", getenv("HUNG"));
+        int file = open(part, O_CREAT | O_WRONLY, 0600);
+        if (write(file, number, (size_t)snprintf(number, sizeof number, "%d", getpid())) > 0)
+            rename(part, getenv("HUNG"));
+    }
+    for (;;) pause();
+}
+"""
 
 
 def refused(kvbench: Run, grid: Path, out: Path, *words: str) -> None:
@@ -59,7 +91,7 @@ def test_a_link_for_the_stores(kvbench: Run, write_grid: WriteGrid, tmp_path: Pa
     (outside / STORE).mkdir()
     assert kvbench("sweep", write_grid(byte_limit=1), "--out", out).returncode == 0
     (out / "stores").symlink_to(outside)
-    assert "a link" in kvbench("sweep", write_grid(), "--out", out).stderr
+    assert "a symbolic link" in kvbench("sweep", write_grid(), "--out", out).stderr
     assert (outside / STORE).exists()
 
 
@@ -67,7 +99,7 @@ def test_a_link_that_an_engine_made_is_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("kept")
-    shelf = Shelf(tmp_path / "stores")
+    shelf = Shelf(tmp_path / "stores", "0123456789ab")
     (shelf.open() / STORE).mkdir()
     (shelf.folder / STORE / "link").symlink_to(outside)
     (shelf.folder / STORE / "file").symlink_to(outside / "precious")
@@ -77,7 +109,7 @@ def test_a_link_that_an_engine_made_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_what_comes_during_the_sweep_stays(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "stores")
+    shelf = Shelf(tmp_path / "stores", "0123456789ab")
     (shelf.open() / STORE).mkdir()
     (shelf.folder / "letter.txt").write_text("dear")
     shelf.clear()
@@ -100,8 +132,126 @@ def test_stores_on_another_disk(kvbench: Run, write_grid: WriteGrid, tmp_path: P
 
 
 def test_a_place_that_no_cell_needs_is_not_made(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "stores")
+    shelf = Shelf(tmp_path / "stores", "0123456789ab")
     assert not shelf.folder.exists()
     shelf.clear()
     shelf.open()
     assert os.listdir(shelf.folder) == [MARK]
+
+
+@pytest.fixture
+def hanging(
+    write_grid: WriteGrid, own_shims: Path, compile_shim: Callable[..., Path], tmp_path: Path
+) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts a sweep whose worker hangs, beside a process in a session of its own that it started,
+    and writes the number of that process into the file `hung` below the folder of the results."""
+    compile_shim("null", HANGING)
+    started = []
+
+    def start(out: Path, *arguments: object) -> subprocess.Popen[bytes]:
+        sweep = ["sweep", write_grid(stores=["null"]), "--out", out, *arguments]
+        env = os.environ | {"KVBENCH_SHIMS": str(own_shims), "HUNG": str(out.parent / "hung")}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kvbench.cli", *map(str, sweep)],
+            stderr=subprocess.DEVNULL, env=env,
+        )  # fmt: skip
+        started.append(process)
+        while process.poll() is None and not (out.parent / "hung").exists():
+            pass
+        assert process.poll() is None
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+    for path in tmp_path.rglob("hung"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(path.read_text()), signal.SIGKILL)
+
+
+def runs(path: Path) -> bool:
+    """Whether the process of that number still runs."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(int(path.read_text())).status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def test_sweeps_with_equal_paths_on_one_disk_leave_each_other_alone(
+    kvbench: Run, write_grid: WriteGrid, hanging: Callable[..., Any], tmp_path: Path
+) -> None:
+    """As two containers see one path: the first folder is moved away before the second is made."""
+    out, disk = tmp_path / "container" / "out", tmp_path / "disk"
+    out.parent.mkdir()
+    disk.mkdir()
+    first = hanging(out, "--stores", disk)
+    (own,) = disk.iterdir()
+    out.parent.rename(tmp_path / "first")
+    out.parent.mkdir()
+    done = kvbench("sweep", write_grid(), "--out", out, "--stores", disk)
+    assert (done.returncode, done.stdout.strip()) == (0, "1 ok"), done.stderr
+    assert first.poll() is None
+    assert runs(tmp_path / "first" / "hung")
+    assert list(own.glob("null_*"))
+    assert list(disk.iterdir()) == [own]
+
+
+def test_a_copied_folder_takes_no_store_from_the_sweep_of_the_original(
+    kvbench: Run, write_grid: WriteGrid, hanging: Callable[..., Any], tmp_path: Path
+) -> None:
+    out, disk = tmp_path / "a" / "out", tmp_path / "disk"
+    out.parent.mkdir()
+    disk.mkdir()
+    first = hanging(out, "--stores", disk)
+    shutil.copytree(out, tmp_path / "copy")
+    again = ("sweep", write_grid(), "--out", tmp_path / "copy", "--stores", disk)
+    done = kvbench(*again)
+    assert done.returncode == 2
+    assert "another sweep is writing here" in done.stderr
+    assert runs(out.parent / "hung")
+    first.kill()
+    first.wait()
+    assert kvbench(*again).stdout.strip() == "1 ok"
+    assert not runs(out.parent / "hung")
+    assert not list(disk.iterdir())
+
+
+def test_a_copied_folder_s_sweep_ends_no_process_of_the_original(
+    kvbench: Run, write_grid: WriteGrid, hanging: Callable[..., Any], tmp_path: Path
+) -> None:
+    out = tmp_path / "a" / "out"
+    out.parent.mkdir()
+    hanging(out)
+    shutil.copytree(out, tmp_path / "copy")
+    assert kvbench("sweep", write_grid(), "--out", tmp_path / "copy").stdout.strip() == "1 ok"
+    assert runs(out.parent / "hung")
+
+
+def test_what_a_killed_sweep_left_is_removed_by_the_next(
+    kvbench: Run, write_grid: WriteGrid, hanging: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Its stores, and a process that an engine started in a session of its own."""
+    out = tmp_path / "a" / "out"
+    out.parent.mkdir()
+    first = hanging(out)
+    first.kill()
+    first.wait()
+    assert runs(out.parent / "hung")
+    assert kvbench("sweep", write_grid(), "--out", out).stdout.strip() == "1 ok"
+    assert not runs(out.parent / "hung")
+    assert not (out / "stores").exists()
+
+
+def test_an_identity_that_is_no_name_leads_nowhere(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    """Results folders come from others, and a shelf is removed."""
+    out, disk = tmp_path / "out", tmp_path / "disk"
+    (disk / "kvbench-").mkdir(parents=True)
+    (disk / "precious").mkdir()
+    assert kvbench("sweep", write_grid(byte_limit=1), "--out", out).returncode == 0
+    mark = out / "kvbench.json"
+    mark.write_text(json.dumps(json.loads(mark.read_text()) | {"identity": "/../precious"}))
+    done = kvbench("sweep", write_grid(), "--out", out, "--stores", disk)
+    assert (done.returncode, done.stdout.strip()) == (0, "1 ok")
+    assert (disk / "precious").exists()

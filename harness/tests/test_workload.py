@@ -15,6 +15,7 @@ from kvbench.grid import Cell, RecordSize
 from kvbench.loop import TICK, ShimLoop, make_loop, make_pool
 from kvbench.plan import CHUNK, CODES, Plan
 from kvbench.records import Permutation, Records
+from kvbench.results import Folder
 from kvbench.shelf import own_name
 from kvbench.sweep import TMPFS
 from kvbench.worker import allocated
@@ -315,7 +316,7 @@ def test_a_store_on_tmpfs_leaves_nothing_there(
     grid = write_grid(stores=["lmdb"], place=["tmpfs", "disk"], workloads=["fillseq"])
     found = sweep(kvbench, grid, tmp_path / "out")
     assert sorted(found.place) == ["disk", "tmpfs"]
-    assert not (TMPFS / own_name(tmp_path / "out")).exists()
+    assert not (TMPFS / own_name(Folder(tmp_path / "out").identity())).exists()
 
 
 def test_only_the_shims_run_workloads(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:

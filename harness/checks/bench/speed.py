@@ -14,7 +14,7 @@ import click
 import pandas as pd
 from floor import floor
 from kvbench import BadInput, machine, stores, write_whole
-from kvbench.sweep import BAR
+from kvbench.progress import BAR
 from loops import ENGINES, bare
 from measures import Measure, Scale
 from peers import peers

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from kvbench import BadInput
 from kvbench.library import shims_folder
-from kvbench.shelf import own_name
-from kvbench.sweep import TMPFS, marked
+from kvbench.results import Folder
+from kvbench.shelf import marked, own_name
+from kvbench.sweep import TMPFS
 
 HERE = Path(__file__).parent
 MARK = "KVBENCH_TORTURE"  # in the environment of a sweep and of all that it starts
@@ -102,7 +104,9 @@ class Sweep:
 
     def _own(self, shelf: Path) -> bool:
         """In memory lie the stores of other sweeps, too."""
-        return shelf.parent != TMPFS or shelf.name == own_name(self.out)
+        with contextlib.suppress(BadInput):  # no results folder yet, so no stores
+            return shelf.parent != TMPFS or shelf.name == own_name(Folder(self.out).identity())
+        return False
 
 
 @contextlib.contextmanager
