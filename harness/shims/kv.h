@@ -73,7 +73,8 @@ struct kv_option {
  * Any other is the engine's own, such as its page size. */
 struct kv_setting {
     const char *name;
-    const char *value; /* one that is allowed; NULL: any whole number from `least`; "*": any other */
+    const char
+        *value; /* one that is allowed; NULL: any whole number from `least`; "*": any other */
     uint64_t least;
     const char *means; /* what the shim sets for it */
     const char *lacks; /* or why the store has no such value; then `means` is NULL */

@@ -8,16 +8,24 @@
 /* What a field is: an unsigned number, a text, bytes of its own, one of the structures, or else an
  * address. */
 #define KIND(field)                                                                                \
-    _Generic((field), unsigned: "number", unsigned long: "number", unsigned long long: "number",   \
-        const char *: "text", char *: "bytes", struct kv_slice: "kv_slice",                        \
-        struct records_values: "records_values", struct loop_pace: "loop_pace",                    \
-        struct traffic_tally: "traffic_tally", default: "address")
+    _Generic((field),                                                                              \
+        unsigned: "number",                                                                        \
+        unsigned long: "number",                                                                   \
+        unsigned long long: "number",                                                              \
+        const char *: "text",                                                                      \
+        char *: "bytes",                                                                           \
+        struct kv_slice: "kv_slice",                                                               \
+        struct records_values: "records_values",                                                   \
+        struct loop_pace: "loop_pace",                                                             \
+        struct traffic_tally: "traffic_tally",                                                     \
+        default: "address")
 #define FIELD(type, field)                                                                         \
     {#type, #field, KIND(((struct type *)NULL)->field), offsetof(struct type, field),              \
      sizeof(((struct type *)NULL)->field)}
 #define WHOLE(type) {#type, "", "", 0, sizeof(struct type)}
 #define CONSTANT(name) {"", #name, "", 0, name}
 
+/* clang-format off */
 static const struct {
     const char *type, *field, *kind;
     size_t offset, size;
@@ -57,9 +65,10 @@ static const struct {
     CONSTANT(LOOP_GET), CONSTANT(LOOP_UPDATE), CONSTANT(LOOP_REMOVE), CONSTANT(LOOP_SCAN),
     CONSTANT(LOOP_END), CONSTANT(LOOP_SCAN_MAX), CONSTANT(RECORDS_KEY_SIZE), CONSTANT(STORE_ERROR),
 };
+/* clang-format on */
 
-/* Writes a line for each field, "type field kind offset size", for each whole structure, "type size",
- * and for each constant, "name=value"; returns the length, as snprintf does. */
+/* Writes a line for each field, "type field kind offset size", for each whole structure, "type
+ * size", and for each constant, "name=value". Returns the length, as snprintf does. */
 size_t layout_text(char *text, size_t capacity)
 {
     size_t used = 0;
@@ -71,9 +80,9 @@ size_t layout_text(char *text, size_t capacity)
         else if (layout[i].field[0] == '\0')
             used += (size_t)snprintf(end, room, "%s %zu\n", layout[i].type, layout[i].size);
         else
-            used += (size_t)snprintf(end, room, "%s %s %s %zu %zu\n", layout[i].type,
-                                     layout[i].field, layout[i].kind, layout[i].offset,
-                                     layout[i].size);
+            used +=
+                (size_t)snprintf(end, room, "%s %s %s %zu %zu\n", layout[i].type, layout[i].field,
+                                 layout[i].kind, layout[i].offset, layout[i].size);
     }
     return used;
 }

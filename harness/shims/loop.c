@@ -84,8 +84,8 @@ static struct kv_slice planned_value(const struct loop *loop, const struct loop_
 
 /* Values begin anywhere in the pool, so that the next one is seldom in the processor's cache.
  * Always inlined: GCC 12 removes a call of a function that does nothing but prefetch. */
-__attribute__((always_inline)) static inline void
-call_ahead(const struct loop *loop, const struct loop_plan *plan, size_t i)
+__attribute__((always_inline)) static inline void call_ahead(const struct loop *loop,
+                                                             const struct loop_plan *plan, size_t i)
 {
     if (i + AHEAD >= plan->count)
         return;
@@ -101,7 +101,7 @@ int loop_load(struct loop *loop, const struct loop_plan *plan, size_t batch_reco
               size_t batch_bytes, uint64_t *nanoseconds, size_t *batches)
 {
     struct kv_record *records = calloc(batch_records, sizeof *records);
-    unsigned char(*keys)[RECORDS_KEY_SIZE] = calloc(batch_records, sizeof *keys);
+    unsigned char (*keys)[RECORDS_KEY_SIZE] = calloc(batch_records, sizeof *keys);
     int status = KV_OK;
     *batches = 0;
     resume(&loop->pace);
@@ -246,7 +246,8 @@ static int visit(void *context, struct kv_slice key, struct kv_slice value)
         scan->status = compare(scan->loop, plan->number[scan->seen], value,
                                planned_value(scan->loop, plan, scan->seen));
     else
-        scan->status = (place < 0) == (scan->direction == KV_FORWARD) ? too_many(scan) : absent(scan);
+        scan->status =
+            (place < 0) == (scan->direction == KV_FORWARD) ? too_many(scan) : absent(scan);
     scan->seen++;
     if (scan->nanoseconds != NULL)
         scan->mark = now();
@@ -273,8 +274,12 @@ static int read_some(struct loop *loop, const struct loop_plan *plan, size_t i, 
     uint64_t number[LOOP_SCAN_MAX], nanoseconds[LOOP_SCAN_MAX];
     uint32_t offset[LOOP_SCAN_MAX], size[LOOP_SCAN_MAX];
     struct loop_plan expected = {plan->size[i], operation, number, offset, size};
-    struct scan scan = {.loop = loop, .plan = &expected, .unlimited = true, .open_end = true,
-                        .status = KV_OK, .nanoseconds = nanoseconds};
+    struct scan scan = {.loop = loop,
+                        .plan = &expected,
+                        .unlimited = true,
+                        .open_end = true,
+                        .status = KV_OK,
+                        .nanoseconds = nanoseconds};
     unsigned char from[RECORDS_KEY_SIZE];
     if (expected.count > LOOP_SCAN_MAX)
         return failed(loop, KV_TOO_LARGE, "scan");
@@ -378,8 +383,7 @@ int loop_refuse(struct loop *loop, const struct loop_plan *plan)
 
 int loop_check(struct loop *loop, const struct loop_plan *plan, uint64_t first, uint64_t end)
 {
-    struct scan scan = {.loop = loop, .plan = plan, .unlimited = end == LOOP_END,
-                        .status = KV_OK};
+    struct scan scan = {.loop = loop, .plan = plan, .unlimited = end == LOOP_END, .status = KV_OK};
     unsigned char from[RECORDS_KEY_SIZE];
     records_key(first, loop->stride, from);
     records_key(end, loop->stride, scan.limit);
@@ -387,9 +391,12 @@ int loop_check(struct loop *loop, const struct loop_plan *plan, uint64_t first, 
 }
 
 int loop_scan(struct loop *loop, const struct loop_plan *plan, uint64_t first, uint64_t end,
-               enum kv_direction direction, uint64_t *nanoseconds)
+              enum kv_direction direction, uint64_t *nanoseconds)
 {
-    struct scan scan = {.loop = loop, .plan = plan, .direction = direction, .status = KV_OK,
+    struct scan scan = {.loop = loop,
+                        .plan = plan,
+                        .direction = direction,
+                        .status = KV_OK,
                         .nanoseconds = nanoseconds};
     unsigned char from[RECORDS_KEY_SIZE];
     bool backwards = direction == KV_BACKWARD;

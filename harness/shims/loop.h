@@ -27,10 +27,10 @@ struct loop_plan {
 
 enum { LOOP_SCAN_MAX = 100 }; /* records that a LOOP_SCAN reads */
 
-/* When operations start. In a closed loop (rate 0) one starts when the last has ended. In an open loop
- * each is due when `rate` records a second have been asked for before it, and its time begins then:
- * an operation that has to wait for an earlier one takes the longer for it. A batch counts as its
- * records, any other operation as one. */
+/* When operations start. In a closed loop (rate 0) one starts when the last has ended. In an open
+ * loop `rate` records are due a second, and an operation's time begins when it is due: one that has
+ * to wait for an earlier one takes the longer for it. A batch of b records holds up the next
+ * one for b / rate seconds; any other operation counts as one record. */
 struct loop_pace {
     uint64_t rate;  /* at most a record a nanosecond */
     uint64_t start; /* when the first operation was due; 0 before it */
@@ -43,8 +43,8 @@ struct loop {
     const struct kv_driver *driver;
     struct kv *kv;
     const unsigned char *pool;
-    uint64_t stride;       /* of the keys, see records.h */
-    size_t key_size;       /* bytes of it that are used, 8 to RECORDS_KEY_SIZE */
+    uint64_t stride; /* of the keys, see records.h */
+    size_t key_size; /* bytes of it that are used, 8 to RECORDS_KEY_SIZE */
     struct records_values values;
     /* Each of `capacity` bytes, at the start of a page: 16 bytes after one, where malloc puts large
      * blocks, some processors copy at half their speed (AMD EPYC, read() of 1 MiB: 114 us there,
@@ -56,8 +56,8 @@ struct loop {
     char error[768];
 };
 
-/* Opens the store in the folder `path`, if it holds such keys and values. The caller has set all but
- * kv and error. */
+/* Opens the store in the folder `path`, if it holds such keys and values. The caller has set all
+ * but kv and error. */
 int loop_open(struct loop *loop, const char *path, const struct kv_option *options, size_t count);
 int loop_close(struct loop *loop);
 
@@ -88,7 +88,7 @@ int loop_check(struct loop *loop, const struct loop_plan *plan, uint64_t first, 
  * one: from the call) until the value of record i was copied. Backwards, the plan is in descending
  * order. */
 int loop_scan(struct loop *loop, const struct loop_plan *plan, uint64_t first, uint64_t end,
-               enum kv_direction direction, uint64_t *nanoseconds);
+              enum kv_direction direction, uint64_t *nanoseconds);
 
 /* Has the engine merge what it keeps. KV_ERROR where it has no such call. */
 int loop_compact(struct loop *loop);

@@ -16,8 +16,9 @@ const struct kv_driver *store_load(const char *path, char error[STORE_ERROR])
         return NULL;
     }
     if (driver->abi != KV_ABI) {
-        snprintf(error, STORE_ERROR, "built for ABI %" PRIu32 ", the harness has %d: build it again",
-                 driver->abi, KV_ABI);
+        snprintf(error, STORE_ERROR,
+                 "built for ABI %" PRIu32 ", the harness has %d: build it again", driver->abi,
+                 KV_ABI);
         return NULL;
     }
     return driver;

@@ -109,7 +109,7 @@ static void read_records(struct reader *reader, struct kv *session, unsigned cha
         uint32_t version = version_of(traffic, number);
         uint64_t start = now();
         int status = loop->driver->get(session, (struct kv_slice){key, loop->key_size}, buffer,
-                                        loop->capacity, &size);
+                                       loop->capacity, &size);
         stop = now();
         /* One more than has ended may be on its way. */
         uint32_t last = version_of(traffic, number) + 1;

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import SHIMS
 from kvbench import stores
 from kvbench.bindings import Binding, load
 from kvbench.contract import StoreError
@@ -219,6 +220,78 @@ def test_a_wrong_answer_is_found(
         for plan in population.live("get"):
             loop.run(plan)
     loop.close()
+
+
+TEMPLATE = (SHIMS / "stores" / "template.c").read_text()
+VISITED = "record_at(kv, place, &next);\n        if (visit("
+STOPPED = "!= 0)\n            return KV_OK;"
+
+
+@pytest.fixture
+def altered_scan(
+    compile_shim: Callable[..., Path], own_shims: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[ShimLoop, Population]]:
+    """A loop on the template, open and loaded, whose scans do something else to each record, and
+    end with another statement."""
+
+    def build(folder: Path, each: str, end: str = "return KV_OK;") -> tuple[ShimLoop, Population]:
+        assert VISITED in TEMPLATE
+        assert STOPPED in TEMPLATE
+        before, after = VISITED.split("\n")
+        source = TEMPLATE.replace(VISITED, f"{before}{each}\n{after}")
+        compile_shim("altered", source.replace(STOPPED, f"!= 0)\n            {end}"))
+        monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
+        population = Population(cell("altered"))
+        pool = make_pool("incompressible", SIZE.high, 1)
+        loop = make_loop(stores.Store("altered"), population, pool)
+        assert isinstance(loop, ShimLoop)
+        loop.open(folder, {})
+        for plan in population.live("insert"):
+            loop.load(plan)
+        return loop, population
+
+    return build
+
+
+def test_a_wrong_answer_is_told_though_the_engine_fails_after_it(
+    altered_scan: Callable[..., tuple[ShimLoop, Population]], tmp_path: Path
+) -> None:
+    end = 'return kv_fail("told to stop");'
+    loop, population = altered_scan(tmp_path, " record.value.size--;", end)
+    (plan,) = population.live("get")
+    with pytest.raises(StoreError, match=f"wrong answer: get of record {plan.number[0]}:"):
+        loop.check(plan, 0, population.universe)
+    loop.close()
+
+
+def test_a_scan_that_fails_has_no_time(
+    altered_scan: Callable[..., tuple[ShimLoop, Population]], tmp_path: Path
+) -> None:
+    """Its third value is too large for the buffer, so when it was copied is not known."""
+    each = " static int count; if (++count == 3) record.value.size += 4096;"
+    loop, population = altered_scan(tmp_path, each)
+    (plan,) = population.live("get")
+    start = np.flatnonzero(plan.number[2:] - plan.number[:-2] == 2)[0]  # three in a row
+    scan = Plan(
+        np.array([CODES["scan"]], np.uint8),
+        plan.number[start : start + 1],
+        np.zeros(1, np.uint32),
+        np.array([3], np.uint32),
+    )
+    nanoseconds = np.zeros(1, np.uint64)
+    with pytest.raises(StoreError, match="wrong answer: get of record"):
+        loop.run_into(scan, nanoseconds)
+    assert nanoseconds[0] == 0
+    loop.close()
+
+
+def test_a_record_beyond_the_limits_is_refused_before_the_store_is_opened(tmp_path: Path) -> None:
+    pool = make_pool("incompressible", 8, 1)
+    limit = KNOWN["nested"].max_value
+    loop = ShimLoop(KNOWN["nested"], 1, 8, pool)
+    loop._loop.capacity = limit + 1
+    with pytest.raises(StoreError, match=rf"values of {limit + 1}; the store holds at most"):
+        loop.open(tmp_path, {})
 
 
 def test_a_failing_batch_is_named(tmp_path: Path) -> None:

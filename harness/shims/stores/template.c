@@ -104,11 +104,12 @@ static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity
 {
     size_t place, next;
     bool found = find(kv, key, &place, &next);
-    return found ? kv_copy(record_at(kv, place, &next).value, buffer, capacity, size) : KV_NOT_FOUND;
+    return found ? kv_copy(record_at(kv, place, &next).value, buffer, capacity, size)
+                 : KV_NOT_FOUND;
 }
 
-/* CHANGE: one call where the engine has one that refuses a key that exists, or is missing; else look
- * first. With KV_PUT, the engine's batch or transaction, and KV_BATCH below. */
+/* CHANGE: one call where the engine has one that refuses a key that exists, or is missing; else
+ * look first. With KV_PUT, the engine's batch or transaction, and KV_BATCH below. */
 static int write_records(struct kv *kv, enum kv_mode mode, const struct kv_record *records,
                          size_t count)
 {
