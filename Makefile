@@ -23,7 +23,7 @@ ANALYSES := best-option latency space
 NOTEBOOKS := $(ANALYSES:%=notebooks/%.ipynb)
 EXPERIMENTS := durability memory-budget compression cold-cache
 RERUNS := leveldb-2011 rocksdb-2013 lmdb-2014 files-or-store sqlite-35 ycsb
-SOURCES := $(shell find harness/shims harness/kvbench -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake')
+SOURCES := $(shell find harness/shims harness/kvbench study -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake')
 
 # The environment comes first on the PATH: papermill, Quarto and nbval find its Python and kernel there.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -55,6 +55,7 @@ build/.venv: requirements.lock requirements-berkeley.lock | build/.system
 build/.installed: build/.venv pyproject.toml $(SOURCES)
 	$(PIP) --no-build-isolation --no-deps \
 	    --force-reinstall --config-settings=cmake.define.KV_WERROR=ON .
+	$(PIP) --no-build-isolation --no-deps --force-reinstall ./study
 	@touch $@
 
 # One try, whatever comes of it; rm build/.quarto to try again.
