@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kvbench.bindings import Binding, load, open_binding
+from kvbench.cache import PAGE
 from kvbench.contract import Capability, StoreError
 from kvbench.grid import KEY_SIZE
 from kvbench.histogram import LOG_WIDTH, Histogram
-from kvbench.meter import PAGE
 from kvbench.plan import CHUNK, CODES, POOL_SIZE, Keyspace, Plan
 from kvbench.shim import Driver, Status, option_array, read_effective_options
 from kvbench.stores import Store, loop_library

@@ -14,7 +14,7 @@ import cpuinfo
 import numpy as np
 import psutil
 
-from kvbench.meter import sync_file_system
+from kvbench.cache import sync_file_system
 from kvbench.stores import Store, build_facts
 
 PACKAGES = ("kvbench", "numpy", "pandas", "pyarrow", "papermill")
