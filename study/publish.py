@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 from kvbench import write_whole
-from kvbench.grid import KEY_SIZE, format_bytes
+from kvbench.factors import KEY_SIZE, format_bytes
 from kvbench.histogram import LOG_WIDTH
 from kvbench.loop import BATCH_BYTES, BATCH_RECORDS
 from kvbench.machine import FSYNC_BYTES

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 from kvbench import BadInput
-from kvbench.grid import (
+from kvbench.factors import (
     CACHE,
     COMPRESSION,
     DEFAULT,
@@ -18,7 +18,7 @@ from kvbench.grid import (
 )
 from kvbench.noise import SPREAD, unsteady
 from kvbench.plan import SAMPLES
-from kvbench.results import read_tables
+from kvbench.tables import read_tables
 from kvbench.workload import ROUNDS
 
 from study import formats

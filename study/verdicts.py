@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from kvbench.grid import DEFAULT, KEY_SIZE, UNCAPPED
+from kvbench.factors import DEFAULT, KEY_SIZE, UNCAPPED
 from kvbench.histogram import quantile
-from kvbench.results import read_tables
 from kvbench.stats import Points, points
+from kvbench.tables import read_tables
 from kvbench.workload import ROUNDS
 
 from study import formats

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from kvbench.bindings import Binding, load, open_binding
 from kvbench.cache import PAGE
 from kvbench.contract import Capability, StoreError
-from kvbench.grid import KEY_SIZE
+from kvbench.factors import KEY_SIZE
 from kvbench.histogram import LOG_WIDTH, Histogram
 from kvbench.plan import CHUNK, CODES, POOL_SIZE, Keyspace, Plan
 from kvbench.shim import Driver, Status, option_array, read_effective_options

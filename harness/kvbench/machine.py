@@ -110,7 +110,7 @@ def describe(folder: Path, stores: dict[str, Store], fallback: str = "") -> dict
         "fsync_ms": fsync_milliseconds(folder),
         "python": platform.python_version(),
         "packages": _packages(),
-        "engines": {store.label: store.version for store in stores.values() if store.available},
+        "engines": {store.full_name: store.version for store in stores.values() if store.available},
         "compiler": build_facts()["compiler"],
         "revision": build_facts()["revision"],
     }

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kvbench.grid import Cell
+from kvbench.factors import Cell
 
 CODES = {"insert": 0, "get": 1, "update": 2, "remove": 3, "scan": 4}  # as in bench.h
 SAMPLES = 1000  # of each operation, at least

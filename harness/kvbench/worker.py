@@ -23,7 +23,7 @@ import numpy.typing as npt
 from kvbench import die_with_parent
 from kvbench.cache import cached_share, evict, sync_file_system
 from kvbench.contract import StoreError
-from kvbench.grid import Cell
+from kvbench.factors import Cell
 from kvbench.histogram import Histogram
 from kvbench.loop import END, NAMES, ShimLoop, Traffic, make_loop, make_pool
 from kvbench.meter import Memory, usage

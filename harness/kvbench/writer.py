@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kvbench.grid import KEY_SIZE
+from kvbench.factors import KEY_SIZE
 from kvbench.loop import ShimLoop
 from kvbench.plan import CODES, POOL_SIZE, Plan
 from kvbench.stores import Store, loop_library

@@ -13,7 +13,7 @@ import pytest
 from conftest import KEEPING, KNOWN
 from kvbench import evidence
 from kvbench.contract import StoreError
-from kvbench.grid import DEFAULT
+from kvbench.factors import DEFAULT
 from kvbench.stores import Store
 
 PAIRS = [(KNOWN[name], level) for name in KEEPING for level in evidence.levels(KNOWN[name])]

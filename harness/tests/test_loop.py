@@ -10,7 +10,7 @@ import pytest
 from kvbench import stores
 from kvbench.bindings import Binding, load
 from kvbench.contract import StoreError
-from kvbench.grid import Cell, RecordSize
+from kvbench.factors import Cell, RecordSize
 from kvbench.loop import END, PythonLoop, ShimLoop, make_loop, make_pool
 from kvbench.plan import CHUNK, CODES, Plan, Population
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from conftest import KEEPING, KNOWN, Run
 from kvbench.contract import StoreError
-from kvbench.grid import COMPRESSION, DURABILITY
+from kvbench.factors import COMPRESSION, DURABILITY
 from kvbench.shim import OpenShim
 from kvbench.stores import Store
 from kvbench.worker import allocated

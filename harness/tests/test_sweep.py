@@ -18,9 +18,9 @@ import pandas as pd
 import pytest
 from conftest import BINDINGS, KEEPING, SHIMS, Run
 from kvbench import BadInput, cache, control_group, results, stores
-from kvbench.bindings import label
+from kvbench.bindings import full_name
 from kvbench.cli import STOPPED
-from kvbench.grid import parse_bytes
+from kvbench.factors import parse_bytes
 from kvbench.progress import progress
 
 WriteGrid = Callable[..., Path]
@@ -393,7 +393,7 @@ def test_the_null_store_costs_the_buffer_and_next_to_nothing(
 def listed_stores(kvbench: Run, env: dict[str, str] | None = None) -> dict[str, dict[str, Any]]:
     """What `kvbench stores --json` says, by label."""
     rows = json.loads(kvbench("stores", "--json", env=env).stdout)
-    return {label(row["store"], row["binding"]): row for row in rows}
+    return {full_name(row["store"], row["binding"]): row for row in rows}
 
 
 def test_capabilities_are_listed(kvbench: Run) -> None:

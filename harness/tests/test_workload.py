@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from conftest import AVAILABLE, KEEPING, KNOWN, SHIMS, Run
 from kvbench import BadInput
-from kvbench.grid import Cell, RecordSize
+from kvbench.factors import Cell, RecordSize
 from kvbench.loop import TICK, ShimLoop, make_loop, make_pool
 from kvbench.plan import CHUNK, CODES, Plan
 from kvbench.records import Permutation, Records

@@ -33,8 +33,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from kvbench import BadInput, cli, one_line, stores
 from kvbench.histogram import quantile
-from kvbench.results import MARK, TABLES, read_tables
+from kvbench.results import MARK
 from kvbench.sweep import Sweep
+from kvbench.tables import TABLES, read_tables
 from papermill.translators import PythonTranslator
 from table import Row
 

@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 )
 from kvbench import stores
 from kvbench.contract import StoreError
-from kvbench.grid import DEFAULT
+from kvbench.factors import DEFAULT
 from kvbench.stores import Store
 from served import LARGEST, Children, Record, Step
 from table import Row, show
@@ -168,7 +168,7 @@ class Subject:
         return cls(
             store,
             options,
-            survives=claimed and store.label not in KNOWN_LOSSES,
+            survives=claimed and store.full_name not in KNOWN_LOSSES,
             torn=not shim.lacks("durability", "atomic"),
             writes=_writes(store, keys),
             reads=_reads(store, keys),
@@ -179,7 +179,7 @@ class Subject:
 
     def whole(self, step: Step) -> bool:
         """Whether a kill in its middle leaves all of the step or nothing."""
-        parts = not self.can("batch") or self.store.label in KNOWN_PARTS
+        parts = not self.can("batch") or self.store.full_name in KNOWN_PARTS
         return not (self.torn or (parts and step[0] == "write_batch"))
 
 
@@ -228,7 +228,7 @@ class History(RuleBasedStateMachine):
         """Of a step that is done."""
         expected = self._expect(step)
         self._reopened |= step[0] == "reopen"
-        known = self._reopened and self.subject.store.label in KNOWN_ASTRAY
+        known = self._reopened and self.subject.store.full_name in KNOWN_ASTRAY
         if known and step[0] == "scan_back" and answer != expected:
             self._tally.astray += 1
         elif answer != expected:
@@ -340,7 +340,7 @@ def _text(data: Any) -> str:
 
 
 def _note(subject: Subject, tally: Tally, failure: str) -> str:
-    label, level = subject.store.label, subject.options.get("durability", "as shipped")
+    label, level = subject.store.full_name, subject.options.get("durability", "as shipped")
     found = [failure, f"{level}: {tally.kills:,} kills, {tally.cut:,} in mid-step"]
     if subject.torn:
         found.append("an update cut off may leave the beginning of its value")
@@ -379,10 +379,10 @@ def _row(subject: Subject, short: bool, seed: int, place: Path) -> Row:
     except Exception as error:  # of the store or of the harness: either is the row's
         first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
         failure = f"{type(first).__name__}: {first}".splitlines()[0]
-        print(subject.store.label, failure, *tally.last[-STEPS:], sep="\n    ", file=sys.stderr)
+        print(subject.store.full_name, failure, *tally.last[-STEPS:], sep="\n    ", file=sys.stderr)
     return Row(
         "stateful",
-        subject.store.label,
+        subject.store.full_name,
         faults=tally.kills + tally.reopens,
         inputs=tally.steps,
         crashes=int(bool(failure)),
