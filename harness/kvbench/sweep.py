@@ -200,9 +200,7 @@ class Sweep:
     def todo(self, folder: Folder, machine_id: str) -> list[tuple[str, Cell, str]]:
         """Name, cell and skip reason of each cell that has no result yet."""
         final = {"ok"} if self.retry else {"ok", "failed"}
-        names = (
-            (cell_name(c, self.stores[c.full_name], machine_id), c, why) for c, why in self.plan()
-        )
+        names = ((self._name(cell, machine_id), cell, why) for cell, why in self.plan())
         return [
             (name, cell, why)
             for name, cell, why in names
@@ -315,9 +313,7 @@ class Sweep:
         return result | {"wall_s": time.monotonic() - start}
 
     def _count(self, folder: Folder, machine_id: str) -> Counter[str]:
-        names = (
-            cell_name(cell, self.stores[cell.full_name], machine_id) for _, cell in self._cells()
-        )
+        names = (self._name(cell, machine_id) for _, cell in self._cells())
         self.reasons = Counter(map(folder.outcome, names))
         counts: Counter[str] = Counter()
         for (status, _), number in self.reasons.items():
