@@ -119,6 +119,7 @@ def test_dry_run_measures_and_writes_nothing(
     assert not out.exists()
 
 
+@pytest.mark.check
 def test_two_levels_of_each_factor_over_all_stores(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
