@@ -1,5 +1,6 @@
 # make paper    everything: set up, measure this machine once, draw, render
-# make test     everything: set up, lint, test
+# make test     set up, lint, test (10 minutes on two cores)
+# make check    the longer tests: settings, power losses, random histories, torture's short form (20 minutes)
 # make sanitize our C under sanitizers: addresses, undefined behaviour, threads, leaks (10 minutes)
 # make render   the paper from committed data; measures nothing
 # make measure  measure this machine again
@@ -23,7 +24,7 @@ ANALYSES := best-option latency space
 NOTEBOOKS := $(ANALYSES:%=notebooks/%.ipynb)
 EXPERIMENTS := durability memory-budget compression cold-cache
 RERUNS := leveldb-2011 rocksdb-2013 lmdb-2014 files-or-store sqlite-35 ycsb
-SOURCES := $(shell find harness/shims harness/kvbench -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake')
+SOURCES := $(shell find harness/shims harness/kvbench study -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake')
 
 # The environment comes first on the PATH: papermill, Quarto and nbval find its Python and kernel there.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -31,7 +32,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONWARNINGS := ignore::DeprecationWarning
 
 .NOTPARALLEL: # nothing may run beside a measurement
-.PHONY: paper test render measure figures pilot reference bindings bench torture sanitize $(EXPERIMENTS) lock setup bare-loops clean
+.PHONY: paper test check render measure figures pilot reference bindings bench torture sanitize $(EXPERIMENTS) lock setup bare-loops clean
 
 paper: build/this-machine/.done render
 	@echo "The paper:        $(CURDIR)/build/paper/paper/index.html"
@@ -55,6 +56,7 @@ build/.venv: requirements.lock requirements-berkeley.lock | build/.system
 build/.installed: build/.venv pyproject.toml $(SOURCES)
 	$(PIP) --no-build-isolation --no-deps \
 	    --force-reinstall --config-settings=cmake.define.KV_WERROR=ON .
+	$(PIP) --no-build-isolation --no-deps --force-reinstall ./study
 	@touch $@
 
 # One try, whatever comes of it; rm build/.quarto to try again.
@@ -142,23 +144,28 @@ bare-loops: setup
 	cmake -S harness/checks/bench -B build/bench/bare >build/bare-loops.log
 	cmake --build build/bench/bare >>build/bare-loops.log
 
-# Faults and lies; --short is in make test
+# Faults and wrong answers, injected
 
 torture: setup
 	python harness/checks/torture --out build/torture
 	@echo "To publish it: cp build/torture/torture.csv data/torture && make figures"
 
-# Tests
+sanitize: setup
+	python harness/checks/torture sanitizers --out build/sanitize
+
+# Tests: two at a time, and each notebook by one process
+
+PYTEST := pytest --quiet --numprocesses 2
 
 test: setup
 	ruff check .
 	ruff format --check .
 	mypy
-	pytest --quiet --numprocesses 2 --dist worksteal harness/tests paper/preview
-	pytest --quiet --nbval notebooks
+	$(PYTEST) --dist worksteal -m "not check" harness/tests paper/preview
+	$(PYTEST) --dist loadfile --nbval notebooks
 
-sanitize: setup
-	python harness/checks/torture/sanitizers.py
+check: setup
+	$(PYTEST) --dist worksteal -m check harness/tests
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
     --no-annotate

@@ -1,70 +1,79 @@
-"""The page cache: how much of a store is in it, and how to put it out."""
+"""The page cache: how much of a store is in it, how to write it back and how to evict it."""
 
 import ctypes
 import itertools
 import mmap
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from kvbench.meter import PAGE, sync_file_system
-
-FILES = 1000  # that are looked at; of more, so many spread evenly
+PAGE = mmap.PAGESIZE
+FILES = 1000  # that are looked at; of more, this many at equal distances
 DROP = Path("/proc/sys/vm/drop_caches")
 
-_MMAP_FAILED = ctypes.c_void_p(-1).value
-
 _library = ctypes.CDLL(None, use_errno=True)
-_library.mmap.restype = ctypes.c_void_p
-_library.mmap.argtypes = (
-    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
-)  # fmt: skip
-_library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _library.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 
 
+def _error(call: str) -> OSError:
+    code = ctypes.get_errno()
+    return OSError(code, f"{call}: {os.strerror(code)}")
+
+
+def sync_file_system(folder: Path) -> None:
+    """Write back all dirty pages of the file system that `folder` is on."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if _library.syncfs(descriptor) != 0:
+            raise _error(f"{folder}: syncfs")
+    finally:
+        os.close(descriptor)
+
+
 def _files(folder: str) -> Iterator[str]:
-    """One after the other: a list of a million names would count as memory of the store."""
+    """The regular files below a folder, one by one: a list of a million names would count as
+    memory of the store."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 yield from _files(entry.path)
-            else:
+            elif entry.is_file(follow_symlinks=False):
                 yield entry.path
 
 
-def _mincore(descriptor: int, size: int) -> int:
-    """How many pages of a file are resident."""
-    address = _library.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
-    if address == _MMAP_FAILED:
-        raise OSError(ctypes.get_errno(), f"mmap: {os.strerror(ctypes.get_errno())}")
-    pages = np.zeros(-(-size // PAGE), np.uint8)
-    try:
-        if _library.mincore(address, size, pages.ctypes.data) != 0:
-            raise OSError(ctypes.get_errno(), f"mincore: {os.strerror(ctypes.get_errno())}")
-    finally:
-        _library.munmap(address, size)
-    return int((pages & 1).sum())
-
-
-def _looked_at(folder: Path) -> Iterator[int]:
-    """Descriptors of the files that stand for all."""
-    every = -(-sum(1 for _ in _files(os.fspath(folder))) // FILES)
-    for path in itertools.islice(_files(os.fspath(folder)), None, None, max(every, 1)):
-        try:
-            descriptor = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:  # an engine may remove files at any time
+def _opened(folder: Path, every: int = 1) -> Iterator[int]:
+    """Descriptors of the regular files below a folder, or of each so many."""
+    for path in itertools.islice(_files(os.fspath(folder)), None, None, every):
+        try:  # an engine may remove a file, or put a pipe in its place, at any time
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        except FileNotFoundError:
             continue
         try:
-            yield descriptor
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                yield descriptor
         finally:
             os.close(descriptor)
 
 
-def _pages_of_data(descriptor: int) -> int:
-    """Those that hold something: not the holes, and not what was only set aside for later."""
+def _cached_pages(descriptor: int) -> int:
+    """How many pages of a file are in the page cache, by mincore(2)."""
+    try:
+        view = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
+    except ValueError:  # an empty file
+        return 0
+    with view:
+        pages = np.zeros(-(-len(view) // PAGE), np.uint8)
+        address = np.frombuffer(view, np.uint8).ctypes.data
+        if _library.mincore(address, len(view), pages.ctypes.data) != 0:
+            raise _error("mincore")
+    return int((pages & 1).sum())
+
+
+def _data_pages(descriptor: int) -> int:
+    """How many pages of a file hold data: no holes, and nothing that was only reserved."""
     pages = end = 0
     while True:
         try:
@@ -76,29 +85,26 @@ def _pages_of_data(descriptor: int) -> int:
 
 
 def cached_share(folder: Path) -> float:
-    """Of the pages of data in the folder's files, the share in the page cache, by mincore(2)."""
-    resident = pages = 0
-    for descriptor in _looked_at(folder):
-        size = os.fstat(descriptor).st_size
-        if size > 0:
-            data = _pages_of_data(descriptor)
-            resident, pages = resident + min(_mincore(descriptor, size), data), pages + data
-    return resident / pages if pages else 1.0
+    """The share of the data pages of a folder's files that are in the page cache; 1 if none."""
+    every = -(-sum(1 for _ in _files(os.fspath(folder))) // FILES)
+    cached = pages = 0
+    for descriptor in _opened(folder, max(every, 1)):
+        data = _data_pages(descriptor)
+        cached, pages = cached + min(_cached_pages(descriptor), data), pages + data
+    return cached / pages if pages else 1.0
 
 
 def evict(folder: Path) -> str:
-    """Put the files of a closed store out of the page cache. Returns how it was done.
+    """Evict the files of a closed store from the page cache. Returns how.
 
-    As root the kernel drops the cache with all dentries and inodes. Elsewhere files are evicted one
-    by one by posix_fadvise, which leaves the names and inodes of a folder warm.
+    As root, "drop_caches": the kernel drops its whole cache, with all dentries and inodes.
+    Otherwise "fadvise": posix_fadvise evicts file by file, and leaves the names and inodes cached.
     """
     sync_file_system(folder)
     try:
         DROP.write_text("3")
         return "drop_caches"
     except OSError:
-        for path in _files(os.fspath(folder)):
-            descriptor = os.open(path, os.O_RDONLY)
+        for descriptor in _opened(folder):
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.close(descriptor)
         return "fadvise"

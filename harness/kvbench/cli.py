@@ -16,7 +16,8 @@ import click
 from tabulate import tabulate
 
 from kvbench import BadInput, one_line, say, stores, write_whole
-from kvbench.grid import TIME_LIMIT, Cell, read_grids
+from kvbench.factors import Cell
+from kvbench.grid import TIME_LIMIT, read_grids
 
 if TYPE_CHECKING:
     from kvbench.results import Folder
@@ -79,7 +80,7 @@ def stores_command(as_json: bool, settings: bool) -> None:
         click.echo(tabulate(rows, headers=headers, disable_numparse=True))
         for store in found:
             if not store.available:
-                click.echo(f"{store.label}: {store.reason}")
+                click.echo(f"{store.full_name}: {store.reason}")
 
 
 def _as_json(store: stores.Store) -> dict[str, object]:
@@ -234,14 +235,14 @@ def _dry_run(sweep: "Sweep") -> None:
         fsync_ms = fsync_milliseconds(Path(probe))
     rows, times, loaded, skipped = [], [], 0, 0
     for cell, skip_reason in sweep.plan():
-        if why := skip_reason or sweep.stores[cell.label].reason:
+        if why := skip_reason or sweep.stores[cell.full_name].reason:
             skipped += 1
         else:
             times.append(seconds(cell, fsync_ms))
             loaded += cell.live_bytes
         if cell.trial == 1:
             levels = ", ".join(cell.levels())
-            factors = (cell.label, cell.record_size, cell.records, cell.compressibility, levels)
+            factors = (cell.full_name, cell.record_size, cell.records, cell.compressibility, levels)
             rows.append((*factors, why or f"{cell.live_bytes:,} B, {times[-1]:.1f} s"))
     headers = ("store", "record size", "records", "compressibility", "levels", "each trial")
     click.echo(tabulate(sorted(rows), headers=headers))
@@ -329,7 +330,8 @@ def status(folder: Path) -> None:
 @click.option("--xlsx", is_flag=True, help="Write an Excel file as well.")
 def collect(folder: Path, csv: bool, xlsx: bool) -> None:
     """Write the tables of the results in FOLDER, as Parquet files beside them."""
-    from kvbench.results import Folder, check_targets, export  # noqa: PLC0415 - slow to import
+    from kvbench.results import Folder  # noqa: PLC0415 - slow to import
+    from kvbench.tables import check_targets, export  # noqa: PLC0415
 
     check_targets(folder, csv, xlsx)
     tables = Folder(folder).collect()

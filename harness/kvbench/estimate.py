@@ -1,6 +1,6 @@
 """How long a cell is likely to take: for the progress bar and the dry run."""
 
-from kvbench.grid import Cell
+from kvbench.factors import Cell
 from kvbench.plan import SAMPLES
 from kvbench.workload import ROUNDS, SCANS, TRAFFIC, parse
 

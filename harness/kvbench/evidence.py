@@ -24,7 +24,7 @@ import numpy as np
 
 from kvbench import BadInput, stores
 from kvbench.contract import StoreError
-from kvbench.grid import DEFAULT
+from kvbench.factors import DEFAULT
 from kvbench.stores import Store
 from kvbench.writer import replay
 

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kvbench.bindings import Binding, load, open_binding
+from kvbench.cache import PAGE
 from kvbench.contract import Capability, StoreError
-from kvbench.grid import KEY_SIZE
+from kvbench.factors import KEY_SIZE
 from kvbench.histogram import LOG_WIDTH, Histogram
 from kvbench.library import (
     Constant,
@@ -27,7 +28,6 @@ from kvbench.library import (
     make_keys,
     structure,
 )
-from kvbench.meter import PAGE
 from kvbench.plan import CHUNK, CODES, POOL_SIZE, Keyspace, Plan
 from kvbench.shim import option_array, read_effective_options
 from kvbench.stores import Store

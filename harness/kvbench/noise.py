@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import psutil
 
-from kvbench.grid import LEVELS
+from kvbench.factors import LEVELS
 
 PRESSURE = Path("/proc/pressure/memory")
 TRIAL = re.compile(r"_t\d+_[0-9a-f]{16}$")  # ends the name of a cell

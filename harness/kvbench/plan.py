@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kvbench.grid import Cell
+from kvbench.factors import Cell
 from kvbench.library import Operation, address, filled, loop_library
 
 CODES = {operation.name.lower(): operation.value for operation in Operation}

@@ -12,7 +12,7 @@ from typing import IO
 import psutil
 
 from kvbench import BadInput, say
-from kvbench.grid import Cell
+from kvbench.factors import Cell
 from kvbench.machine import PROBE
 
 MARK = "kvbench-stores.txt"  # marks the folder as a sweep's own; locked while a sweep uses it

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from kvbench.grid import Cell
+from kvbench.factors import Cell
 from kvbench.library import Constant, mix
 from kvbench.plan import CHUNK, CODES, Keyspace, Plan, UInt64Array, zipf
 from kvbench.workload import FILLS, NEWEST_FIRST, YCSB, Step, parse

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kvbench import BadInput, die_with_parent, how_it_ended
-from kvbench.bindings import BINDINGS, label, load, open_binding
+from kvbench.bindings import BINDINGS, full_name, load, open_binding
 from kvbench.contract import Capability, OpenStore, Setting
-from kvbench.grid import DEFAULT
+from kvbench.factors import DEFAULT
 from kvbench.library import shims_folder
 from kvbench.shim import Driver, OpenShim, load_driver, read_settings
 
@@ -66,8 +66,8 @@ class Store:
         return "python" if self.binding else "c"
 
     @property
-    def label(self) -> str:
-        return label(self.name, self.binding)
+    def full_name(self) -> str:
+        return full_name(self.name, self.binding)
 
     @property
     def available(self) -> bool:
@@ -190,7 +190,7 @@ def names() -> list[str]:
 
 
 def known() -> dict[str, Store]:
-    """All stores by label: the shims, then the bindings. They are asked once a process."""
+    """All stores by full name: the shims, then the bindings. They are asked once a process."""
     return dict(_known(shims_folder()))
 
 
@@ -204,7 +204,7 @@ def _known(_folder: Path) -> dict[str, Store]:
     for name in BINDINGS:
         store = _apart(Store(BINDINGS[name].store, name), _probe_binding, name)
         found.append(dataclasses.replace(store, default_durability=durability.get(store.name, "")))
-    return {store.label: store for store in found}
+    return {store.full_name: store for store in found}
 
 
 @functools.cache  # a sweep asks for it once or twice a cell

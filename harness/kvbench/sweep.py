@@ -18,7 +18,8 @@ from typing import IO, Any
 from kvbench import BadInput, how_it_ended, machine, say, stores
 from kvbench.control_group import capped, refused
 from kvbench.estimate import seconds
-from kvbench.grid import LEVELS, TIME_LIMIT, UNCAPPED, Cell, Grid, parse_bytes
+from kvbench.factors import LEVELS, UNCAPPED, Cell, parse_bytes
+from kvbench.grid import TIME_LIMIT, Grid
 from kvbench.noise import Watch
 from kvbench.progress import progress
 from kvbench.results import Folder, NoAnswerError, answer_of, cell_name
@@ -179,7 +180,7 @@ class Sweep:
 
     def _lacks(self, cell: Cell) -> str:
         """Which level of the cell its store or this machine lacks, and why."""
-        store = self.stores[cell.label]
+        store = self.stores[cell.full_name]
         if store.available:
             for name, level in cell.settings().items():
                 if why := store.lacks(name, level):
@@ -193,16 +194,19 @@ class Sweep:
             return f"memory_max={cell.memory_max}: {why}"
         return ""
 
+    def _name(self, cell: Cell, machine_id: str) -> str:
+        return cell_name(cell, self.stores[cell.full_name], machine_id)
+
     def todo(self, folder: Folder, machine_id: str) -> list[tuple[str, Cell, str]]:
         """Name, cell and skip reason of each cell that has no result yet."""
         final = {"ok"} if self.retry else {"ok", "failed"}
-        names = ((cell_name(c, self.stores[c.label], machine_id), c, why) for c, why in self.plan())
+        names = ((self._name(cell, machine_id), cell, why) for cell, why in self.plan())
         return [
             (name, cell, why)
             for name, cell, why in names
             if (status := folder.outcome(name)[0]) not in final
             and not (status == "skipped" and why)
-            and not (status == "unavailable" and not self.stores[cell.label].available)
+            and not (status == "unavailable" and not self.stores[cell.full_name].available)
         ]
 
     def run(self, time_limit: float = TIME_LIMIT) -> Counter[str]:
@@ -278,7 +282,7 @@ class Sweep:
         time_limit: float,
     ) -> dict[str, Any]:
         """The result of a cell: measured, or why not."""
-        store = self.stores[cell.label]
+        store = self.stores[cell.full_name]
         result = {
             "cell": cell.factors(),
             "guarantee": store.guarantee(cell.durability),
@@ -309,7 +313,7 @@ class Sweep:
         return result | {"wall_s": time.monotonic() - start}
 
     def _count(self, folder: Folder, machine_id: str) -> Counter[str]:
-        names = (cell_name(cell, self.stores[cell.label], machine_id) for _, cell in self._cells())
+        names = (self._name(cell, machine_id) for _, cell in self._cells())
         self.reasons = Counter(map(folder.outcome, names))
         counts: Counter[str] = Counter()
         for (status, _), number in self.reasons.items():

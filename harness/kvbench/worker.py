@@ -21,12 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kvbench import die_with_parent
-from kvbench.cache import cached_share, evict
+from kvbench.cache import cached_share, evict, sync_file_system
 from kvbench.contract import StoreError
-from kvbench.grid import Cell
+from kvbench.factors import Cell
 from kvbench.histogram import Histogram
 from kvbench.loop import END, NAMES, ShimLoop, Traffic, make_loop, make_pool
-from kvbench.meter import Memory, sync_file_system, usage
+from kvbench.meter import Memory, usage
 from kvbench.plan import CHUNK, Population
 from kvbench.steps import Records
 from kvbench.stores import Store

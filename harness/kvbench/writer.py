@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kvbench.grid import KEY_SIZE
+from kvbench.factors import KEY_SIZE
 from kvbench.library import make_keys
 from kvbench.loop import ShimLoop
 from kvbench.plan import CODES, POOL_SIZE, Plan

@@ -28,7 +28,7 @@ KYOTO = {"small": "on", "linear": "on", "compression": "lzo"}
 
 def variants(store: stores.Store) -> list[dict[str, str]]:
     """Settings that change how a store works, which go through all cases as well."""
-    found = [KYOTO] if store.label in ("kyoto-tree", "kyoto-hash") else []
+    found = [KYOTO] if store.full_name in ("kyoto-tree", "kyoto-hash") else []
     if any(setting.name == "threads" for setting in store.settings):
         found.append({"durability": "process", "threads": "on"})
     return found + [
@@ -48,7 +48,7 @@ class Subject(NamedTuple):
         return self.store.open(folder, **self.options)
 
     def __str__(self) -> str:
-        return ",".join((self.store.label, *(f"{k}={v}" for k, v in self.options.items())))
+        return ",".join((self.store.full_name, *(f"{k}={v}" for k, v in self.options.items())))
 
 
 def subjects(capability: str = "") -> list[Subject]:

@@ -6,40 +6,46 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from kvbench import BadInput, results, stores
-from kvbench.grid import LEVELS, read_grids
+from kvbench import BadInput, stores
+from kvbench.factors import FACTORS, LEVELS
+from kvbench.grid import read_grids
+from kvbench.tables import SCHEMA_VERSION, TABLES, read_tables
 
 DATA = Path(__file__).parents[2] / "data"
 GRIDS = Path(__file__).parents[1] / "grids"
 KNOWN = stores.names()
 
 
-def dictionary() -> dict[str, list[tuple[str, str, str]]]:
-    """The tables of data/README.md: column, type and unit of each, in order."""
+def dictionary() -> dict[str, list[tuple[str, ...]]]:
+    """The tables of data/README.md: column, type, unit and meaning of each, in order."""
     tables = {}
     for section in re.split(r"^## ", (DATA / "README.md").read_text(), flags=re.M)[1:]:
         rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("|")]
         cells = [[cell.strip() for cell in row] for row in rows[2:]]
         assert all(len(row) == 4 and row[3] for row in cells)
-        tables[section.split("\n")[0]] = [(row[0], row[1], row[2]) for row in cells]
+        tables[section.split("\n")[0]] = [tuple(row) for row in cells]
     return tables
 
 
 def test_the_dictionary_is_the_schema() -> None:
     schema = {
         name: [(field.name, str(field.type), field.metadata[b"unit"].decode()) for field in columns]
-        for name, columns in results.TABLES.items()
+        for name, columns in TABLES.items()
     }
     described = dictionary()
+    meanings = {column: meaning for column, _, _, meaning in described["cells"]}
+    for name, factor in FACTORS.items():
+        if name != "operations":
+            assert meanings[name] == factor.meaning
     for path in (
         DATA / "durability/evidence.csv",
         DATA / "speed/speed.csv",
         DATA / "torture/torture.csv",
         DATA / "verdicts/verdicts.csv",
     ):
-        columns = [column for column, _, _ in described.pop(path.name)]
+        columns = [row[0] for row in described.pop(path.name)]
         assert columns == list(pd.read_csv(path).columns)
-    assert described == schema
+    assert {name: [row[:3] for row in rows] for name, rows in described.items()} == schema
 
 
 EXPERIMENTS = ["durability", "memory-budget", "compression", "cold-cache"]
@@ -47,7 +53,7 @@ EXPERIMENTS = ["durability", "memory-budget", "compression", "cold-cache"]
 
 @pytest.mark.parametrize("name", ["pilot", "bindings", *EXPERIMENTS])
 def test_committed_data_are_of_the_schema_and_small(name: str) -> None:
-    tables = results.read_tables(DATA / name)
+    tables = read_tables(DATA / name)
     cells = tables["cells"].to_pandas()
     assert len(cells) > 0
     failed = cells[~cells.status.isin(["ok", "skipped"])]
@@ -57,7 +63,7 @@ def test_committed_data_are_of_the_schema_and_small(name: str) -> None:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_experiments_are_those_of_their_grids_and_whole(name: str) -> None:
-    cells = results.read_tables(DATA / name)["cells"].to_pandas()
+    cells = read_tables(DATA / name)["cells"].to_pandas()
     (grid,) = read_grids(GRIDS / f"{name}.toml", sorted(set(cells.store)))
     assert len(cells) == sum(1 for _ in grid.cells())
     assert grid.trials == 5
@@ -75,7 +81,7 @@ RERUNS = ["leveldb-2011", "rocksdb-2013", "lmdb-2014", "files-or-store", "sqlite
 @pytest.mark.parametrize("name", RERUNS)
 def test_reruns_of_the_sources_are_whole(name: str) -> None:
     """Every cell of the experiment's pilot once; what failed did so for an engine's reason."""
-    tables = results.read_tables(DATA / name)
+    tables = read_tables(DATA / name)
     cells = tables["cells"].to_pandas()
     cells["binding"] = cells.binding.fillna("")
     planned = {
@@ -109,7 +115,7 @@ def test_the_evidence_is_what_the_levels_claim() -> None:
 
 
 def test_every_cell_from_python_has_its_cell_from_c() -> None:
-    cells = results.read_tables(DATA / "bindings")["cells"].to_pandas()
+    cells = read_tables(DATA / "bindings")["cells"].to_pandas()
     key = ["store", "record_size", "records", "compressibility", "trial", "seed"]
     from_c = set(map(tuple, cells[cells.access == "c"][key].to_numpy()))
     from_python = list(map(tuple, cells[cells.access == "python"][key].to_numpy()))
@@ -119,21 +125,34 @@ def test_every_cell_from_python_has_its_cell_from_c() -> None:
 
 def test_tables_of_another_schema_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="kvbench collect"):
-        results.read_tables(tmp_path)
-    for name in results.TABLES:
+        read_tables(tmp_path)
+    for name in TABLES:
         table = pq.read_table(DATA / "pilot" / f"{name}.parquet")
         pq.write_table(
             table.drop_columns(["cell" if name != "machines" else "cpu"]),
             tmp_path / f"{name}.parquet",
         )
     with pytest.raises(BadInput, match="columns differ"):
-        results.read_tables(tmp_path)
+        read_tables(tmp_path)
     table = pq.read_table(DATA / "pilot" / "cells.parquet")
-    known = results.SCHEMA_VERSION
+    known = SCHEMA_VERSION
     later = table.replace_schema_metadata({"kvbench_schema": str(known + 1)})
     pq.write_table(later, tmp_path / "cells.parquet")
     with pytest.raises(BadInput, match=f"schema version {known + 1}; allowed: {known}"):
-        results.read_tables(tmp_path)
+        read_tables(tmp_path)
     (tmp_path / "cells.parquet").write_bytes(b"not Parquet")
     with pytest.raises(BadInput, match="not readable as Parquet"):
-        results.read_tables(tmp_path)
+        read_tables(tmp_path)
+
+
+def test_tables_of_the_version_before_have_no_label(tmp_path: Path) -> None:
+    for name in TABLES:
+        table = pq.read_table(DATA / "ycsb" / f"{name}.parquet")
+        older = table.drop_columns(["label"]) if name == "cells" else table
+        older = older.replace_schema_metadata({"kvbench_schema": "6"})
+        pq.write_table(older, tmp_path / f"{name}.parquet")
+    cells = read_tables(tmp_path)["cells"]
+    assert set(cells["label"].to_pylist()) == {""}
+    assert cells.drop_columns(["label"]) == read_tables(DATA / "ycsb")["cells"].drop_columns(
+        ["label"]
+    )

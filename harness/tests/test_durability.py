@@ -13,7 +13,7 @@ import pytest
 from conftest import KEEPING, KNOWN
 from kvbench import evidence
 from kvbench.contract import StoreError
-from kvbench.grid import DEFAULT
+from kvbench.factors import DEFAULT
 from kvbench.stores import Store
 
 PAIRS = [(KNOWN[name], level) for name in KEEPING for level in evidence.levels(KNOWN[name])]
@@ -46,6 +46,7 @@ def name(value: object) -> str:
     return value.name if isinstance(value, Store) else str(value)
 
 
+@pytest.mark.check
 @needs_tracing
 @pytest.mark.parametrize(("store", "level"), PAIRS, ids=name)
 def test_syncs_per_write(
@@ -74,6 +75,7 @@ def test_what_returned_survives_a_kill(
     assert count >= acknowledged
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("store", "level"), claims("sync", "atomic"), ids=name)
 @pytest.mark.parametrize(("acknowledged", "size"), [(503, 100), (101, 20_000)])
 def test_what_returned_survives_a_loss_of_power(
@@ -109,6 +111,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("store", [s for s, level in PAIRS if level == "process"], ids=name)
 def test_a_sync_spoils_no_later_kill(store: Store, tmp_path: Path) -> None:
     """Writers that sync now and then and are killed between two writes, one after the other."""

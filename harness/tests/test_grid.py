@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from kvbench import BadInput, stores
-from kvbench.grid import Cell, Grid, RecordSize, format_bytes, parse_bytes, read_grids
+from kvbench.factors import Cell, RecordSize, format_bytes, parse_bytes
+from kvbench.grid import Grid, read_grids
 
 GRIDS = Path(__file__).parents[1] / "grids"
 STORES = ["null", "flat", "lmdb", "sqlite"]
@@ -81,6 +82,8 @@ def test_bytes_survive_formatting(count: int) -> None:
         ({"options": {"bdb": {}}}, ["options", "bdb", "flat, lmdb, sqlite"]),
         ({"options": ["page_size"]}, ["options", "page_size", "table"]),
         ({"options": {"sqlite": {"memory": 1}}}, ["options", "memory", "grid itself"]),
+        ({"label": "<b>"}, ["label", "<b>", "letters"]),
+        ({"label": ["equal"]}, ["label", "equal"]),
         ({"threads": 4}, ["threads", "stores, access, bindings, record_sizes"]),
     ],
 )
@@ -111,10 +114,10 @@ def test_access_chooses_shims_and_bindings() -> None:
         bindings=["apsw", "sqlite3", "lmdb"],
     )
     expected = {"flat", "lmdb", "sqlite", "lmdb/lmdb", "sqlite/sqlite3", "sqlite/apsw"}
-    assert {cell.label for cell in levels.cells()} == expected
+    assert {cell.full_name for cell in levels.cells()} == expected
     assert {cell.access for cell in levels.cells() if cell.binding} == {"python"}
     plain = grid(stores=["flat", "lmdb", "sqlite"])
-    assert {cell.label for cell in plain.cells()} == {"flat", "lmdb", "sqlite"}
+    assert {cell.full_name for cell in plain.cells()} == {"flat", "lmdb", "sqlite"}
     again = [Cell.from_factors(cell.factors()) for cell in levels.cells()]
     assert again == list(levels.cells())
 
@@ -153,6 +156,14 @@ def test_byte_limit_gives_a_reason() -> None:
     assert "102,400" in reasons[1000]
 
 
+def test_parts_that_differ_in_their_label_alone_are_measured_apart() -> None:
+    first, second = (grid(label=label, trials=1) for label in ("as shipped", "equal settings"))
+    assert not {*first.cells()} & {*second.cells()}
+    (cell,) = (cell for cell in second.cells() if cell.store == "lmdb")
+    assert (cell.levels(), cell.settings()) == (["equal settings"], {})
+    assert Grid.from_values(second.values(), STORES) == second
+
+
 def test_factors_survive_a_result_file() -> None:
     for cell in grid(record_sizes=["1-10 KiB"]).cells():
         assert Cell.from_factors(cell.factors()) == cell
@@ -168,7 +179,7 @@ def test_shipped_grids_are_legal(path: Path) -> None:
 
 def test_the_main_grid_has_the_levels_of_its_source() -> None:
     (levels,) = read_grids(GRIDS / "paper.toml", STORES)
-    assert levels.records == (100, 1000, 10_000, 100_000, 1_000_000)
+    assert levels.levels["records"] == (100, 1000, 10_000, 100_000, 1_000_000)
     sizes = "100 B,1 KiB,10 KiB,100 KiB,1 MiB,1 B-1 KiB,1-10 KiB,10-100 KiB,100 KiB-1 MiB"
-    assert [str(size) for size in levels.record_sizes] == sizes.split(",")
+    assert [str(size) for size in levels.levels["record_size"]] == sizes.split(",")
     assert levels.byte_limit == 50 << 30

@@ -11,7 +11,7 @@ from conftest import SHIMS
 from kvbench import stores
 from kvbench.bindings import Binding, load
 from kvbench.contract import StoreError
-from kvbench.grid import Cell, RecordSize
+from kvbench.factors import Cell, RecordSize
 from kvbench.loop import END, PythonLoop, ShimLoop, make_loop, make_pool
 from kvbench.plan import CHUNK, CODES, Plan, Population
 
@@ -304,7 +304,7 @@ def test_a_failing_batch_is_named(tmp_path: Path) -> None:
 
 
 def test_large_values_are_batches_of_their_own(tmp_path: Path) -> None:
-    """As bench.c has it: at most 4 MiB of values a batch, but at least one record."""
+    """As loop.c has it: at most 4 MiB of values a batch, but at least one record."""
     size = RecordSize.parse("3 MiB")
     counts = []
     for store in (KNOWN["null"], KNOWN["null/null"]):

@@ -1,6 +1,7 @@
 """The notebooks: executed as committed, and refusing what they do not know."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -9,9 +10,15 @@ from pathlib import Path
 
 import nbformat
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
-from kvbench import BadInput, analysis
+from kvbench import BadInput
+from kvbench.results import read_tables
+from traitlets.config import Config
+
+from study.results import Results
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -62,7 +69,7 @@ def test_a_bad_value_fails_before_anything_is_measured(tmp_path: Path) -> None:
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
     """What a kernel runs cells with."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
-    yield InteractiveShell.instance()
+    yield InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     InteractiveShell.clear_instance()
 
 
@@ -126,8 +133,8 @@ def test_a_figure_states_its_conditions(name: str, tmp_path: Path) -> None:
     sources = [cell.source for cell in nbformat.read(output, 4).cells]
     drawn = [source for source in sources if source.startswith("#| label: fig-")]
     assert drawn
-    assert all("analysis.level_figure(" in source for source in drawn)
-    said = analysis.Results(f"data/{name}", varying=FACTORS[name]).conditions()
+    assert all("figures.level_figure(" in source for source in drawn)
+    said = Results(f"data/{name}", varying=FACTORS[name]).conditions()
     for word in (
         "durability",
         "memory budget",
@@ -141,7 +148,30 @@ def test_a_figure_states_its_conditions(name: str, tmp_path: Path) -> None:
 
 def test_mixed_levels_are_refused_where_they_are_not_the_question() -> None:
     with pytest.raises(BadInput, match="several levels of durability: atomic, default"):
-        analysis.Results("data/durability")
+        Results("data/durability")
+
+
+def test_of_several_mixed_factors_the_same_is_named_in_every_run(tmp_path: Path) -> None:
+    """Whatever the seed of hashes; and levels that are numbers are in their order."""
+    mixed = {"key_size": [16, 8], "place": ["tmpfs", "disk"]}
+    for name, table in read_tables(ROOT / "data" / "pilot").items():
+        rows = table.to_pandas()
+        for factor, levels in mixed.items() if name == "cells" else ():
+            rows[factor] = [levels[n % 2] for n in range(len(rows))]
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.Table.from_pandas(rows, table.schema, preserve_index=False), path)
+    read = f"from study.results import Results; Results({str(tmp_path)!r})"
+    for seed in "123":
+        done = subprocess.run(
+            [sys.executable, "-c", read],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        said = done.stderr.splitlines()[-1]
+        assert said.endswith("several levels of key_size: 8, 16; collect each by itself")
 
 
 def test_sweep_then_best_option_on_its_results(tmp_path: Path) -> None:
@@ -159,8 +189,8 @@ def test_sweep_then_best_option_on_its_results(tmp_path: Path) -> None:
     done = papermill("sweep.ipynb", tmp_path / "sweep.ipynb", "-y", json.dumps(values))
     assert done.returncode == 0, done.stderr
     assert len(list((swept / "cells").glob("*.json"))) == 8
-    assert set(analysis.Results(str(swept)).cells.access) == {"c"}
-    both = analysis.Results(str(swept), access=("c", "python"))
+    assert set(Results(str(swept)).cells.access) == {"c"}
+    both = Results(str(swept), access=("c", "python"))
     assert len(both.cells) == 8
     floors = both.cells.groupby("access").floor_ns.median()
     assert 0 < floors["c"] < floors["python"]

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from kvbench.grid import KEY_ORDER, Cell, RecordSize
+from kvbench.factors import KEY_ORDER, Cell, RecordSize
 from kvbench.histogram import Histogram
 from kvbench.plan import SAMPLES, SKEW, Population, coprime, zipf
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from conftest import KEEPING, KNOWN, Run
 from kvbench.contract import StoreError
-from kvbench.grid import COMPRESSION, DURABILITY
+from kvbench.factors import COMPRESSION, DURABILITY
 from kvbench.shim import OpenShim
 from kvbench.stores import Store
 from kvbench.worker import allocated
@@ -73,6 +73,7 @@ def test_a_lacking_level_is_refused_by_the_store_itself(label: str, tmp_path: Pa
             store.open(tmp_path, **{name: level})
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("store", "level"), [pair for pair in pairs("compression") if pair[1] != "none"], ids=ids
 )
@@ -107,6 +108,7 @@ def test_a_shim_that_ignores_compression_is_found_out(
 BUDGETED = [label for label in KEEPING if not KNOWN[label].lacks("memory", str(LARGE))]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("label", BUDGETED)
 def test_a_larger_budget_is_used(
     label: str, kvbench: Run, write_grid: WriteGrid, tmp_path: Path

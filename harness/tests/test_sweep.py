@@ -1,11 +1,15 @@
 """Sweeps through the command line: real stores, real kills, real folders."""
 
+import contextlib
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import termios
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +18,10 @@ import pandas as pd
 import pytest
 from conftest import BINDINGS, KEEPING, SHIMS, Run
 from kvbench import BadInput, cache, control_group, results, stores
-from kvbench.bindings import label
+from kvbench.bindings import full_name
 from kvbench.cli import STOPPED
-from kvbench.grid import parse_bytes
+from kvbench.factors import parse_bytes
+from kvbench.progress import progress
 
 WriteGrid = Callable[..., Path]
 
@@ -114,6 +119,7 @@ def test_dry_run_measures_and_writes_nothing(
     assert not out.exists()
 
 
+@pytest.mark.check
 def test_two_levels_of_each_factor_over_all_stores(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
@@ -388,7 +394,7 @@ def test_the_null_store_costs_the_buffer_and_next_to_nothing(
 def listed_stores(kvbench: Run, env: dict[str, str] | None = None) -> dict[str, dict[str, Any]]:
     """What `kvbench stores --json` says, by label."""
     rows = json.loads(kvbench("stores", "--json", env=env).stdout)
-    return {label(row["store"], row["binding"]): row for row in rows}
+    return {full_name(row["store"], row["binding"]): row for row in rows}
 
 
 def test_capabilities_are_listed(kvbench: Run) -> None:
@@ -460,3 +466,164 @@ def test_ctrl_c_at_the_start_takes_the_machine_for_no_other(
     again = subprocess.run(command, capture_output=True, text=True, check=False)
     assert again.stdout.strip() == "1 ok"
     assert len(list(out.glob("machines/*.json"))) == 1
+
+
+def machines(out: Path) -> set[str]:
+    return {path.stem for path in out.glob("machines/*.json")}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="hides /etc/machine-id, which needs root")
+def test_equal_containers_without_a_machine_id_stay_apart(
+    write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    """Their results merge by copying, and none overwrites another."""
+    sweep = '"$@" && "$@"'  # what is there is found again
+    hidden = ["unshare", "--mount", "sh", "-ec", f"mount --bind /dev/null /etc/machine-id; {sweep}"]
+    grid = write_grid()
+    for name in ("a", "b"):
+        command = [sys.executable, "-m", "kvbench.cli", "sweep", grid, "--out", tmp_path / name]
+        done = subprocess.run(
+            [*hidden, "-", *map(str, command)], capture_output=True, text=True, check=False
+        )
+        if "unshare failed" in done.stderr:
+            pytest.skip(done.stderr)
+        assert done.stdout.split() == ["1", "ok", "1", "ok"], done.stderr
+    first, second = machines(tmp_path / "a"), machines(tmp_path / "b")
+    assert (len(first), len(second), len(first | second)) == (1, 1, 2)
+    for kind in ("cells", "machines"):
+        shutil.copytree(tmp_path / "b" / kind, tmp_path / "a" / kind, dirs_exist_ok=True)
+    assert len(cells(tmp_path / "a")) == 2
+
+
+def test_a_machine_with_an_id_is_the_same_in_every_folder(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    if not Path("/etc/machine-id").exists() or not Path("/etc/machine-id").read_text().strip():
+        pytest.skip("no /etc/machine-id")
+    for name in ("a", "b"):
+        assert kvbench("sweep", write_grid(byte_limit=1), "--out", tmp_path / name).returncode == 0
+    assert machines(tmp_path / "a") == machines(tmp_path / "b")
+
+
+def test_a_path_that_is_not_utf_8(write_grid: WriteGrid, tmp_path: Path) -> None:
+    out, grid = os.fsencode(tmp_path) + b"/out\xff", write_grid(stores=["flat", "lmdb"])
+    kvbench = [sys.executable, "-m", "kvbench.cli"]
+    for command, said in (
+        (["sweep", grid, "--out", out, "--dry-run"], b"2 cells to measure"),
+        (["sweep", grid, "--out", out], b"2 ok"),
+        (["status", out], b"2 ok"),
+        (["collect", out], b"2 cells"),
+        (["sweep", grid, "--out", out, "--stores", out + b"/none"], b""),
+    ):
+        done = subprocess.run([*kvbench, *command], capture_output=True, check=False)
+        assert said in done.stdout, done.stderr
+        assert done.returncode == (0 if said else 2)
+        assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full", "2> >(true)", ">&- 2>&-", "<&-"])
+def test_a_closed_stream_ends_no_sweep(write_grid: WriteGrid, tmp_path: Path, closed: str) -> None:
+    """An engine's file must not take its number, and a progress report must not stop the sweep."""
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "kvbench.cli", "sweep", str(write_grid()), "--out", str(out)]
+    done = subprocess.run(["bash", "-c", f'"$@" {closed}', "-", *command], check=False)
+    assert done.returncode == 0
+    assert [result["status"] for result in cells(out)] == ["ok"]
+
+
+def test_the_page_cache_of_a_folder_with_a_pipe_in_it_is_told(tmp_path: Path) -> None:
+    """As some engine makes: opening it would wait for a writer; what a link leads to is not
+    the store's."""
+    (tmp_path / "store").mkdir()
+    (tmp_path / "elsewhere").write_bytes(bytes(1 << 20))
+    (tmp_path / "store" / "data").write_bytes(bytes(1 << 16))
+    os.mkfifo(tmp_path / "store" / "pipe")
+    (tmp_path / "store" / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "store" / "nowhere").symlink_to(tmp_path / "gone")
+    code = (
+        "import sys; from pathlib import Path; from kvbench.cache import cached_share, evict\n"
+        "evict(Path(sys.argv[1])); print(cached_share(Path(sys.argv[1])))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "store")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert 0 <= float(done.stdout) <= 1, done.stderr
+
+
+def test_the_revision_is_this_project_s_own(tmp_path: Path) -> None:
+    """And not that of a repository into which the project was unpacked."""
+    outer, project = tmp_path / "outer", tmp_path / "outer" / "project"
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    commit = [*git, "commit", "--quiet", "--allow-empty", "-m", "x"]
+    shutil.copytree(SHIMS, project / "harness" / "shims")
+    subprocess.run([*git, "init", "--quiet", outer], check=True)
+    subprocess.run(commit, cwd=outer, check=True)
+
+    def revision() -> str:
+        build = tmp_path / "build"
+        command = ["cmake", "-S", project / "harness" / "shims", "-B", build]
+        subprocess.run(command, check=True, capture_output=True)
+        return str(json.loads((build / "build.json").read_text())["revision"])
+
+    assert revision() == ""
+    subprocess.run([*git, "init", "--quiet", project], check=True)
+    subprocess.run(commit, cwd=project, check=True)
+    described = ["git", "describe", "--always", "--abbrev=12"]
+    own = subprocess.run(described, cwd=project, check=True, capture_output=True, text=True)
+    assert revision() == own.stdout.strip()
+
+
+def test_why_cells_were_not_measured_is_printed(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    """One line for each reason, with the number of cells, by the sweep and by status."""
+    out = tmp_path / "out"
+    grid = write_grid(stores=["flat", "lmdb"], memory=["default", "4 MiB"], records=[100, 200])
+    done = kvbench("sweep", grid, "--out", out)
+    reasons = Counter(r["reason"] for r in cells(out) if r["status"] == "skipped")
+    lines = [f"{number} skipped: {reason}" for reason, number in reasons.items()]
+    assert sum(reasons.values()) == 4
+    said = [line for line in done.stderr.splitlines() if " skipped: " in line]
+    assert sorted(said) == sorted(lines)
+    assert sorted(kvbench("status", out).stdout.splitlines()[1:]) == sorted(lines)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives up root's rights, which needs root")
+def test_a_lack_of_rights_is_printed(write_grid: WriteGrid, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    grid = write_grid(memory_max=["64 MiB"])
+    command = [sys.executable, "-m", "kvbench.cli", "sweep", str(grid), "--out", str(out)]
+    less = ["unshare", "--mount", "sh", "-ec", 'mount -t tmpfs -o ro none /sys/fs/cgroup; "$@"']
+    done = subprocess.run([*less, "-", *command], capture_output=True, text=True, check=False)
+    if "unshare failed" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.stdout.strip() == "1 skipped"
+    assert "1 skipped: memory_max=64 MiB: no control group can be made here" in done.stderr
+    assert "try as root" in done.stderr
+
+
+def test_progress_into_a_pipe_is_plain_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def lines() -> list[str]:
+        assert list(progress(["a", "b"], [1, 3], str)) == ["a", "b"]
+        return capsys.readouterr().err.splitlines()
+
+    assert lines() == []  # a minute has not passed
+    monkeypatch.setattr("kvbench.progress.INTERVAL", 0)
+    assert lines() == ["1/2 done, about 00:00 left", "2/2 done, about 00:00 left"]
+
+
+def test_progress_on_a_terminal_is_a_bar(write_grid: WriteGrid, tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, 100))
+    command = [sys.executable, "-m", "kvbench.cli", "sweep", str(write_grid()), "--out"]
+    subprocess.run(
+        [*command, str(tmp_path / "out")], stdout=subprocess.PIPE, stderr=theirs, check=True
+    )
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):  # its other end is closed
+        while True:
+            said += os.read(ours, 4096)
+    os.close(ours)
+    assert b"\r1/1 |" in said

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from kvbench import claims, verdicts
-from kvbench.verdicts import FAILS, HOLDS, OPEN, Claim, Limit, ratio, side
+
+from study import claims, verdicts
+from study.verdicts import FAILS, HOLDS, OPEN, Claim, Limit, among, ratio, side
 
 DATA = Path(__file__).parents[2] / "data"
 EXPERIMENTS = ("leveldb-2011", "rocksdb-2013", "lmdb-2014", "files-or-store", "sqlite-35")
@@ -33,8 +34,9 @@ def test_every_claim_is_told(table: pd.DataFrame) -> None:
         decided = table[f"{settings}_verdict"] != OPEN
         assert set(table[f"{settings}_verdict"]) <= {HOLDS, FAILS, OPEN}
         assert (table[f"{settings}_value"].notna() | ~decided).all()
-        assert (table[f"{settings}_low"] <= table[f"{settings}_value"])[decided].all()
-        assert (table[f"{settings}_value"] <= table[f"{settings}_high"])[decided].all()
+        ranged = decided & (table[f"{settings}_trials"] > 1)
+        assert (table[f"{settings}_low"] <= table[f"{settings}_value"])[ranged].all()
+        assert (table[f"{settings}_value"] <= table[f"{settings}_high"])[ranged].all()
         assert (table[f"{settings}_why"].str.len() > 0)[~decided].all()
     sources = {"leveldb2011", "rocksdb2013", "lmdb2014", "hines2023", "sqlite35"}
     assert sources <= set(table.source)
@@ -66,9 +68,9 @@ def swapped(data: pd.DataFrame, one: verdicts.Side, other: verdicts.Side) -> pd.
     return found
 
 
-def test_exchanging_two_stores_turns_what_is_claimed_of_them() -> None:
-    """A claim that one store is faster holds exactly where its opposite does not."""
-    rows = pd.DataFrame(
+def measured(**stores: tuple[float, ...]) -> pd.DataFrame:
+    """Gets of each store: the mean time of each trial."""
+    return pd.DataFrame(
         [
             {
                 **{"experiment": "e", "store": store, "operation": "get", "trial": trial, "ns": ns},
@@ -77,27 +79,57 @@ def test_exchanging_two_stores_turns_what_is_claimed_of_them() -> None:
                 **{"place": "disk", "status": "ok", "reason": "", "records": 10, "cpu": 1.0},
                 **{"guarantee": "process", "live_bytes": 1, "memory_of_machine": 100},
                 **{"amplification": 1.0, "syncs_per_write": 0.0},
+                **{"record_size": "1 KiB", "compressibility": "compressible"},
             }
-            for store, base in (("fast", 100.0), ("slow", 300.0))
-            for trial, ns in enumerate((base, base * 1.1, base * 1.3), start=1)
+            for store, times in stores.items()
+            for trial, ns in enumerate(times, start=1)
         ]
     )
-    claim = Claim(
-        "x", "s", "1", "fast is faster",
-        ratio(side("e", "slow", "get"), side("e", "fast", "get")), "none", Limit(">", 1),
-    )  # fmt: skip
-    before = verdicts.judge([claim], rows).iloc[0]
-    after = verdicts.judge([claim], exchanged(rows, "e", "fast", "slow")).iloc[0]
+
+
+SLOWER = ratio(side("e", "slow", "get"), side("e", "fast", "get"))
+FASTER = Claim("x", "s", "1", "fast is faster", SLOWER, "none", Limit(">", 1))
+
+
+def test_exchanging_two_stores_turns_what_is_claimed_of_them() -> None:
+    """A claim that one store is faster holds exactly where its opposite does not."""
+    rows = measured(fast=(100, 110, 130), slow=(300, 330, 390))
+    before = verdicts.judge([FASTER], rows).iloc[0]
+    after = verdicts.judge([FASTER], exchanged(rows, "e", "fast", "slow")).iloc[0]
     assert (before.source_verdict, after.source_verdict) == (HOLDS, FAILS)
     assert before.source_value == pytest.approx(3)
     assert after.source_value == pytest.approx(1 / 3)
     assert before.equal_verdict == OPEN
-    lost = verdicts.judge([claim], rows[rows.store == "fast"]).iloc[0]
+    lost = verdicts.judge([FASTER], rows[rows.store == "fast"]).iloc[0]
     assert (lost.source_verdict, lost.source_why) == (OPEN, "slow: not measured")
     noisy = rows.assign(ns=np.where(rows.trial == 2, 400.0 - rows.ns, rows.ns))
-    unsure = verdicts.judge([claim], noisy).iloc[0]
+    unsure = verdicts.judge([FASTER], noisy).iloc[0]
     assert unsure.source_verdict == OPEN
     assert unsure.source_why.startswith("the trials disagree")
+
+
+@pytest.mark.parametrize(("slow", "verdict"), [(102, HOLDS), (98, FAILS)])
+def test_one_trial_decides_without_a_range_and_says_so(slow: float, verdict: str) -> None:
+    """However near to the limit: nothing is known of what another trial would have shown."""
+    row = verdicts.judge([FASTER], measured(fast=(100,), slow=(slow,))).iloc[0]
+    assert row.source_verdict == verdict
+    assert row.source_trials == 1
+    assert np.isnan(row.source_low) and np.isnan(row.source_high)
+    assert row.source_why.startswith("rests on one trial")
+    assert "disagree" not in row.source_why
+
+
+@pytest.mark.parametrize(
+    ("column", "best"), [("ns", 1), ("space", 1), ("efficiency", 3), ("longest_share", 3)]
+)
+def test_of_what_varies_besides_the_best_counts(column: str, best: int) -> None:
+    """The least time or space, but the largest efficiency and the longest stall."""
+    rows = pd.concat(
+        measured(a=(1,)).assign(compression=level, **{column: value})
+        for level, value in (("none", 1), ("default", 3))
+    )
+    found = among("e", ["a"], "all", column).table(rows)
+    assert found["a"].tolist() == [best]
 
 
 def chosen(*names: str) -> list[Claim]:
@@ -146,15 +178,28 @@ def test_exchanging_the_sides_of_a_ratio_inverts_it(
         assert after.source_verdict == opposite[table.source_verdict[name]]
 
 
+BAND = Limit("within", 2, 2)  # from 1 to 4
+
+
 @pytest.mark.parametrize(
-    ("limit", "value", "holds"),
+    ("limit", "low", "high", "verdict"),
     [
-        (Limit(">", 1), 1.5, True),
-        (Limit(">", 1), 1, False),
-        (Limit("<=", 2), 2, True),
-        (Limit("within", 2, 2), 1, True),
-        (Limit("within", 2, 2), 4.1, False),
+        (Limit(">", 1), 1.5, 2, HOLDS),
+        (Limit(">", 1), 1, 1, FAILS),
+        (Limit(">", 1), 1, 2, OPEN),
+        (Limit("<=", 2), 1, 2, HOLDS),
+        (Limit("<=", 2), 2.1, 3, FAILS),
+        (Limit("<=", 2), 2, 3, OPEN),
+        (BAND, 1, 4, HOLDS),
+        (BAND, 1.5, 2, HOLDS),
+        (BAND, 0.5, 0.9, FAILS),
+        (BAND, 4.1, 9, FAILS),
+        (BAND, 0.5, 1.5, OPEN),
+        (BAND, 3, 9, OPEN),
+        (BAND, 0.5, 9, OPEN),
     ],
 )
-def test_limits(limit: Limit, value: float, holds: bool) -> None:
-    assert limit.holds(value) is holds
+def test_a_limit_decides_only_an_interval_that_lies_on_one_side(
+    limit: Limit, low: float, high: float, verdict: str
+) -> None:
+    assert limit.verdict(low, high) == verdict

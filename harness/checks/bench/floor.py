@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from kvbench import stores
-from kvbench.grid import OPERATIONS
+from kvbench.factors import OPERATIONS
 from kvbench.library import loop_library
 from kvbench.loop import ShimLoop, make_pool
 from kvbench.plan import POOL_SIZE

@@ -13,9 +13,11 @@ from pathlib import Path
 import pandas as pd
 from kvbench import BadInput, machine, stores
 from kvbench.estimate import seconds
-from kvbench.grid import OPERATIONS, Cell, RecordSize, read_grids
-from kvbench.results import TABLES, Folder
+from kvbench.factors import OPERATIONS, Cell, RecordSize
+from kvbench.grid import read_grids
+from kvbench.results import Folder
 from kvbench.sweep import Sweep, run_cell
+from kvbench.tables import TABLES
 from measures import ROOT, Measure, Scale, Timer, in_folder, in_fresh_process
 
 NOTEBOOKS = ("best-option", "latency", "space")
@@ -69,7 +71,7 @@ def cells(scale: Scale, place: Path, quick: Path) -> Iterator[Measure]:
     planned = sum(
         seconds(cell, fsync)
         for cell, why in job.plan()
-        if not why and job.stores[cell.label].available
+        if not why and job.stores[cell.full_name].available
     )
     truth = float((rows.wall_s + rows.settle_s).sum())
     yield Measure(

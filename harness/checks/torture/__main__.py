@@ -1,9 +1,9 @@
-"""Torture: faults injected and inputs tried, and what of it got through.
+"""Torture: injects faults, tries bad inputs, and counts what gets through.
 
-    python harness/checks/torture [--short] [--seed N] [--out FOLDER] [PART...]
+    python harness/checks/torture [--short] [--seed N] [--out FOLDER] [--store NAME]... [PART...]
 
-prints the table, writes it to FOLDER/torture.csv and ends with 1 if a count is not zero that has
-to be.
+prints a table and writes it to FOLDER/torture.csv. The exit status is 1 if a count is not zero that
+has to be.
 """
 
 import dataclasses
@@ -20,33 +20,35 @@ from pathlib import Path
 import click
 import pandas as pd
 from kvbench import machine, stores, write_whole
-from table import rows_of, show
+from table import Form, rows_of, show
 
-PARTS = ("kills", "disks", "lies", "stateful", "mutations", "fuzzers", "sanitizers")
+PARTS = ("kills", "disks", "lies", "stateful", "mutations", "sanitizers")
 
 
 @click.command()
 @click.argument("parts", nargs=-1, metavar="[PART]...", type=click.Choice(PARTS))
-@click.option("--short", is_flag=True, help="Fewer of each, as the tests do.")
-@click.option("--seed", default=1, show_default=True, help="Of every random choice.")
+@click.option("--short", is_flag=True, help="Try fewer of each, as make check does.")
+@click.option("--seed", default=1, show_default=True, help="The seed of every random choice.")
+@click.option("--store", "only", multiple=True, help="The only stores to try, in stateful.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("build/torture"),
     show_default=True,
-    help="Where the table goes, and what the parts keep.",
+    help="The folder for the table.",
 )
-def main(parts: Sequence[str], short: bool, seed: int, out: Path) -> None:
-    """Break sweeps, feed them lies and damaged files, and count what got through."""
+def main(parts: Sequence[str], short: bool, seed: int, only: tuple[str, ...], out: Path) -> None:
+    """Inject faults into sweeps, feed them wrong answers and damaged files, and count what gets
+    through."""
     out.mkdir(parents=True, exist_ok=True)
-    # Where a shell started us in the background it is ignored, and would be in our sweeps as well.
+    # A shell's background jobs ignore it, and so would our sweeps.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     start = time.monotonic()
     place, clean = Path(tempfile.mkdtemp(prefix="torture-")), True
     try:
-        # As many parts at a time as there are cores, each in a process that has seen no other.
+        # As many parts at a time as there are cores, each in a new process.
         with ProcessPoolExecutor(mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
-            work = functools.partial(rows_of, short=short, seed=seed, place=place)
+            work = functools.partial(rows_of, form=Form(short, seed, place, only))
             found = [pair for pairs in pool.map(work, parts or PARTS) for pair in pairs]
         rows = [row for row, _ in found]
         clean = all(row.clean() for row in rows)
@@ -65,7 +67,7 @@ def main(parts: Sequence[str], short: bool, seed: int, out: Path) -> None:
     click.echo(show(rows))
     click.echo(f"{run_s / 60:.1f} minutes")
     if not clean:
-        click.echo(f"kept: {place}", err=True)
+        click.echo(f"inputs and folders of what failed are kept in {place}", err=True)
         raise SystemExit(1)
 
 

@@ -1,66 +1,104 @@
-"""What torture compiles, all below build/torture, and where it runs."""
+"""What torture compiles, all of it below build/torture, and how programs run under sanitizers."""
 
+import fcntl
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
+from kvbench import stores
 
 ROOT = Path(__file__).parents[3]
-SHIMS = ROOT / "harness" / "shims"
-BUILT = ROOT / "build" / "torture"
-WARNINGS = ("-Wall", "-Wextra", "-Werror")
+SHIMS = ROOT / "harness/shims"
+BUILT = ROOT / "build/torture"
+ADDRESS = "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"
+PRELOADED = ("libasan.so", "libubsan.so", "libstdc++.so")  # the last so that exceptions are seen
+REPORT = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|: runtime error: ")
+FEW = ("flat", "lmdb", "leveldb", "bdb", "sqlite")  # of short forms: one or two of each kind
 
 
-def run(command: Sequence[str | Path], **environment: str) -> None:
-    """Runs what must not fail; what it said is in the error otherwise."""
-    done = subprocess.run(
+def available(short: bool) -> list[str]:
+    """The shims that are here and keep what they are given; in the short form, one of each kind."""
+    return [
+        store.name
+        for store in stores.known().values()
+        if store.available
+        and not store.binding
+        and "forgets" not in store.capabilities
+        and (store.name in FEW or not short)
+    ]
+
+
+def run(
+    command: Sequence[str | Path], environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program to its end, whatever that is."""
+    return subprocess.run(
         command,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
         text=True,
+        errors="replace",
         check=False,
     )
+
+
+def _build(command: Sequence[str | Path]) -> None:
+    done = run(command)
     if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, command))}\n{done.stdout}")
+        raise RuntimeError(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
 
 
 def program(name: str, sources: Sequence[Path], *flags: str, compiler: str = "cc") -> Path:
-    """Compiles C sources of ours into a program."""
+    """Compiles our C sources into a program."""
+    if shutil.which(compiler) is None:
+        raise click.UsageError(f"{compiler} is missing; install it: sh harness/system-packages.sh")
     output = BUILT / name
     output.parent.mkdir(parents=True, exist_ok=True)
-    language = "-std=gnu11", "-D_GNU_SOURCE", "-g", "-O1", "-fno-omit-frame-pointer"
+    strict = "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"
+    debug = "-g", "-O1", "-fno-omit-frame-pointer", *flags
     libraries = "-lm", "-ldl", "-lpthread"
-    run([compiler, *language, *WARNINGS, *flags, *sources, "-o", output, *libraries])
+    _build([compiler, *strict, *debug, *sources, "-o", output, *libraries])
     return output
 
 
-def shims(name: str, stores: Sequence[str], *defines: str, **environment: str) -> Path:
-    """Builds these stores, or all, with the address sanitizer; the folder of the shared objects."""
-    folder = BUILT / name
-    chosen = f"-DKV_STORES={';'.join(stores)}", "-DKV_SANITIZE=address", "-DKV_WERROR=ON"
-    run(["cmake", "-S", SHIMS, "-B", folder, *chosen, *defines], **environment)
-    run(["cmake", "--build", folder, "--parallel", str(os.cpu_count() or 1)])
+def sanitized_shims() -> Path:
+    """Builds all stores with the address and undefined-behaviour sanitizers; returns the folder."""
+    folder = BUILT / "address"
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:  # parts run beside each other
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _build(["cmake", "-S", SHIMS, "-B", folder, "-DKV_SANITIZE=address", "-DKV_WERROR=ON"])
+        _build(["cmake", "--build", folder, "--parallel", str(os.cpu_count() or 1)])
+        template = [SHIMS / "stores/template.c"]
+        program("address/template.so", template, *ADDRESS, "-shared", "-fPIC")
     return folder
+
+
+def sanitized_environment(shims: Path, logs: Path) -> dict[str, str]:
+    """In which a Python process loads sanitized shims; reports go to the folder `logs`."""
+    log = f"log_path={logs}/log"
+    libraries = (run(["cc", f"-print-file-name={name}"]).stdout.strip() for name in PRELOADED)
+    return {
+        "KVBENCH_SHIMS": str(shims),
+        "LD_PRELOAD": " ".join(libraries),
+        "PYTHONPATH": str(ROOT / "harness"),
+        "PYTHONMALLOC": "malloc",  # so that a write beyond a buffer of Python's is seen
+        "ASAN_OPTIONS": f"detect_leaks=0:{log}",
+        "UBSAN_OPTIONS": f"print_stacktrace=1:{log}",
+    }
+
+
+def reports(logs: Path) -> list[str]:
+    """What the sanitizers wrote there, one line a report."""
+    texts = (log.read_text("utf-8", "replace") for log in logs.glob("log.*"))
+    return [line for text in texts for line in text.splitlines() if REPORT.search(line)]
 
 
 def in_memory(place: Path) -> Path:
     """Where stores need not wait for a disk, if there is such a place; else the place itself."""
     memory = Path("/dev/shm")
     return memory if os.access(memory, os.W_OK) else place
-
-
-def need(command: str, packages: str) -> None:
-    if shutil.which(command) is None:
-        raise click.UsageError(f"no {command} here; apt-get install {packages}")
-
-
-def settings(**options: Mapping[str, object]) -> dict[str, str]:
-    """Options of the sanitizers, as the variables that they read."""
-    return {
-        name: ":".join(f"{key}={value}" for key, value in given.items())
-        for name, given in options.items()
-    }

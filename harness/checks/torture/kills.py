@@ -18,7 +18,7 @@ import pandas as pd
 import psutil
 from kvbench.cli import STOPPED
 from sweeps import Sweep, liar_environment, scratch, traceback
-from table import Row
+from table import Form, Row
 
 # Cells that are measured, on disk and in memory; skipped, for their size; and unavailable, where
 # that engine can't be had.
@@ -236,7 +236,8 @@ def orphan(place: Path) -> Row:
     )
 
 
-def rows(short: bool, seed: int, place: Path) -> Iterator[Row]:
+def rows(form: Form) -> Iterator[Row]:
+    short, seed, place = form.short, form.seed, form.place
     grid = GRID | {"trials": 1 if short else 2}
     with scratch(place, "unbroken") as folder:
         sweep = Sweep(folder, **grid)

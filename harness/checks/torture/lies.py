@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from builds import available
 from kvbench import stores
 from sweeps import Sweep, liar_environment, scratch, traceback
-from table import Row
+from table import Form, Row
 
 # Each lie of liar.c, with the number of calls among which it may be told: those that every cell of
 # RECORDS records makes.
@@ -134,17 +135,15 @@ def breaks(honest: str, ways: Sequence[str], functions: Sequence[str], place: Pa
     )  # fmt: skip
 
 
-def rows(short: bool, seed: int, place: Path) -> Iterator[Row]:
-    known = stores.known()
-    honest = [
-        name for name in ("lmdb", "flat", "leveldb", "sqlite", "bdb") if known[name].available
-    ]
-    for name in honest[: 1 if short else None]:
+def rows(form: Form) -> Iterator[Row]:
+    seed, place, known = form.seed, form.place, stores.known()
+    honest = sorted(available(True), key="lmdb".__ne__)  # what the short form tries comes first
+    for name in honest[: 1 if form.short else None]:
         scans = "scan" in known[name].capabilities
         yield lies(name, seed, place, LIES | SCAN_LIES if scans else LIES)
         yield lies(name, seed, place, REMOVAL_LIES, workloads=REMOVING)
-    ways = [way for way in WAYS if not short or "longer" not in WAYS[way] or way == "hang"]
-    for name in honest[: 1 if short else 2]:
+    ways = [way for way in WAYS if not form.short or "longer" not in WAYS[way] or way == "hang"]
+    for name in honest[: 1 if form.short else 2]:
         scans = "scan" in known[name].capabilities
         functions = [function for function in FUNCTIONS if scans or function != "scan"]
         yield breaks(name, ways, functions, place)

@@ -2,7 +2,7 @@
 
 Bad input is refused: one line on the standard error that begins with "kvbench: " and names what is
 wrong, exit status 2, nothing written. What is still valid works. Neither is ever unpickled or
-evaluated, and nothing takes longer than LIMIT. Each input that breaks the rule is kept.
+evaluated, and nothing takes longer than LIMIT. Each input that breaks these rules is kept.
 """
 
 import ast
@@ -17,36 +17,40 @@ import json
 import os
 import random
 import resource
-import select
 import shutil
-import signal
 import subprocess
 import sys
 import tomllib
-import traceback
-import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from kvbench import BadInput, analysis, cli, one_line, stores, verdicts
-from kvbench.grid import LEVELS
-from kvbench.results import MARK, TABLES, read_tables
+from builds import ROOT
+from IPython.core.interactiveshell import InteractiveShell
+from kvbench import BadInput, cli, one_line, stores
+from kvbench.histogram import quantile
+from kvbench.results import MARK
 from kvbench.sweep import Sweep
+from kvbench.tables import TABLES, read_tables
 from papermill.translators import PythonTranslator
-from table import Row
+from sweeps import toml
+from table import Form, Row
 
-ROOT = Path(__file__).parents[3]
-GRIDS = sorted((ROOT / "harness" / "grids").glob("*.toml"))
+GRIDS = sorted((ROOT / "harness/grids").glob("*.toml"))
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+ANALYSES = [path for path in NOTEBOOKS if path.stem in ("best-option", "latency", "space")]
+SWEEP = ROOT / "notebooks/sweep.ipynb"
 LIMIT = 20.0  # seconds
 MEMORY = 8 << 30  # bytes of addresses that a child may take
 REFUSED = 2
 ENDED = (0, cli.SOME_FAILED)
+WRONG_ANSWER = 77  # exit status of a child that was given one
 CANARY = '__import__("os").abort()'  # no one survives its evaluation
 PICKLE = b"cos\nabort\n(tR."  # nor this
+FORK = get_context("fork")
 Random = random.Random
 
 
@@ -76,36 +80,21 @@ BYTES = (b"\0", b"\xff", b"\xfe\xff", b"\xef\xbb\xbf", b"\n", b'"', b"[", b"}", 
 # How values are written and altered
 
 
-def as_json(value: Any) -> str:
+def written(value: Any, is_toml: bool = False) -> str:
+    """As JSON or TOML; what TOML has no word for gives a file that is not TOML."""
     if isinstance(value, Raw):
         return value
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(k)}: {as_json(v)}" for k, v in value.items()) + "}"
+        equals = " = " if is_toml else ": "
+        pairs = (f"{written(k, is_toml)}{equals}{written(v, is_toml)}" for k, v in value.items())
+        return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(as_json, value)) + "]"
-    return json.dumps(value, default=str)
-
-
-def as_toml(value: Any) -> str:
-    """A value; what TOML has no word for becomes a file that is none."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_word(k)} = {as_toml(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(as_toml, value)) + "]"
-    if isinstance(value, (datetime.date, datetime.time)):
+        return "[" + ", ".join(written(inner, is_toml) for inner in value) + "]"
+    if is_toml and isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
-    if isinstance(value, float):
+    if is_toml and isinstance(value, float):
         return repr(value)
-    return _word(value) if type(value) is str else as_json(value)
-
-
-def _word(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-def toml_file(values: Mapping[str, Any]) -> bytes:
-    lines = (f"{_word(key)} = {as_toml(value)}\n" for key, value in values.items())
-    return "".join(lines).encode(errors="surrogatepass")
+    return json.dumps(value, default=str, ensure_ascii=not is_toml)
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -122,64 +111,60 @@ def nasty(dice: Random) -> Any:
 
 
 def altered(value: Any, dice: Random) -> Any:
-    """A copy in which one key, or a few, is removed, doubled, renamed or another value's."""
+    """A copy in which one key, or a few, is removed, doubled, renamed or given another value."""
     value = json.loads(json.dumps(value, default=str))
     for _ in range(dice.choice((1, 1, 1, 2, 4))):
         found = list(places(value))
         if not found:
             return nasty(dice)
         holder, key = dice.choice(found)
-        how = dice.randrange(8)
-        if how == 0:
-            del holder[key]
-        elif how == 1 and isinstance(holder, dict):
-            name = dice.choice([key + "s", key.upper(), "", "a\nb", "é", "x" * 300, "parts"])
-            holder[name] = holder.pop(key)
-        elif how == 2:
-            holder[key] = [holder[key]] if dice.random() < 0.5 else [holder[key], holder[key]]
-        elif how == 3:
-            other, place = dice.choice(found)
-            with contextlib.suppress(KeyError, IndexError):  # of what was just removed
-                holder[key] = copy.deepcopy(other[place])
-        elif how == 4 and isinstance(holder, list):
-            holder[key] = nasty(dice)
-        else:
-            # A key of a grid holds a list: its inside is of interest as well.
-            inside = type(holder[key]) is list and dice.random() < 0.7
-            holder[key] = [nasty(dice)] if inside else nasty(dice)
+        match dice.randrange(8):
+            case 0:
+                del holder[key]
+            case 1 if isinstance(holder, dict):
+                names = [key + "s", key.upper(), "", "a\nb", "é", "x" * 300, "parts"]
+                holder[dice.choice(names)] = holder.pop(key)
+            case 2:
+                holder[key] = [holder[key]] * dice.choice((1, 2))
+            case 3:
+                other, place = dice.choice(found)
+                with contextlib.suppress(KeyError, IndexError):  # of what was just removed
+                    holder[key] = copy.deepcopy(other[place])
+            case _:
+                # A key of a grid holds a list: its inside is of interest as well.
+                inside = type(holder[key]) is list and dice.random() < 0.7
+                holder[key] = [nasty(dice)] if inside else nasty(dice)
     return value
 
 
 def spoilt(data: bytes, dice: Random) -> bytes:
-    """Bytes flipped, taken out, put in, or doubled; or the rest of the file gone."""
+    """Bytes flipped, removed, inserted or doubled; or the rest of the file removed."""
     changed = bytearray(data)
     for _ in range(dice.choice((1, 1, 2, 8))):
         at = dice.randrange(len(changed) + 1)
-        how = dice.randrange(6)
-        if how == 0:
-            del changed[at:]
-        elif how == 1:
-            changed[at:at] = dice.choice(BYTES)
-        elif how == 2:
-            del changed[at : at + dice.randrange(64)]
-        elif how == 3:
-            changed[at:at] = changed[at : at + dice.randrange(64)]
-        elif at < len(changed):
-            changed[at] ^= 1 << dice.randrange(8)
+        match dice.randrange(6):
+            case 0:
+                del changed[at:]
+            case 1:
+                changed[at:at] = dice.choice(BYTES)
+            case 2:
+                del changed[at : at + dice.randrange(64)]
+            case 3:
+                changed[at:at] = changed[at : at + dice.randrange(64)]
+            case _ if at < len(changed):
+                changed[at] ^= 1 << dice.randrange(8)
     return bytes(changed)
 
 
 def doubled(data: bytes, dice: Random) -> bytes:
-    """A file of text with one line removed, doubled, or in another's place."""
+    """A text file with one line removed, doubled or moved."""
     lines = data.splitlines(keepends=True)
     at, to = dice.randrange(len(lines)), dice.randrange(len(lines))
-    how = dice.randrange(3)
-    if how == 0:
+    line, how = lines[at], dice.choice(("removed", "doubled", "moved"))
+    if how != "doubled":
         del lines[at]
-    elif how == 1:
-        lines.insert(to, lines[at])
-    else:
-        lines[at], lines[to] = lines[to], lines[at]
+    if how != "removed":
+        lines.insert(to, line)
     return b"".join(lines)
 
 
@@ -188,8 +173,8 @@ def doubled(data: bytes, dice: Random) -> bytes:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """`call` is made in a child of this process. `folder` holds its input and stays as it is, but
-    for what a call `writes` whose input is valid; a refusal has one of `names`."""
+    """`call` is made in a child of this process. `folder` holds its input and stays as it is,
+    unless a call `writes` and its input is valid; a refusal mentions one of `names`."""
 
     command: str
     call: Callable[[], None]
@@ -200,12 +185,35 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    status: int  # less than 0: the signal's number
+    status: int  # below 0: the number of the signal
     output: str
     errors: str
 
 
-WRONG_ANSWER = 77  # exit status of a child that was told one
+def attempt(case: Case, log: Path) -> Outcome:
+    """Makes the call in a fork, which has everything imported, and ends it at the limit."""
+    sys.stdout.flush()
+    child = FORK.Process(target=_child, args=(case, log))
+    child.start()
+    child.join(LIMIT)
+    late = f"no end within {LIMIT:g} s\n" if child.is_alive() else ""
+    child.kill()
+    child.join()
+    output, errors = ((log / name).read_text(errors="replace") for name in ("output", "errors"))
+    return Outcome(child.exitcode or 0, output, errors + late)
+
+
+def _child(case: Case, log: Path) -> None:
+    for number, name in ((1, "output"), (2, "errors")):
+        os.dup2(os.open(log / name, os.O_CREAT | os.O_TRUNC | os.O_WRONLY), number)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.addaudithook(_guard)
+    try:
+        case.call()
+    except BadInput as error:  # as a command reports it
+        print(f"kvbench: {error}", file=sys.stderr)
+        sys.exit(REFUSED)
 
 
 def _guard(event: str, _: tuple[Any, ...]) -> None:
@@ -213,51 +221,6 @@ def _guard(event: str, _: tuple[Any, ...]) -> None:
     if event == "pickle.find_class":
         os.write(2, b"Traceback: something is unpickled\n")
         os._exit(1)
-
-
-def attempt(case: Case, log: Path) -> Outcome:
-    """Make the call in a fork, which has everything imported, and end it at the limit."""
-    sys.stdout.flush()
-    pid = os.fork()
-    if pid == 0:
-        _child(case, log)
-    handle = os.pidfd_open(pid)
-    ready, _, _ = select.select([handle], [], [], LIMIT)
-    os.close(handle)
-    if not ready:
-        os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    output, errors = (log / name for name in ("output", "errors"))
-    return Outcome(
-        os.waitstatus_to_exitcode(status),
-        output.read_text(errors="replace"),
-        errors.read_text(errors="replace") + ("" if ready else f"no end within {LIMIT:g} s\n"),
-    )
-
-
-def _child(case: Case, log: Path) -> None:
-    """Never returns."""
-    code: Any = 1
-    try:
-        for number, name in ((1, "output"), (2, "errors")):
-            os.dup2(os.open(log / name, os.O_CREAT | os.O_TRUNC | os.O_WRONLY), number)
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        sys.addaudithook(_guard)
-        case.call()
-        code = 0
-    except SystemExit as end:
-        code = end.code or 0
-    except BadInput as error:  # as what no command leads to says it
-        print(f"kvbench: {error}", file=sys.stderr)
-        code = REFUSED
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        with contextlib.suppress(BaseException):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code if isinstance(code, int) else 1)
 
 
 def listing(folder: Path) -> dict[str, str]:
@@ -271,7 +234,7 @@ def listing(folder: Path) -> dict[str, str]:
     return found
 
 
-def violation(  # noqa: PLR0911 - a return a part of the rule
+def violation(  # noqa: PLR0911 - a return for each part of the rule
     case: Case, outcome: Outcome, before: dict[str, str], after: dict[str, str]
 ) -> str:
     """Which part of the rule the outcome breaks; empty: none."""
@@ -293,7 +256,7 @@ def violation(  # noqa: PLR0911 - a return a part of the rule
 
 
 class Tally:
-    """The inputs of one kind that were tried."""
+    """Counts the inputs of one kind that were tried, and keeps those that broke the rule."""
 
     def __init__(self, what: str, place: Path) -> None:
         self.what, self.place = what, place
@@ -333,6 +296,12 @@ class Tally:
         )
 
 
+def fresh(place: Path) -> Path:
+    folder = place / "case"
+    folder.mkdir(parents=True)
+    return folder
+
+
 def command(folder: Path, names: Sequence[str], *arguments: Any, writes: bool = False) -> Case:
     """The command line, in the folder that holds its input."""
     texts = [str(argument) for argument in arguments]
@@ -349,13 +318,7 @@ def command(folder: Path, names: Sequence[str], *arguments: Any, writes: bool = 
     return Case(" ".join(["kvbench", *map(repr, texts)]), call, folder, names, writes)
 
 
-def fresh(place: Path) -> Path:
-    folder = place / "case"
-    folder.mkdir(parents=True)
-    return folder
-
-
-# What is tried
+# Grids, options, results folders
 
 
 def grids(dice: Random, place: Path, _: Path) -> Iterator[Case]:
@@ -365,52 +328,37 @@ def grids(dice: Random, place: Path, _: Path) -> Iterator[Case]:
         data, values = source.read_bytes(), tomllib.loads(source.read_text())
         how = dice.random()
         if how < 0.6:
-            data = toml_file(new if isinstance(new := altered(values, dice), dict) else {})
+            new = altered(values, dice)
+            keys = new.items() if isinstance(new, dict) else ()
+            lines = (f"{written(key, True)} = {written(value, True)}\n" for key, value in keys)
+            data = "".join(lines).encode(errors="surrogatepass")
         else:
             data = doubled(data, dice) if how < 0.75 else spoilt(data, dice)
         folder = fresh(place)
         (folder / "grid.toml").write_bytes(data)
         scales = values.get("scale", {})
         scale = ["--scale", dice.choice([*scales, "0.001"])] if scales else []
-        yield command(
-            folder,
-            ["grid.toml", "options: "],
-            "sweep",
-            "grid.toml",
-            "--out",
-            "new",
-            "--dry-run",
-            *scale,
-        )
+        given = ["sweep", "grid.toml", "--out", "new", "--dry-run", *scale]
+        yield command(folder, ["grid.toml", "options: "], *given)
 
 
 TEXTS = [
-    text
-    for text in (value if isinstance(value, str) else str(value) for value in NASTY)
-    if "\0" not in text and len(text) < 120_000  # what the kernel takes as an argument
+    *(
+        text
+        for text in (value if isinstance(value, str) else str(value) for value in NASTY)
+        if "\0" not in text and len(text) < 120_000  # what the kernel takes as an argument
+    ),
+    *["pilot", "tiny", "reference", "1e-300", "1e9", "1_0", "+2", "0x10", "64MiB", "-1", "1e10"],
 ]
 
 
 def options(dice: Random, place: Path, _: Path) -> Iterator[Case]:
     """Options of a sweep, and paths; on a grid and on an experiment."""
-    more = [
-        "pilot",
-        "tiny",
-        "reference",
-        "1e-300",
-        "1e9",
-        "1_0",
-        "+2",
-        "0x10",
-        "64 MiB",
-        "-1",
-        "1e10",
-    ]
     while True:
         folder = fresh(place)
         source = dice.choice(GRIDS)
         shutil.copy(source, folder / "grid.toml")
-        value = dice.choice(TEXTS + more)
+        value = dice.choice(TEXTS)
         if dice.random() < 0.2:
             value = "".join(dice.choices("0123456789.e-+_ KMGiBnaf", k=dice.randrange(1, 12)))
         name = dice.choice(["--scale", "--memory-max", "--time-limit", "--out", "GRID"])
@@ -418,47 +366,38 @@ def options(dice: Random, place: Path, _: Path) -> Iterator[Case]:
         if name != "--scale" and "[scale" not in source.read_text():
             del given["--scale"]
         grid = given.pop("GRID")
-        # A path may begin with a dash, so it comes last.
+        names = ["grid.toml", name, name.strip("-").replace("-", "_"), one_line(value)[:50] or "."]
         pairs = [f"{key}={text}" for key, text in given.items()]
-        yield command(
-            folder,
-            ["grid.toml", name, name.strip("-").replace("-", "_"), one_line(value)[:50] or "."],
-            "sweep", *pairs, "--dry-run", "--", grid,
-        )  # fmt: skip
+        # A path may begin with a dash, so it comes last.
+        yield command(folder, names, "sweep", *pairs, "--dry-run", "--", grid)
 
 
 def small_results(place: Path) -> Path:
     """A real results folder, collected: cells that were measured and cells that were skipped."""
     grid, out = place / "small.toml", place / "small"
-    grid.write_text(
-        'stores = ["flat", "lmdb"]\nrecords = [50]\ndurability = ["default", "process"]\n'
-        'trials = 2\nrecord_sizes = ["100 B"]\n'
-    )
+    levels = {"records": [50], "compression": ["default", "snappy"], "record_sizes": ["100 B"]}
+    grid.write_text(toml({"stores": ["flat", "lmdb"], "trials": 2, **levels}))
     for arguments in (["sweep", grid, "--out", out], ["collect", out]):
-        run = [sys.executable, "-m", "kvbench.cli", *map(str, arguments)]
-        subprocess.run(run, check=True, capture_output=True)
+        program = [sys.executable, "-m", "kvbench.cli", *map(str, arguments)]
+        subprocess.run(program, check=True, capture_output=True)
     return out
 
 
 def replace(path: Path, dice: Random) -> None:
-    """Another thing where a file or folder was."""
-    whole = path.parent / f"{path.name}.was"
+    """Puts something else where a file or folder was."""
+    whole = path.with_name(f"{path.name}.was")
     path.rename(whole)
-    how = dice.randrange(8)
-    if how == 0:
-        path.mkdir()
-    elif how == 1:
-        path.symlink_to("nowhere")
-    elif how == 2:
-        path.symlink_to(path.name)
-    elif how == 3:
-        path.touch()
-    elif how == 4:
-        os.mkfifo(path)
-    elif how == 5:
-        path.write_bytes(dice.randbytes(dice.randrange(2000)))
-    elif how == 6:
-        path.write_bytes(PICKLE)
+    ways: list[Callable[[], object]] = [
+        lambda: None,
+        path.mkdir,
+        path.touch,
+        lambda: path.symlink_to("nowhere"),
+        lambda: path.symlink_to(path.name),
+        lambda: os.mkfifo(path),
+        lambda: path.write_bytes(dice.randbytes(dice.randrange(2000))),
+        lambda: path.write_bytes(PICKLE),
+    ]
+    dice.choice(ways)()
     if whole.is_dir():
         shutil.rmtree(whole)
     else:
@@ -467,22 +406,23 @@ def replace(path: Path, dice: Random) -> None:
 
 def add(folder: Path, path: Path, dice: Random) -> None:
     """A file, or a folder, that was not there; a file's content under another's name."""
-    how = dice.randrange(6)
-    if how == 0:
-        shutil.copy(path, path.with_name(dice.choice(["a.json", "\udcff.json", "é\n.json"])))
-    elif how == 1:
-        name = dice.choice(sorted(TABLES))
-        (folder / f"{name}.parquet").unlink()
-        (folder / f"{name}.parquet").mkdir()
-    elif how == 2:
-        (path.parent / ".json").write_text("")
-    elif how == 3:
-        (folder / dice.choice(["cells.csv", "results.xlsx", "stores"])).mkdir()
-    elif how == 4:
-        other = dice.choice(sorted(folder.rglob("*.json")))
-        path.write_bytes(other.read_bytes())
-    else:
-        (folder / "cells" / "half.json.1.tmp").write_text("{")
+    table = folder / f"{dice.choice(sorted(TABLES))}.parquet"
+
+    def folder_for_table() -> None:
+        table.unlink()
+        table.mkdir()
+
+    other = dice.choice(sorted(folder.rglob("*.json")))
+    copied = path.with_name(dice.choice(["a.json", "\udcff.json", "é\n.json"]))
+    ways: list[Callable[[], object]] = [
+        lambda: shutil.copy(path, copied),
+        folder_for_table,
+        lambda: (path.parent / ".json").write_text(""),
+        (folder / dice.choice(["cells.csv", "results.xlsx", "stores"])).mkdir,
+        lambda: path.write_bytes(other.read_bytes()),
+        lambda: (folder / "cells/half.json.1.tmp").write_text("{"),
+    ]
+    dice.choice(ways)()
 
 
 def results(dice: Random, place: Path, whole: Path) -> Iterator[Case]:
@@ -491,11 +431,11 @@ def results(dice: Random, place: Path, whole: Path) -> Iterator[Case]:
         out = folder / "out"
         shutil.copytree(whole, out)
         (folder / "grid.toml").write_text('stores = ["flat"]\n')
-        kind = dice.choice([f"*/{MARK}", "grids/*.json", "machines/*.json", *["cells/*.json"] * 3])
-        path = dice.choice(sorted(out.glob(kind) if "*/" not in kind else [out / MARK]))
+        kind = dice.choice([MARK, "grids/*.json", "machines/*.json", *["cells/*.json"] * 3])
+        path = dice.choice(sorted(out.glob(kind)))
         how = dice.random()
         if how < 0.55:
-            path.write_text(as_json(altered(json.loads(path.read_bytes()), dice)))
+            path.write_text(written(altered(json.loads(path.read_bytes()), dice)))
         elif how < 0.75:
             path.write_bytes(dice.choice((doubled, spoilt))(path.read_bytes(), dice))
         elif how < 0.9:
@@ -512,59 +452,61 @@ def results(dice: Random, place: Path, whole: Path) -> Iterator[Case]:
             yield command(folder, ["out"], "collect", "out", *more, writes=True)
 
 
-def other_table(table: pa.Table, dice: Random) -> pa.Table:  # noqa: PLR0911 - a return a way
+# Parquet files, and notebooks, which read them
+
+
+def other_table(table: pa.Table, dice: Random) -> pa.Table:
     """Another table: of other columns, types, rows, values or metadata."""
     at = dice.randrange(table.num_columns)
-    field, column = table.schema.field(at), table.column(at)
-    how = dice.randrange(13)
-    if how == 0:
-        return table.remove_column(at)
-    if how == 1:
-        return table.rename_columns([*table.column_names[:-1], dice.choice(["", "x", "cell"])])
-    if how == 2:
+    field, column, rows = table.schema.field(at), table.column(at), len(table)
+
+    def cast() -> pa.Table:
         kind = dice.choice([pa.string(), pa.binary(), pa.float32(), pa.int32(), pa.large_string()])
         with contextlib.suppress(pa.ArrowException):
             return table.set_column(at, field.with_type(kind), column.cast(kind))
-        return table.set_column(at, field.name, pa.nulls(len(table)))
-    if how == 3:
-        return table.append_column(dice.choice(["extra", "cell"]), column)
-    if how == 4:
-        return pa.concat_tables([table, table.slice(0, dice.randrange(len(table) + 1))])
-    if how == 5:
-        return table.slice(dice.randrange(len(table) + 1))
-    if how == 6:
-        return table.take(pa.array(dice.sample(range(len(table)), len(table))))
-    if how == 7:
+        return table.set_column(at, field.name, pa.nulls(rows))
+
+    def metadata() -> pa.Table:
         own = {
             b"kvbench_schema": dice.choice([b"", b"5.0", b"999", b"\xff\xfe", PICKLE, b"5\n"]),
             b"pandas": dice.choice([b"", b"{}", b"[]", PICKLE, CANARY.encode(), _of_pandas()]),
             b"ARROW:schema": dice.choice([b"", b"AAAA", b"\xff", PICKLE]),
         }
         keys = dice.sample(sorted(own), dice.randrange(4))
-        return table.replace_schema_metadata(
-            (table.schema.metadata or {}) | {key: own[key] for key in keys}
-        )
-    if how == 8:
+        chosen = {key: own[key] for key in keys}
+        return table.replace_schema_metadata((table.schema.metadata or {}) | chosen)
+
+    def extension() -> pa.Table:
         names = [b"arrow.py_extension_type", b"arrow.uuid", CANARY.encode()]
-        extension = {
-            b"ARROW:extension:name": dice.choice(names),
-            b"ARROW:extension:metadata": PICKLE,
-        }
-        return table.set_column(at, field.with_metadata(extension), column)
-    values = column.to_pylist()
-    texts = ["", "x", "\0", "é" * 1000, CANARY, "1 KiB", "10 B", "ok", "python", "cold"]
-    bad = [None, None, *(texts if field.type == pa.string() else [-1, 0, 1, 2**31 - 1])]
-    if pa.types.is_floating(field.type):
-        bad += [float("nan"), float("inf"), -1e308, 1e308]
-    if pa.types.is_list(field.type):
-        bad = [None, [], [-1], [0], [None], [1] * 1000, [2**31 - 1, 2**31 - 1]]
-    for row in dice.sample(range(len(values)), min(len(values), dice.choice((1, 1, 3, 1000)))):
-        values[row] = dice.choice(bad)
-    return table.set_column(at, field, pa.array(values, field.type))
+        said = {b"ARROW:extension:name": dice.choice(names), b"ARROW:extension:metadata": PICKLE}
+        return table.set_column(at, field.with_metadata(said), column)
+
+    def values() -> pa.Table:
+        found = column.to_pylist()
+        texts = ["", "x", "\0", "é" * 1000, CANARY, "1 KiB", "10 B", "ok", "python", "cold"]
+        bad = [None, None, *(texts if field.type == pa.string() else [-1, 0, 1, 2**31 - 1])]
+        if pa.types.is_floating(field.type):
+            bad += [float("nan"), float("inf"), -1e308, 1e308]
+        if pa.types.is_list(field.type):
+            bad = [None, [], [-1], [0], [None], [1] * 1000, [2**31 - 1, 2**31 - 1]]
+        for row in dice.sample(range(rows), min(rows, dice.choice((1, 1, 3, 1000)))):
+            found[row] = dice.choice(bad)
+        return table.set_column(at, field, pa.array(found, field.type))
+
+    ways: list[Callable[[], pa.Table]] = [
+        lambda: table.remove_column(at),
+        lambda: table.rename_columns([*table.column_names[:-1], dice.choice(["", "x", "cell"])]),
+        lambda: table.append_column(dice.choice(["extra", "cell"]), column),
+        lambda: pa.concat_tables([table, table.slice(0, dice.randrange(rows + 1))]),
+        lambda: table.slice(dice.randrange(rows + 1)),
+        lambda: table.take(pa.array(dice.sample(range(rows), rows))),
+        *(cast, metadata, extension, *[values] * 4),
+    ]
+    return dice.choice(ways)()
 
 
 def _of_pandas() -> bytes:
-    """What pandas leaves in a table, with names that are no names."""
+    """What pandas leaves in a table, with code in place of names."""
     column = {
         "name": CANARY, "field_name": "cell", "pandas_type": "unicode", "numpy_type": CANARY,
         "metadata": {"encoding": CANARY},
@@ -573,41 +515,43 @@ def _of_pandas() -> bytes:
     return json.dumps(said).encode()
 
 
-def analyse(folder: Path, whole: Path | None) -> None:
-    """As notebooks begin. What differs from the whole tables unnoticed is a wrong answer."""
-    tables = read_tables(folder)
-    if whole is not None:
-        right = read_tables(whole)
-        if any(not tables[name].equals(right[name]) for name in tables):
-            sys.exit(WRONG_ANSWER)
-    for access in (("c",), ("c", "python")):
-        found = analysis.Results(str(folder), access=access, varying=LEVELS)
-        said = found.conditions()
-        found.sizes(), found.counts(), found.stores()
-        for factor in ("durability", "memory", "compression", "memory_max"):
-            found.level(factor)
-        for value in ("mean_ns", "p99_ns"):
-            analysis.best(found.operations, value, ["operation", "record_size", "records"])
-        analysis.best(found.cells, "space_efficiency", ["record_size"], largest=True)
-        if "nan" in said:
-            sys.exit(WRONG_ANSWER)
-    rows = verdicts.load({"small": folder}, ROOT / "data" / "durability" / "evidence.csv")
-    with contextlib.suppress(verdicts.Missing):
-        verdicts.tail(verdicts.side("small", "lmdb", "get", records=50), 0.99).values(rows)
+def code_cells(notebook: Path) -> list[str]:
+    """Up to the first that draws: parameters, their check, and what is made of the tables."""
+    cells = json.loads(notebook.read_bytes())["cells"]
+    code = ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    return list(itertools.takewhile(lambda source: not source.startswith("#| label"), code))
+
+
+def import_all(notebooks: Sequence[Path]) -> None:
+    """What they import, so that children need not."""
+    for notebook in notebooks:
+        for statement in ast.parse("\n".join(code_cells(notebook)[:2])).body:
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                exec(compile(ast.Module([statement], []), str(notebook), "exec"))
+
+
+def run_cells(sources: Sequence[str], place: Path) -> InteractiveShell:
+    """As a kernel runs them."""
+    os.chdir(ROOT / "notebooks")
+    os.environ["IPYTHONDIR"] = str(place / "ipython")
+    shell = InteractiveShell.instance()
+    for source in sources:
+        shell.run_cell(source, store_history=True).raise_error()  # type: ignore[no-untyped-call]
+    return shell
 
 
 def parquet(dice: Random, place: Path, whole: Path) -> Iterator[Case]:
+    """What differs from the whole tables without being refused is a wrong answer."""
     tables = {name: pq.read_table(whole / f"{name}.parquet") for name in TABLES}
+    right = read_tables(whole)
     while True:
         folder = fresh(place)
         name = dice.choice(["cells", "cells", "operations", "operations", "machines"])
         for table in TABLES:
             shutil.copy(whole / f"{table}.parquet", folder)
-        path, same = folder / f"{name}.parquet", False
-        how = dice.random()
+        path, how = folder / f"{name}.parquet", dice.random()
         if how < 0.45:
             path.write_bytes(spoilt(path.read_bytes(), dice))
-            same = True
         elif how < 0.95:
             table = other_table(tables[name], dice)
             pq.write_table(table, path, compression=dice.choice(["zstd", "none", "snappy"]))
@@ -616,40 +560,37 @@ def parquet(dice: Random, place: Path, whole: Path) -> Iterator[Case]:
             (folder / "other").rename(path)
         else:
             replace(path, dice)
+        declared, *cells = code_cells(dice.choice(ANALYSES))
 
-        def call(folder: Path = folder, reference: Path | None = whole if same else None) -> None:
-            os.chdir(ROOT)
-            analyse(folder, reference)
+        def call(
+            folder: Path = folder,
+            cells: Sequence[str] = (declared, f"results = {str(folder)!r}", *cells),
+            same: bool = how < 0.45,
+        ) -> None:
+            found = read_tables(folder)
+            if same and any(not found[name].equals(right[name]) for name in found):
+                sys.exit(WRONG_ANSWER)
+            for row in found["operations"].to_pylist():
+                bins, counts = row["histogram_bin"], row["histogram_count"]
+                if bins and sum(counts):
+                    quantile(bins, counts, row["min_ns"], row["max_ns"], 0.99)
+            if "nan" in run_cells(cells, place).user_ns["data"].conditions():
+                sys.exit(WRONG_ANSWER)
 
-        yield Case(f"kvbench.analysis.Results({str(folder)!r})", call, folder, [folder.name])
+        yield Case(f"an analysis of {str(folder)!r}", call, folder, [folder.name])
 
 
-# Parameters of notebooks
-
-
-def sources(notebook: Path) -> tuple[dict[str, Any], str, str]:
-    """Of a notebook: its parameters, their cell, and the cell that checks them."""
-    cells = [
-        "".join(cell["source"])
-        for cell in json.loads(notebook.read_bytes())["cells"]
-        if cell["cell_type"] == "code"
-    ]
+def other_parameters(declared: str, dice: Random, out: Path) -> dict[str, Any]:
+    """As papermill hands them on: from YAML, each by its name."""
     usual = {
         target.id: ast.literal_eval(statement.value)
-        for statement in ast.parse(cells[0]).body
+        for statement in ast.parse(declared).body
         if isinstance(statement, ast.Assign)
         for target in statement.targets
         if isinstance(target, ast.Name)
     }
-    return usual, cells[0], cells[1]
-
-
-def other_parameters(usual: Mapping[str, Any], dice: Random, out: Path) -> dict[str, Any]:
-    """As papermill hands them on: from YAML, each by its name."""
     name = dice.choice(sorted(usual))
-    value = nasty(dice)
-    while isinstance(value, Raw):  # of files' own text
-        value = nasty(dice)
+    value = dice.choice([value for value in NASTY if not isinstance(value, Raw)])
     if type(usual[name]) is list and dice.random() < 0.6:
         value = [value]
     given = {name: value}
@@ -660,29 +601,20 @@ def other_parameters(usual: Mapping[str, Any], dice: Random, out: Path) -> dict[
     return given
 
 
-def parameters(dice: Random, place: Path, whole: Path) -> Iterator[Case]:
-    """The cells that check them, run as a notebook runs them, without a kernel."""
-    import IPython  # noqa: PLC0415
-
-    read = {notebook: sources(notebook) for notebook in NOTEBOOKS}
-    sweeps = ROOT / "notebooks" / "sweep.ipynb"
+def parameters(dice: Random, place: Path, _: Path) -> Iterator[Case]:
+    """The cells of notebooks that check them."""
     while True:
         folder = fresh(place)
-        notebook = dice.choice([sweeps, sweeps, sweeps, *read])
-        usual, declared, check = read[notebook]
-        given = other_parameters(usual, dice, folder / "out")
-        injected = PythonTranslator.codify(given)
+        notebook = dice.choice([SWEEP, SWEEP, SWEEP, *NOTEBOOKS])
+        declared, check = code_cells(notebook)[:2]
+        given = other_parameters(declared, dice, folder / "out")
 
         def call(
-            notebook: Path = notebook, cells: Sequence[str] = ("", declared, injected, check)
+            notebook: Path = notebook,
+            cells: Sequence[str] = (declared, PythonTranslator.codify(given), check),
         ) -> None:
-            os.chdir(ROOT / "notebooks")
-            space: dict[str, Any] = {"In": cells}
-            IPython.get_ipython = lambda: types.SimpleNamespace(user_ns=space)
-            analysis.use_style = lambda: None  # asks a kernel
-            for cell in cells[1:]:
-                exec(cell, space)
-            if notebook == sweeps:
+            space = run_cells(cells, place).user_ns
+            if notebook == SWEEP:
                 Sweep([space["grid"]], space["folder"])
 
         text = f"papermill {notebook.name} with {given!r}"
@@ -705,7 +637,7 @@ EXECUTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 def execution(notebook: str, given: dict[str, Any], folder: Path) -> tuple[Outcome, str]:
-    """A real one: it fails by one line that says what is wrong, before anything is drawn."""
+    """A real one: it fails with one line that says what is wrong, before anything is drawn."""
     figures = folder / "figures"
     figures.mkdir()
     if notebook == "sweep.ipynb":
@@ -714,18 +646,10 @@ def execution(notebook: str, given: dict[str, Any], folder: Path) -> tuple[Outco
         sys.executable, "-m", "papermill", "-k", "python3", "--no-progress-bar",
         str(ROOT / "notebooks" / notebook), str(folder / "out.ipynb"), "-y", json.dumps(given),
     ]  # fmt: skip
-    try:
-        done = subprocess.run(
-            run,
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=ROOT,
-            timeout=120,
-            env={**os.environ, "KVBENCH_FIGURES": str(figures)},
-        )
-    except subprocess.TimeoutExpired:
-        return Outcome(-signal.SIGKILL, "", ""), "no end"
+    figures_there = {**os.environ, "KVBENCH_FIGURES": str(figures)}
+    done = subprocess.run(
+        run, capture_output=True, text=True, check=False, cwd=ROOT, env=figures_there
+    )
     said = [line for line in done.stderr.splitlines() if line.startswith("BadInput: ")]
     wrong = ""
     if done.returncode == 0 or len(said) != 1:
@@ -735,38 +659,37 @@ def execution(notebook: str, given: dict[str, Any], folder: Path) -> tuple[Outco
     return Outcome(done.returncode, done.stdout, done.stderr), wrong
 
 
-KINDS: dict[str, Callable[[Random, Path, Path], Iterator[Case]]] = {
-    "grids": grids,
-    "options": options,
-    "results folders": results,
-    "Parquet files": parquet,
-    "papermill parameters": parameters,
-}
-COUNTS = {  # of inputs: long, short
-    "grids": (2000, 100),
-    "options": (500, 40),
-    "results folders": (1200, 100),
-    "Parquet files": (800, 60),
-    "papermill parameters": (500, 30),
-}
-EXECUTED = (len(EXECUTIONS), 2)
+class Kind(NamedTuple):
+    cases: Callable[[Random, Path, Path], Iterator[Case]]
+    long: int  # inputs
+    short: int
 
 
-def rows(short: bool, seed: int, place: Path) -> Iterator[Row]:
-    """A row a kind of input; what breaks the rule is kept in place/violations."""
+KINDS = {
+    "grids": Kind(grids, 2000, 100),
+    "options": Kind(options, 500, 40),
+    "results folders": Kind(results, 1200, 100),
+    "Parquet files": Kind(parquet, 800, 60),
+    "papermill parameters": Kind(parameters, 500, 30),
+}
+
+
+def rows(form: Form) -> Iterator[Row]:
+    """One for each kind of input; what breaks the rule is kept in place/violations."""
+    place = form.place
     stores.known()  # loads engines and bindings, once for all children
     pa.set_cpu_count(1)
+    import_all(NOTEBOOKS)
     whole = small_results(place)
     gc.freeze()  # a collection in a child would copy all of this process
-    work = place / "work"
     for what, kind in KINDS.items():
         tally = Tally(what, place)
-        cases = kind(Random(f"{seed} {what}"), work, whole)
-        for case in itertools.islice(cases, COUNTS[what][short]):
+        cases = kind.cases(Random(f"{form.seed} {what}"), place / "work", whole)
+        for case in itertools.islice(cases, kind.short if form.short else kind.long):
             tally.try_(case)
         if what == "papermill parameters":
-            for notebook, given in itertools.islice(EXECUTIONS, EXECUTED[short]):
-                folder = fresh(work)
+            for notebook, given in EXECUTIONS[: 2 if form.short else None]:
+                folder = fresh(place / "work")
                 case = Case(f"papermill {notebook} -y {given!r}", lambda: None, folder, ())
                 tally.count(case, *execution(notebook, given, folder))
         yield tally.row()

@@ -1,160 +1,126 @@
-"""Runs our C under sanitizers: the conformance suite on shims that are compiled for the address and
-undefined-behaviour sanitizers, the threaded loop under ThreadSanitizer, and every store's opening
-and closing under LeakSanitizer. By itself it prints the table, and fails where a row is not clean.
-"""
+"""Runs our C under sanitizers: the conformance suite on sanitized shims, the threaded loop under
+ThreadSanitizer, every store's opening and closing under LeakSanitizer, and a fuzzer of the file
+names of the folder stores."""
 
-import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from builds import ROOT, SHIMS, in_memory, program, settings, shims
-from table import Row, show
+from builds import (
+    BUILT,
+    FEW,
+    ROOT,
+    SHIMS,
+    available,
+    in_memory,
+    program,
+    reports,
+    run,
+    sanitized_environment,
+    sanitized_shims,
+)
+from table import Form, Row
 
 SOURCES = ROOT / "harness/checks/sanitize"
-TESTS = ROOT / "harness" / "tests"
-SHORT = ("flat", "nested", "lmdb", "leveldb", "bdb", "sqlite")  # stores of the short form
+SUITES = [ROOT / "harness/tests" / name for name in ("test_conformance.py", "test_loop.py")]
 DESELECTED = "the_template"  # these cases compile shims of their own, without sanitizers
-# Cases that the short form leaves out: a slow one, and bindings, whose C is not ours.
-LONG = ("compact_leaves", "apsw", "berkeleydb", "bsddb3", "plyvel", "sqlite3")
-PRELOADED = ("libasan.so", "libubsan.so", "libstdc++.so")  # the last so that exceptions are seen
+# Cases that the short form omits: a slow one, and bindings, whose C is not ours.
+OMITTED = ("compact_leaves", "apsw", "berkeleydb", "bsddb3", "plyvel", "sqlite3")
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-REPORT = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|: runtime error: ")
 LEAK = re.compile(r"^(?:Direct|Indirect) leak of .*", re.MULTILINE)
+FOUND = BUILT / "fuzz"  # inputs of the fuzzer that break something; they stay
+KEYS = {True: 100_000, False: 1_000_000}  # inputs of the fuzzer in the short and the long form
 
 
-def rows(short: bool, seed: int, place: Path) -> Iterator[Row]:
-    """The seed changes nothing: the suites have seeds of their own."""
-    built = shims("address", SHORT if short else ())
-    address = "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"
-    program("address/template.so", [SHIMS / "stores" / "template.c"], *address, "-shared", "-fPIC")
-    yield conformance(built, short, place)
-    yield threads(place)
-    yield leaks(built, place)
+def rows(form: Form) -> Iterator[Row]:
+    """The seed is the fuzzer's; the suites have their own."""
+    yield folder_keys(form)
+    built = sanitized_shims()
+    yield conformance(built, form)
+    yield threads(form.place)
+    yield leaks(built, form.place)
 
 
-def reports(place: Path) -> list[str]:
-    """What the sanitizers wrote, a line a report."""
-    lines = (
-        line
-        for log in place.glob("log.*")
-        for line in log.read_text("utf-8", "replace").splitlines()
+def folder_keys(form: Form) -> Row:
+    flags = "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=undefined"
+    fuzzer = program("folder_keys", [SOURCES / "folder_keys.c"], *flags, compiler="clang")
+    FOUND.mkdir(parents=True, exist_ok=True)
+    limits = (
+        f"-runs={KEYS[form.short]}",
+        f"-seed={form.seed}",
+        "-len_control=0",
+        "-max_len=300",
+        "-detect_leaks=0",
     )
-    return [line for line in lines if REPORT.search(line)]
+    done = run([fuzzer, *limits, "-print_final_stats=1", f"-artifact_prefix={FOUND}/"])
+    executed = re.search(r"stat::number_of_executed_units: (\d+)", done.stderr)
+    coverage = re.findall(r"cov: (\d+) ft: (\d+)", done.stderr)
+    note = "cov {} ft {}".format(*coverage[-1]) if coverage else "did not begin"
+    if done.returncode != 0:
+        said = re.findall(r"^(?:folder keys|SUMMARY|.*runtime error).*", done.stderr, re.M)
+        kept = re.findall(r"Test unit written to (\S+)", done.stderr)
+        note = "; ".join([note, *(said or done.stderr.splitlines()[-1:]), *kept])
+    inputs, crashes = int(executed[1]) if executed else 0, int(done.returncode != 0)
+    return Row("fuzz", "folder keys", inputs=inputs, crashes=crashes, note=note)
 
 
-def conformance(built: Path, short: bool, place: Path) -> Row:
-    """A report ends the process, and with it the suite."""
-    files = [TESTS / "test_conformance.py", TESTS / "test_loop.py"]
+def conformance(built: Path, form: Form) -> Row:
+    """A report ends the process, and the suite with it."""
     chosen = f"not {DESELECTED}"
-    if short:
-        chosen += f" and ({' or '.join(SHORT)}) and not ({' or '.join(LONG)})"
+    if form.short:
+        chosen += f" and ({' or '.join(FEW)}) and not ({' or '.join(OMITTED)})"
     with (
-        tempfile.TemporaryDirectory(dir=place) as logs,
-        tempfile.TemporaryDirectory(prefix="sanitizers-", dir=in_memory(place)) as folder,
+        tempfile.TemporaryDirectory(dir=form.place) as logs,
+        tempfile.TemporaryDirectory(prefix="sanitizers-", dir=in_memory(form.place)) as folder,
     ):
-        environment = settings(
-            ASAN_OPTIONS={"detect_leaks": 0, "log_path": f"{logs}/log"},
-            UBSAN_OPTIONS={"print_stacktrace": 1, "log_path": f"{logs}/log"},
-        )
-        done = subprocess.run(
-            [*PYTEST, f"--basetemp={folder}/tests", *map(str, files), "-k", chosen],
-            cwd=ROOT,
-            env={
-                **os.environ,
-                **environment,
-                "KVBENCH_SHIMS": str(built),
-                "PYTHONPATH": str(ROOT / "harness"),
-                "LD_PRELOAD": " ".join(map(library, PRELOADED)),
-            },
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        command = [*PYTEST, f"--basetemp={folder}/tests", *map(str, SUITES), "-k", chosen]
+        done = run(command, sanitized_environment(built, Path(logs)))
         found = reports(Path(logs))
     counts = {
         name: int(n) for n, name in re.findall(r"(\d+) (passed|failed|error|skipped)", done.stdout)
     }
     broken = counts.get("failed", 0) + counts.get("error", 0) + (done.returncode not in (0, 1))
     failed = re.findall(r"^(?:FAILED|ERROR) .*::(\S+)", done.stdout, re.MULTILINE)
-    told = f"{counts.get('skipped', 0)} skipped, deselected: {DESELECTED}"
-    note = "; ".join([told, *found, *failed])
+    omitted = f"{counts.get('skipped', 0)} skipped, deselected: {DESELECTED}"
     return Row(
         "sanitizer",
         "conformance, address + undefined",
         inputs=counts.get("passed", 0),
         crashes=len(found) or broken,
-        note=note,
+        note="; ".join([omitted, *found, *failed]),
     )
-
-
-def library(name: str) -> str:
-    """Where the compiler has it."""
-    found = subprocess.run(
-        ["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
-    )
-    return found.stdout.strip()
 
 
 def threads(place: Path) -> Row:
-    sources = [SOURCES / "threads.c", SHIMS / "stores" / "null.c"]
+    sources = [SOURCES / "threads.c", SHIMS / "stores/null.c"]
     sources += [SHIMS / name for name in ("traffic.c", "loop.c", "records.c", "store.c")]
     tested = program("threads", sources, "-fsanitize=thread")
     with tempfile.TemporaryDirectory(dir=place) as logs:
-        environment = settings(TSAN_OPTIONS={"log_path": f"{logs}/log"})
-        done = subprocess.run(
-            [tested],
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run([tested], {"TSAN_OPTIONS": f"log_path={logs}/log"})
         found = reports(Path(logs))
-    crashes = len(found) or int(done.returncode != 0)
     note = "; ".join([done.stdout.strip(), done.stderr.strip()[:200]]).strip("; ")
+    crashes = len(found) or int(done.returncode != 0)
     return Row("sanitizer", "threads", inputs=1, crashes=crashes, note=note)
 
 
 def leaks(built: Path, place: Path) -> Row:
-    """Each store in a process of its own, whose leaks are counted when it ends."""
+    """Each store runs in a process of its own, whose leaks are counted when it ends."""
     sources = [SOURCES / "open_close.c", SHIMS / "store.c"]
     tested = program("open_close", sources, "-fsanitize=address")
-    missing = json.loads((built / "stores.json").read_text())
-    stores = [name for name, reason in missing.items() if not reason] + ["template"]
-    environment = settings(
+    names = [*available(False), "null", "template"]
+    environment = {
         # The engines have no frame pointers; the suppressions name functions far up the stack.
-        ASAN_OPTIONS={"detect_leaks": 1, "fast_unwind_on_malloc": 0},
-        LSAN_OPTIONS={"suppressions": SOURCES / "leaks.supp", "print_suppressions": 0},
-    )
+        "ASAN_OPTIONS": "detect_leaks=1:fast_unwind_on_malloc=0",
+        "LSAN_OPTIONS": f"suppressions={SOURCES}/leaks.supp:print_suppressions=0",
+    }
     crashes, notes = 0, []
-    for name in stores:
+    for name in names:
         with tempfile.TemporaryDirectory(prefix="leaks-", dir=in_memory(place)) as folder:
-            done = subprocess.run(
-                [tested, built / f"{name}.so", folder],
-                env={**os.environ, **environment},
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-            )
+            done = run([tested, built / f"{name}.so", Path(folder)], environment)
         if done.returncode != 0:
             found = LEAK.findall(done.stderr) or done.stderr.splitlines()[-1:] or ["no word"]
             crashes += len(found)
             notes.append(f"{name}: {found[0]}")
-    return Row("sanitizer", "leaks", inputs=len(stores), crashes=crashes, note="; ".join(notes))
-
-
-def main() -> int:
-    with tempfile.TemporaryDirectory(prefix="sanitizers-") as place:
-        found = list(rows(False, 1, Path(place)))
-    print(show(found))
-    return int(not all(row.clean() for row in found))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Row("sanitizer", "leaks", inputs=len(names), crashes=crashes, note="; ".join(notes))

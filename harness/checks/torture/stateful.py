@@ -1,21 +1,22 @@
-"""Random histories of every store against a dict, kills among them: hypothesis chooses the steps,
-a child process has the store, and what a killed one had acknowledged must be there afterwards.
+"""Random histories of every store against a dict, on sanitized shims and with kills among them.
 
-    python harness/checks/torture/stateful.py [--short] [--seed N] [STORE...]
+Hypothesis chooses the steps, a child process has the store, and what a killed one had acknowledged
+must be there afterwards. Each store is tried in a process of its own.
 """
 
-import argparse
 import contextlib
+import json
 import random
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import hypothesis
+from builds import in_memory, reports, run, sanitized_environment, sanitized_shims
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -26,10 +27,10 @@ from hypothesis.stateful import (
 )
 from kvbench import stores
 from kvbench.contract import StoreError
-from kvbench.grid import DEFAULT
+from kvbench.factors import DEFAULT
 from kvbench.stores import Store
-from served import LARGEST, Children, Record, Step
-from table import Row, show
+from served import LARGEST, Child, Record, Step
+from table import Form, Row
 
 LONGEST = 64 << 10  # bytes of a key: stores that take longer ones are not tried at their limit
 ALL = 1 << 20  # records, more than any history leaves
@@ -80,16 +81,20 @@ class Model:
     def get(self, key: bytes) -> bytes | None:
         return self.records.get(key)
 
+    def get_into(self, key: bytes, capacity: int) -> bytes | None:
+        value = self.records.get(key, b"")
+        return b"too large" if len(value) > capacity else self.records.get(key)
+
     def scan(self, start: bytes, count: int) -> list[Record]:
         return [item for item in sorted(self.records.items()) if item[0] >= start][:count]
 
     def scan_back(self, start: bytes, count: int) -> list[Record]:
         return [item for item in sorted(self.records.items())[::-1] if item[0] <= start][:count]
 
-    def nothing(self) -> None:
+    def nothing(self, *_: object) -> None:
         """What leaves the records as they are."""
 
-    sync = compact = reopen = nothing
+    sync = compact = reopen = effective_options = nothing
 
 
 def random_value(size: int, number: int) -> bytes:
@@ -131,6 +136,9 @@ def _writes(store: Store, keys: st.SearchStrategy[bytes]) -> st.SearchStrategy[S
 
 def _reads(store: Store, keys: st.SearchStrategy[bytes]) -> st.SearchStrategy[Step]:
     gets: st.SearchStrategy[Step] = st.tuples(st.just("get"), keys)
+    if not store.binding:
+        gets |= st.tuples(st.just("get_into"), keys, SIZES)
+        gets |= st.tuples(st.just("effective_options"), st.integers(1, 5000))
     if "scan" not in store.capabilities:
         return gets
     scans = ["scan"] + ["scan_back"] * (not store.binding)
@@ -142,14 +150,14 @@ def _written(step: Step) -> set[bytes]:
     match step:
         case ("write_batch", records):
             return {key for key, _ in records}
-        case ("insert" | "update" | "remove" | "get", bytes(key), *_):
+        case ("insert" | "update" | "remove" | "get" | "get_into", bytes(key), *_):
             return {key}
     return set()
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A store at the least durability that survives a kill, or as shipped if it has none."""
+    """A store with settings."""
 
     store: Store
     options: dict[str, str]
@@ -159,27 +167,29 @@ class Subject:
     reads: st.SearchStrategy[Step]
 
     @classmethod
-    def of(cls, store: Store, shim: Store) -> "Subject":
+    def of(cls, store: Store, options: dict[str, str], shim: Store) -> "Subject":
         """`shim` is the same engine in C."""
-        levels = [level for level in ("process", "sync") if not store.lacks("durability", level)]
-        options = {"durability": levels[0]} if levels else {}
         claimed = store.guarantee(options.get("durability", DEFAULT)) != "none"
         keys = _keys(store)
         return cls(
             store,
             options,
-            survives=claimed and store.label not in KNOWN_LOSSES,
-            torn=not shim.lacks("durability", "atomic"),
+            survives=claimed and store.full_name not in KNOWN_LOSSES,
+            torn=not shim.lacks("durability", "atomic") and options.get("durability") != "atomic",
             writes=_writes(store, keys),
             reads=_reads(store, keys),
         )
+
+    def __str__(self) -> str:
+        more = [f"{name}={value}" for name, value in self.options.items()][1:]
+        return ", ".join([self.store.full_name, *more])
 
     def can(self, capability: str) -> bool:
         return capability in self.store.capabilities
 
     def whole(self, step: Step) -> bool:
         """Whether a kill in its middle leaves all of the step or nothing."""
-        parts = not self.can("batch") or self.store.label in KNOWN_PARTS
+        parts = not self.can("batch") or self.store.full_name in KNOWN_PARTS
         return not (self.torn or (parts and step[0] == "write_batch"))
 
 
@@ -203,7 +213,7 @@ def _own(name: str) -> st.SearchStrategy[Any]:
 class History(RuleBasedStateMachine):
     """Of one store, in one folder."""
 
-    def __init__(self, subject: Subject, child: Children, place: Path, tally: Tally) -> None:
+    def __init__(self, subject: Subject, child: Child, place: Path, tally: Tally) -> None:
         super().__init__()
         self.subject, self._child, self._place, self._tally = subject, child, place, tally
         self._begin()
@@ -228,7 +238,7 @@ class History(RuleBasedStateMachine):
         """Of a step that is done."""
         expected = self._expect(step)
         self._reopened |= step[0] == "reopen"
-        known = self._reopened and self.subject.store.label in KNOWN_ASTRAY
+        known = self._reopened and self.subject.store.full_name in KNOWN_ASTRAY
         if known and step[0] == "scan_back" and answer != expected:
             self._tally.astray += 1
         elif answer != expected:
@@ -340,7 +350,7 @@ def _text(data: Any) -> str:
 
 
 def _note(subject: Subject, tally: Tally, failure: str) -> str:
-    label, level = subject.store.label, subject.options.get("durability", "as shipped")
+    label, level = subject.store.full_name, subject.options.get("durability", "as shipped")
     found = [failure, f"{level}: {tally.kills:,} kills, {tally.cut:,} in mid-step"]
     if subject.torn:
         found.append("an update cut off may leave the beginning of its value")
@@ -356,9 +366,23 @@ def _note(subject: Subject, tally: Tally, failure: str) -> str:
     return "; ".join(filter(None, found))
 
 
-def _row(subject: Subject, short: bool, seed: int, place: Path) -> Row:
+def variants(store: Store) -> list[dict[str, str]]:
+    """The least durability that survives a kill, or as shipped if the store has none; and settings
+    that change how it works."""
+    if store.binding:
+        return [{}]
+    levels = ("process", "sync", "atomic")
+    found = [{"durability": level} for level in levels if not store.lacks("durability", level)]
+    chosen = found[:1] or [{}]
+    chosen += [options for options in found[1:] if options["durability"] == "atomic"]
+    if not store.lacks("threads", "on"):
+        chosen.append({**chosen[0], "threads": "on"})
+    return chosen
+
+
+def _tried(subject: Subject, short: bool, seed: int, place: Path) -> Row:
     tally, failure = Tally(), ""
-    child = Children(subject.store, subject.options)
+    child = Child(subject.store, subject.options)
 
     @hypothesis.seed(seed)
     class Own(History):
@@ -370,19 +394,18 @@ def _row(subject: Subject, short: bool, seed: int, place: Path) -> Row:
         stateful_step_count=STEPS,
         database=None,
         deadline=None,
-        phases=(Phase.generate,),  # what hangs on the moment of a kill can't be made smaller
+        phases=(Phase.generate,),  # what depends on the moment of a kill can't be made smaller
         suppress_health_check=list(HealthCheck),
     )
     try:
-        with child:
-            run_state_machine_as_test(Own, settings=settings)
+        run_state_machine_as_test(Own, settings=settings)
     except Exception as error:  # of the store or of the harness: either is the row's
         first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
         failure = f"{type(first).__name__}: {first}".splitlines()[0]
-        print(subject.store.label, failure, *tally.last[-STEPS:], sep="\n    ", file=sys.stderr)
+        print(subject, failure, *tally.last[-STEPS:], sep="\n    ", file=sys.stderr)
     return Row(
         "stateful",
-        subject.store.label,
+        str(subject),
         faults=tally.kills + tally.reopens,
         inputs=tally.steps,
         crashes=int(bool(failure)),
@@ -390,27 +413,39 @@ def _row(subject: Subject, short: bool, seed: int, place: Path) -> Row:
     )
 
 
-def rows(short: bool, seed: int, place: Path, labels: Sequence[str] = ()) -> Iterator[Row]:
-    """Of each store that is here and keeps what it is given."""
-    known = stores.known()
-    for label, store in known.items():
-        wanted = not labels or label in labels
+def _apart(label: str, options: dict[str, str], form: Form, shims: Path) -> Row:
+    """In a new process. Bindings load no shim, so no sanitizer watches them."""
+    with (
+        tempfile.TemporaryDirectory(dir=in_memory(form.place)) as place,  # syncs take no time there
+        tempfile.TemporaryDirectory(dir=form.place) as logs,
+    ):
+        task = json.dumps([label, options, form.short, form.seed, place])
+        sanitized = sanitized_environment(shims, Path(logs)) if "/" not in label else None
+        done = run([sys.executable, __file__, task], sanitized)
+        found = reports(Path(logs))
+    print(done.stderr, end="", file=sys.stderr)
+    if done.returncode != 0:
+        why = "; ".join([*found, f"exit status {done.returncode}", *done.stderr.splitlines()[-1:]])
+        return Row("stateful", label, crashes=1, note=why)
+    row = Row(**json.loads(done.stdout.splitlines()[-1]))
+    if found:
+        note = "; ".join([*found, row.note])
+        row = Row("stateful", row.what, row.faults, row.inputs, crashes=len(found), note=note)
+    return row
+
+
+def rows(form: Form) -> Iterator[Row]:
+    """One for each store that is here and keeps what it is given."""
+    shims = sanitized_shims()
+    for label, store in stores.known().items():
+        wanted = not form.only or label in form.only
         if wanted and store.available and "forgets" not in store.capabilities:
-            yield _row(Subject.of(store, known[store.name]), short, seed, place)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("stores", nargs="*", metavar="STORE")
-    parser.add_argument("--short", action="store_true")
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    memory = Path("/dev/shm")  # to a killed process it is as good as a disk, and syncs take no time
-    with tempfile.TemporaryDirectory(dir=memory if memory.exists() else None) as place:
-        found = list(rows(arguments.short, arguments.seed, Path(place), arguments.stores))
-    print(show(found))
-    sys.exit(not all(row.clean() for row in found))
+            for options in variants(store)[: 1 if form.short else None]:
+                yield _apart(label, options, form, shims)
 
 
 if __name__ == "__main__":
-    main()
+    label, options, short, seed, place = json.loads(sys.argv[1])
+    known = stores.known()
+    subject = Subject.of(known[label], options, known[known[label].name])
+    print(json.dumps(asdict(_tried(subject, short, seed, Path(place)))))

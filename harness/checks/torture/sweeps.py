@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from builds import SHIMS
 from kvbench import BadInput
 from kvbench.library import shims_folder
 from kvbench.results import Folder
@@ -25,10 +26,15 @@ PATIENCE = 20.0  # seconds for a process whose parent was killed to see it
 _numbers = itertools.count()
 
 
-def _toml(value: object) -> str:
+def _inline(value: object) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {_toml(inner)}" for key, inner in value.items()) + "}"
+        return "{" + ", ".join(f"{key} = {_inline(inner)}" for key, inner in value.items()) + "}"
     return json.dumps(value)
+
+
+def toml(values: Mapping[str, object]) -> str:
+    """The text of a grid."""
+    return "".join(f"{key} = {_inline(value)}\n" for key, value in values.items())
 
 
 class Sweep:
@@ -44,7 +50,7 @@ class Sweep:
         values = {"stores": ["flat"], "records": [100], "trials": 1} | keys
         folder.mkdir(parents=True, exist_ok=True)
         self.grid = folder / "grid.toml"
-        self.grid.write_text("".join(f"{key} = {_toml(value)}\n" for key, value in values.items()))
+        self.grid.write_text(toml(values))
 
     def command(self, *more: str) -> list[str]:
         where = ["--stores", str(self.stores_at)] if self.stores_at else []
@@ -126,14 +132,7 @@ def liar_environment(place: Path, honest: str, names: Iterable[str]) -> dict[str
     shims, built = place / "shims", place / "liar.so"
     shutil.copytree(shims_folder(), shims)
     flags = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra"]
-    command = [
-        "cc",
-        *flags,
-        f"-I{HERE.parents[1] / 'shims'}",
-        str(HERE / "liar.c"),
-        "-o",
-        str(built),
-    ]
+    command = ["cc", *flags, f"-I{SHIMS}", str(HERE / "liar.c"), "-o", str(built)]
     subprocess.run(command, check=True)
     for name in names:
         shutil.copy(built, shims / f"{name}.so")

@@ -1,4 +1,4 @@
-"""What torture counts: a row a kind of fault or input."""
+"""One row of torture's table for each kind of fault or input, and what a part is asked for."""
 
 import dataclasses
 import importlib
@@ -11,10 +11,20 @@ from tabulate import tabulate
 
 
 @dataclasses.dataclass(frozen=True)
+class Form:
+    """How much a part tries, where, and on which stores."""
+
+    short: bool
+    seed: int
+    place: Path  # a folder of the part's own
+    only: tuple[str, ...] = ()  # stores; empty: all
+
+
+@dataclasses.dataclass(frozen=True)
 class Row:
-    """`faults` injected or `inputs` tried, and what must be zero: cells that were lost, doubled or
-    not as in an unbroken run; wrong answers that no one noticed; crashes, which are tracebacks,
-    sanitizers' reports, half-written files and processes or folders left behind."""
+    """`faults` injected or `inputs` tried, and what must be zero: cells that are lost, duplicated
+    or different from an uninterrupted run; wrong answers that were not reported; crashes, which are
+    tracebacks, sanitizer reports, half-written files and processes or folders left behind."""
 
     kind: str
     what: str
@@ -34,16 +44,13 @@ def show(rows: Sequence[Row]) -> str:
     return str(tabulate([dataclasses.astuple(row) for row in rows], headers=headers))
 
 
-def rows_of(part: str, short: bool, seed: int, place: Path) -> list[tuple[Row, float]]:
-    """Those of one part, which works in a folder of its own inside of `place`; each with the
-    seconds that it took, and printed as it comes."""
-    folder = place / part
-    folder.mkdir()
-    found = []
-    start = time.monotonic()
-    for row in importlib.import_module(part).rows(short, seed, folder):
+def rows_of(part: str, form: Form) -> list[tuple[Row, float]]:
+    """The rows of one part, printed as they come, each with the seconds that it took."""
+    form = dataclasses.replace(form, place=form.place / part)
+    form.place.mkdir()
+    found, start = [], time.monotonic()
+    for row in importlib.import_module(part).rows(form):
         click.echo(show([row]) + "\n", err=True)
-        end = time.monotonic()
-        found.append((row, end - start))
-        start = end
+        found.append((row, time.monotonic() - start))
+        start = time.monotonic()
     return found

@@ -51,7 +51,7 @@ BINDINGS = {
 }
 
 
-def label(store: str, binding: str) -> str:
+def full_name(store: str, binding: str) -> str:
     """What a store is called where shims and bindings stand side by side."""
     return f"{store}/{binding}" if binding else store
 

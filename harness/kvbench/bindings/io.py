@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kvbench.bindings import Binding
+from kvbench.cache import sync_file_system
 from kvbench.contract import Capability, TooLarge
-from kvbench.meter import sync_file_system
 
 MAX_KEY, MAX_VALUE = 127, 2**32  # bytes, as in folder.h
 

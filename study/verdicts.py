@@ -1,9 +1,10 @@
-"""Verdicts: what was claimed elsewhere, put to collected data.
+"""Verdicts: published claims tested on collected data.
 
-A claim is a figure with a limit, once at its source's settings and once at equal ones (claims.py
-has them all). A figure is computed trial by trial, so that both sides of a ratio ran the same plan;
-its interval is the range over the trials. The claim holds when the whole interval satisfies the
-limit, does not hold when none of it does, and can't be told here otherwise.
+A claim is a figure with a limit, at its source's settings and at equal ones; claims/ has them all.
+A figure is computed trial by trial, so that both sides of a ratio ran the same plan; its interval
+is the range over the trials. The claim holds when the whole interval satisfies the limit, does not
+hold when none of it does, and is inconclusive otherwise. One trial has no interval: its value
+decides, and the verdict says so.
 """
 
 import dataclasses
@@ -14,17 +15,30 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-
-from kvbench import analysis
-from kvbench.grid import DEFAULT, KEY_SIZE, UNCAPPED
+from kvbench.factors import DEFAULT, KEY_SIZE, UNCAPPED
 from kvbench.histogram import quantile
-from kvbench.results import read_tables
+from kvbench.stats import Points, points
+from kvbench.tables import read_tables
 from kvbench.workload import ROUNDS
 
-HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told here"
+from study import formats
+
+HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"
+OWN = "this paper"  # the source of our own questions
+LARGEST = ("efficiency", "rate", "longest_share")  # columns whose largest value is asked for
 LIMITS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le
 }  # fmt: skip
+
+
+RATIOS = {
+    "ns": ("sum_ns", "items"),
+    "rate": ("items", "wall_s"),
+    "amplification": ("wchar", "user_bytes"),
+    "space": ("closed_bytes", "live_bytes"),
+    "efficiency": ("live_bytes", "closed_bytes"),
+    "longest_share": ("max_ns", "sum_ns"),
+}
 
 
 class Missing(Exception):  # noqa: N818 - what a figure needs is not there; the text says why
@@ -39,24 +53,20 @@ def load(folders: Mapping[str, Path], evidence: Path) -> pd.DataFrame:
     for name, folder in folders.items():
         tables = {key: table.to_pandas() for key, table in read_tables(folder).items()}
         cells = tables["cells"].rename(columns={"disk_bytes": "closed_bytes", "wall_s": "cell_s"})
-        rows = cells.merge(tables["operations"], on="cell", how="left")
-        machines = tables["machines"].set_index("machine")
-        rows["memory_of_machine"] = rows.machine.map(machines.memory_bytes)
-        found.append(rows.assign(experiment=name))
-    rows = pd.concat(found, ignore_index=True)
-    rows["ns"] = rows.sum_ns / rows["items"]
-    rows["rate"] = rows["items"] / rows.wall_s
+        memory = tables["machines"].set_index("machine").memory_bytes
+        cells["memory_of_machine"] = cells.machine.map(memory)
+        own = cells.merge(tables["operations"], on="cell", how="left")
+        found.append(own.assign(experiment=name))
+    rows: pd.DataFrame = pd.concat(found, ignore_index=True)
     mean = (rows.record_size_min + rows.record_size_max) / 2
     rows["user_bytes"] = rows["items"] * (rows.key_size + mean)
-    rows["amplification"] = rows.wchar / rows.user_bytes
+    for column, (above, below) in RATIOS.items():
+        rows[column] = rows[above] / rows[below]
     rows["cpu"] = (rows.user_s + rows.system_s) / rows.wall_s
-    rows["space"] = rows.closed_bytes / rows.live_bytes
-    rows["efficiency"] = rows.live_bytes / rows.closed_bytes
-    rows["longest_share"] = rows.max_ns / rows.sum_ns
     shown = pd.read_csv(evidence)
     shown["survived"] = shown.survived_kill / shown.crashes
-    keys = ["store", "durability"]
-    return rows.merge(shown[[*keys, "syncs_per_write", "survived"]], on=keys, how="left")
+    known = shown[["store", "durability", "syncs_per_write", "survived"]]
+    return rows.merge(known, on=["store", "durability"], how="left")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,8 +171,8 @@ def tail(one: Side, share: float) -> Figure:
 @dataclasses.dataclass(frozen=True)
 class Fields:
     """The fields of a grid: record size, count, kind of data, operation. `by` is the factor whose
-    levels are compared, each a column; of what else varies (compression, say) the best counts. A
-    field that any of the levels lacks is left out."""
+    levels are compared, each a column; of what else varies (compression, for example) the least
+    value counts, or the largest of the columns LARGEST. Fields that lack a level are left out."""
 
     experiment: str
     by: str
@@ -171,6 +181,10 @@ class Fields:
     where: tuple[tuple[str, Any], ...]
     column: str = "ns"
 
+    @property
+    def largest(self) -> bool:
+        return self.column in LARGEST
+
     def table(self, data: pd.DataFrame) -> pd.DataFrame:
         keys = ["record_size", "records", "compressibility", "operation", "trial", "store"]
         kept = (data.experiment == self.experiment) & (data.status == "ok")
@@ -178,7 +192,8 @@ class Fields:
             kept &= data[name].isin(wanted if isinstance(wanted, tuple) else (wanted,))
         own = data[kept & data[self.by].isin(self.levels)]
         keys = [key for key in keys if key != self.by]
-        table = own.pivot_table(self.column, keys, self.by, aggfunc="min")
+        grouped = own.groupby([*keys, self.by])[self.column]
+        table = (grouped.max() if self.largest else grouped.min()).unstack(self.by)
         lacking = [level for level in self.levels if level not in table]
         table = pd.DataFrame() if lacking else table.dropna()
         if table.empty:
@@ -218,8 +233,8 @@ def middle(fields: Fields, most: bool = False) -> Figure:
 
     def values(data: pd.DataFrame) -> pd.Series:
         table = fields.table(data)
-        found = (table[fields.levels[0]] / table[fields.levels[1]]).groupby("trial")
-        return found.max() if most else found.median()
+        found: pd.Series[float] = table[fields.levels[0]] / table[fields.levels[1]]
+        return found.groupby("trial").agg("max" if most else "median")
 
     above, below = fields.levels[:2]
     text = f"{'greatest' if most else 'median'} over fields ({fields.name}): {above} / {below}"
@@ -236,11 +251,11 @@ def spread(fields: Fields) -> Figure:
     return Figure(f"median over fields ({fields.name}): greatest / least", values, ())
 
 
-def rank(fields: Fields, store: str, largest: bool = False) -> Figure:
+def rank(fields: Fields, store: str) -> Figure:
     """The median over the fields of a store's place among all; 1 is best."""
 
     def values(data: pd.DataFrame) -> pd.Series:
-        places = fields.table(data).rank(axis=1, ascending=not largest)
+        places = fields.table(data).rank(axis=1, ascending=not fields.largest)
         return places[store].groupby("trial").median()
 
     return Figure(f"place of {len(fields.levels)} stores ({fields.name}): {store}", values, ())
@@ -268,6 +283,14 @@ class Limit:
             return self.number / self.factor <= found <= self.number * self.factor
         return bool(LIMITS[self.sign](found, self.number))
 
+    def verdict(self, low: float, high: float) -> str:
+        """Of a figure that lies between the two. What a limit allows has no gaps."""
+        ends = self.holds(low), self.holds(high)
+        if all(ends):
+            return HOLDS
+        straddles = self.sign == "within" and low < self.number < high
+        return OPEN if any(ends) or straddles else FAILS
+
     def __str__(self) -> str:
         if self.sign == "within":
             return f"from {self.number / self.factor:.3g} to {self.number * self.factor:.3g}"
@@ -291,34 +314,33 @@ class Claim:
     note: str = ""  # what the data can't know
 
 
+NOTHING = points([])
+
+
 @dataclasses.dataclass(frozen=True)
 class Answer:
     verdict: str
-    median: float = np.nan
-    low: float = np.nan
-    high: float = np.nan
-    trials: int = 0
-    why: str = ""
+    why: str
+    found: Points = NOTHING
 
 
 def answer(figure: Figure | str, limit: Limit, data: pd.DataFrame) -> Answer:
     if isinstance(figure, str):
-        return Answer(OPEN, why=figure)
+        return Answer(OPEN, figure)
     try:
-        values = figure.values(data).dropna()
+        found = points(figure.values(data))
+        facts = [fact(one, data) for one in figure.sides]
     except Missing as missing:
-        return Answer(OPEN, why=str(missing))
-    if values.empty:
-        return Answer(OPEN, why="no trial has both sides")
-    low, high = float(values.min()), float(values.max())
-    if len(values) == 1:  # a single trial has no range: as wide as a tie
-        low, high = low * (1 - analysis.TIE), high * (1 + analysis.TIE)
-    inside = [limit.holds(low), limit.holds(high), limit.holds(float(values.median()))]
-    verdict = HOLDS if all(inside) else OPEN if any(inside) else FAILS
-    facts = "; ".join(dict.fromkeys(fact(one, data) for one in figure.sides))
-    unsure = "the trials disagree" if verdict == OPEN else ""
-    why = "; ".join(filter(None, (unsure, facts)))
-    return Answer(verdict, float(values.median()), low, high, len(values), why)
+        return Answer(OPEN, str(missing))
+    if not found.n:
+        return Answer(OPEN, "no trial has both sides")
+    verdict = limit.verdict(found.low, found.high)
+    if found.n == 1:
+        found = found._replace(low=np.nan, high=np.nan)
+        facts.insert(0, "rests on one trial")
+    elif verdict == OPEN:
+        facts.insert(0, "the trials disagree")
+    return Answer(verdict, "; ".join(dict.fromkeys(facts)), found)
 
 
 def fact(one: Side, data: pd.DataFrame) -> str:
@@ -336,7 +358,7 @@ def fact(one: Side, data: pd.DataFrame) -> str:
         said.append(f"{rows.cpu.median():.2f} processors busy")
     cap = "" if first.memory_max == UNCAPPED else f", capped at {first.memory_max}"
     share_ = first.live_bytes / first.memory_of_machine
-    said.append(f"data {analysis.format_share(share_)} of memory{cap}")
+    said.append(f"data {formats.share(share_)} of memory{cap}")
     changed = [str(first[name]) for name in ("memory", "compression") if first[name] != DEFAULT]
     if first.options:
         changed.append(first.options)
@@ -359,10 +381,10 @@ def judge(claims: Sequence[Claim], data: pd.DataFrame) -> pd.DataFrame:
             got = answer(claim.source if figure is None else figure, claim.limit, data)
             row |= {
                 f"{settings}_verdict": got.verdict,
-                f"{settings}_value": got.median,
-                f"{settings}_low": got.low,
-                f"{settings}_high": got.high,
-                f"{settings}_trials": got.trials,
+                f"{settings}_value": got.found.median,
+                f"{settings}_low": got.found.low,
+                f"{settings}_high": got.found.high,
+                f"{settings}_trials": got.found.n,
                 f"{settings}_why": got.why,
             }
         found.append(row | {"note": claim.note})
@@ -372,3 +394,34 @@ def judge(claims: Sequence[Claim], data: pd.DataFrame) -> pd.DataFrame:
 def _text(claim: Claim) -> str:
     figures = [one for one in (claim.source, claim.equal) if isinstance(one, Figure)]
     return figures[0].text if figures else "no figure"
+
+
+def listing(table: pd.DataFrame, sources: Sequence[str]) -> str:
+    """The verdicts on the claims of some sources, and on our own questions beside them, as a
+    table in Markdown."""
+    beside = table.source.where(table.source != OWN, table.place.str.split(",").str[0])
+    own = table[beside.isin(sources)]
+    notes = own.note.map(lambda note: f" ({note})" if note else "")
+    shown = pd.DataFrame(
+        {
+            "place": own.place,
+            "claim": own.claim + notes + ". *" + own.predicate + "*",
+            "published": own.published,
+            "at the source's settings": [_told(row, "source") for row in own.to_dict("records")],
+            "at equal settings": [_told(row, "equal") for row in own.to_dict("records")],
+        }
+    )
+    return formats.table(shown, list(map(str, shown)), disable_numparse=True)
+
+
+def _told(row: Mapping[Any, Any], settings: str) -> str:
+    """A verdict with its figure, or with what is missing."""
+    verdict, why, value, low, high, trials = (
+        row[f"{settings}_{name}"] for name in ("verdict", "why", "value", "low", "high", "trials")
+    )
+    if not trials:
+        return f"{verdict}: {formats.escape(why)}"
+    if trials == 1:
+        return f"**{verdict}** in one trial: {formats.number(value)}"
+    ends = f"{formats.number(low)} to {formats.number(high)}"
+    return f"**{verdict}** {formats.number(value)} ({ends})"

@@ -1,0 +1,45 @@
+"""Statistics over trials: a trial is one run of a cell in a fresh process."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+TIE = 0.05  # stores within 5 % of the best are as good as it
+
+
+class Points(NamedTuple):
+    """What an error bar shows: the median of the trials, the least, the greatest, their number."""
+
+    median: float
+    low: float
+    high: float
+    n: int
+
+
+def points(values: ArrayLike) -> Points:
+    """The points of one value a trial; NaN marks a trial that lacks it."""
+    found = np.asarray(values, float)
+    found = found[~np.isnan(found)]
+    if not len(found):
+        return Points(np.nan, np.nan, np.nan, 0)
+    return Points(float(np.median(found)), float(found.min()), float(found.max()), len(found))
+
+
+def best(found: Mapping[str, Points], largest: bool = False) -> tuple[str, tuple[str, ...]]:
+    """The store with the best median, and the stores that tie with it.
+
+    A store ties when its median is within 5 % of the best one's, or when the ranges of the two
+    over their trials overlap. One trial has no range.
+    """
+    sign = -1 if largest else 1
+    name, *others = sorted(found, key=lambda store: (sign * found[store].median, store))
+    first = found[name]
+
+    def ties(other: Points) -> bool:
+        close = abs(other.median - first.median) <= TIE * abs(first.median)
+        overlap = other.low <= first.high and other.high >= first.low
+        return close or (overlap and min(other.n, first.n) > 1)
+
+    return name, tuple(other for other in others if ties(found[other]))

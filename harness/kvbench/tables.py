@@ -1,0 +1,320 @@
+"""The tables of a results folder: their columns, and reading, checking and exporting them.
+
+data/README.md explains the columns.
+"""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kvbench import BadInput, one_line, write_whole
+from kvbench.factors import FACTORS
+
+SCHEMA_VERSION = 7
+READABLE = {"6", "7"}  # version 6 has no label
+STATUSES = ("ok", "failed", "skipped", "unavailable")
+MOST_BYTES = 1 << 30  # of a table in memory
+MOST_VALUES = 50_000_000  # likewise, those of lists included
+MOST_CHARACTERS = 100_000  # of a text
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with these a spreadsheet begins a formula
+NAME = r"^[A-Za-z0-9 ._=+-]{0,300}$"
+
+_INT, _REAL, _TEXT = pa.int64(), pa.float64(), pa.string()
+_KINDS = {
+    "name": _TEXT, "text": _TEXT, "int": _INT, "real": _REAL,
+    "bins": pa.list_(pa.int32()), "counts": pa.list_(_INT),
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """`kind` is a key of _KINDS; a name has plain characters only. `needed` says which rows have a
+    value: "always", "measured" (those of cells that were measured) or "" (none has to)."""
+
+    name: str
+    kind: str
+    unit: str = ""
+    needed: str = ""
+    by: str = ""  # "worker": every cell that is measured now has it
+    key: bool = False  # with the table's other keys it identifies a row
+
+
+def _columns(*rows: Any, keys: int = 1) -> tuple[Column, ...]:
+    return tuple(dataclasses.replace(Column(*row), key=at < keys) for at, row in enumerate(rows))
+
+
+COLUMNS = {
+    "cells": _columns(
+        ("cell", "name", "", "always"),
+        *(
+            (name, "int" if factor.column is int else "text", factor.unit, "always")
+            for name, factor in FACTORS.items()
+            if name != "operations"
+        ),
+        ("access", "name", "", "always"),
+        ("record_size_min", "int", "B", "always"),
+        ("record_size_max", "int", "B", "always"),
+        ("guarantee", "name", "", "measured"),
+        ("status", "name", "", "always"),
+        ("reason", "text", "", "always"),
+        ("machine", "name", "", "always"),
+        ("engine_version", "text"),
+        ("binding_version", "text"),
+        ("checksum", "name"),
+        ("revision", "name"),
+        ("started", "text", "UTC"),
+        ("effective_options", "text", "", "", "worker"),
+        ("compressed_share", "real", "1", "", "worker"),
+        ("snappy_share", "real", "1", "", "worker"),
+        ("cached_share", "real", "1", "", "worker"),
+        ("eviction", "name", "", "measured", "worker"),
+        ("live_records", "int", "1", "measured", "worker"),
+        ("live_bytes", "int", "B", "measured", "worker"),
+        ("disk_bytes", "int", "B", "measured", "worker"),
+        ("memory_anonymous_bytes", "int", "B", "measured", "worker"),
+        ("memory_file_bytes", "int", "B", "measured", "worker"),
+        ("floor_ns", "real", "ns", "", "worker"),
+        ("settle_s", "real", "s"),
+        ("removed_files", "int", "1"),
+        ("load_before", "real", "1"),
+        ("steal_s", "real", "s"),
+        ("memory_stall_s", "real", "s"),
+        ("frequency_mhz", "real", "MHz"),
+        ("open_s", "real", "s", "", "worker"),
+        ("load_s", "real", "s", "", "worker"),
+        ("rounds_s", "real", "s", "", "worker"),
+        ("check_s", "real", "s", "", "worker"),
+        ("close_s", "real", "s", "", "worker"),
+        ("wall_s", "real", "s"),
+    ),
+    "operations": _columns(
+        ("cell", "name", "", "always"),
+        ("operation", "name", "", "always"),
+        ("n", "int", "1", "always"),
+        ("items", "int", "1", "always"),
+        ("sum_ns", "int", "ns", "always"),
+        ("min_ns", "int", "ns"),
+        ("max_ns", "int", "ns"),
+        ("p50_ns", "real", "ns"),
+        ("p90_ns", "real", "ns"),
+        ("p99_ns", "real", "ns"),
+        ("p999_ns", "real", "ns"),
+        ("histogram_bin", "bins", "1", "always"),
+        ("histogram_count", "counts", "1", "always"),
+        ("wall_s", "real", "s"),
+        ("user_s", "real", "s"),
+        ("system_s", "real", "s"),
+        ("read_bytes", "int", "B"),
+        ("write_bytes", "int", "B"),
+        ("rchar", "int", "B"),
+        ("wchar", "int", "B"),
+        ("disk_bytes", "int", "B"),
+        ("timeline", "counts", "1 each 0.1 s"),
+        keys=2,
+    ),
+    "machines": _columns(
+        ("machine", "name", "", "always"),
+        ("cpu", "text", "", "always"),
+        ("cores", "int", "1", "always"),
+        ("memory_bytes", "int", "B", "always"),
+        ("kernel", "text", "", "always"),
+        ("file_system", "text", "", "always"),
+        ("mount_options", "text"),
+        ("governor", "text"),
+        ("fsync_ms", "real", "ms", "always"),
+        ("python", "text"),
+        ("packages", "text"),
+        ("engines", "text"),
+        ("compiler", "text"),
+        ("revision", "name"),
+    ),
+}
+MEASURED = tuple(column.name for column in COLUMNS["cells"] if column.by == "worker")
+
+
+def _schema(columns: tuple[Column, ...]) -> pa.Schema:
+    fields = [
+        pa.field(column.name, _KINDS[column.kind], metadata={"unit": column.unit})
+        for column in columns
+    ]
+    return pa.schema(fields, metadata={"kvbench_schema": str(SCHEMA_VERSION)})
+
+
+TABLES = {name: _schema(columns) for name, columns in COLUMNS.items()}
+
+
+def table_of(path: Path, name: str, rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows as a table of the schema; a BadInput names the first that does not fit."""
+    try:
+        return pa.Table.from_pylist(rows, TABLES[name])
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        if len(rows) == 1:
+            key = rows[0][COLUMNS[name][0].name]
+            raise BadInput(f"{path}: {name}: {key}: does not fit the schema: {error}") from None
+        for row in rows:
+            table_of(path, name, [row])
+        raise
+
+
+def check_values(name: str, table: pa.Table, needed: str = "") -> None:
+    """Refuse values that no measurement has: below zero, no number, no name, or missing from a
+    column that is needed so."""
+    for column in COLUMNS[name]:
+        values = table[column.name]
+        missing = values.null_count and needed and column.needed == needed
+        if pa.types.is_list(values.type):
+            values = pc.list_flatten(values)
+            missing = missing or values.null_count
+        if missing:
+            raise BadInput(f"{column.name}: a value is missing")
+        if values.type == _TEXT:
+            values = values.unique()
+            sound = pc.less_equal(pc.utf8_length(values), MOST_CHARACTERS)
+            allowed = f"at most {MOST_CHARACTERS:,} characters"
+            if column.kind == "name":
+                sound = pc.match_substring_regex(values, NAME)
+                allowed = "letters, digits, spaces and ._=+-"
+        else:
+            sound = pc.and_(pc.greater_equal(values, 0), pc.is_finite(values))
+            allowed = "0 or more"
+        for value in values.filter(pc.invert(sound)).slice(0, 1).to_pylist():
+            raise BadInput(f"{column.name}: {value!r:.100} is not allowed; allowed: {allowed}")
+
+
+def check(path: Path, tables: dict[str, pa.Table]) -> None:
+    """Refuse what no sweep writes: such values, rows that are there twice, levels that no grid has,
+    and cells, operations and machines without each other."""
+    cells = tables["cells"]
+    measured = cells.filter(pc.equal(cells["status"], "ok"))
+    for name, table in tables.items():
+        try:
+            check_values(name, table, "always")
+            if name == "cells":
+                check_values(name, measured, "measured")
+                for column in set(FACTORS) & set(table.column_names):
+                    for level in table[column].unique().to_pylist():
+                        FACTORS[column].level(level)
+        except BadInput as error:
+            raise BadInput(f"{path}: {name}: {error}") from None
+        keys = [column.name for column in COLUMNS[name] if column.key]
+        counts = table.group_by(keys).aggregate([([], "count_all")])
+        for row in counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).to_pylist():
+            raise BadInput(f"{path}: {name}: {' '.join(row[key] for key in keys)} twice")
+    timed = tables["operations"]["cell"]
+    for name, column, values, known, lacks in (
+        ("operations", "cell", timed, measured["cell"], "is not one that was measured"),
+        ("cells", "cell", measured["cell"], timed, "has no operations"),
+        ("cells", "machine", cells["machine"], tables["machines"]["machine"], "is not described"),
+    ):
+        lost = values.filter(pc.invert(pc.is_in(values, value_set=known)))
+        for value in lost.slice(0, 1).to_pylist():
+            raise BadInput(f"{path}: {name}: {column} {value!r} {lacks}")
+
+
+def read_tables(path: Path) -> dict[str, pa.Table]:
+    """The collected tables of a folder, checked against the schema."""
+    tables = {}
+    for name in TABLES:
+        file = path / f"{name}.parquet"
+        try:
+            if not file.is_file():
+                raise BadInput(f"{file}: not there; run `kvbench collect {path}`")
+            tables[name] = _read(file, name)
+        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            reason = str(error).partition("\n")[0]
+            raise BadInput(f"{file}: not readable as Parquet: {reason}") from None
+    check(path, tables)
+    return tables
+
+
+def _read(file: Path, name: str) -> pa.Table:
+    """A table of this schema version or the one before. What its metadata say is checked first: a
+    small file may stand for a large table."""
+    metadata = pq.read_metadata(file)
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
+    _refuse_large(file, sum(chunk.num_values for chunk in chunks), "values", MOST_VALUES)
+    _refuse_large(file, sum(group.total_byte_size for group in groups), "bytes", MOST_BYTES)
+    found = metadata.schema.to_arrow_schema()
+    version = (found.metadata or {}).get(b"kvbench_schema", b"none").decode(errors="replace")
+    if version not in READABLE:
+        raise BadInput(f"{file}: schema version {version}; allowed: {SCHEMA_VERSION}")
+    types = {field.name: field.type for field in TABLES[name]}
+    if version == "6":
+        types.pop("label", None)
+    if len(found) != len(types) or {field.name: field.type for field in found} != types:
+        raise BadInput(f"{file}: columns differ from those of schema version {version}")
+    # Texts as dictionaries: a long one may be there a million times.
+    texts = [column for column, kind in types.items() if kind == _TEXT]
+    with pq.ParquetFile(file, read_dictionary=texts, page_checksum_verification=True) as data:
+        table = data.read()
+    _refuse_large(file, sum(map(_decoded, table.columns)), "bytes", MOST_BYTES)
+    if version == "6" and name == "cells":
+        table = table.append_column("label", pa.array([""] * table.num_rows))
+    # With our own metadata: pandas acts upon what it finds there.
+    table = table.select(TABLES[name].names).cast(TABLES[name])
+    table.validate(full=True)
+    return table
+
+
+def _refuse_large(file: Path, count: int, what: str, most: int) -> None:
+    if count > most:
+        raise BadInput(f"{file}: {count:,} {what} in memory; allowed: {most:,} at most")
+
+
+def _decoded(column: pa.ChunkedArray) -> int:
+    """The bytes of the texts that dictionaries stand for."""
+    return sum(
+        pc.sum(pc.take(pc.binary_length(chunk.dictionary), chunk.indices)).as_py() or 0
+        for chunk in column.chunks
+        if pa.types.is_dictionary(chunk.type)
+    )
+
+
+def check_targets(path: Path, csv: bool, xlsx: bool) -> None:
+    """Refuse folders where tables are to be written, before any of them is."""
+    suffixes = (".parquet", ".csv") if csv else (".parquet",)
+    names = [f"{name}{suffix}" for suffix in suffixes for name in TABLES]
+    for name in names + ["results.xlsx"] * xlsx:
+        if (path / name).is_dir():
+            raise BadInput(f"{path / name}: a folder, where a table is to be written")
+
+
+def plain(value: Any) -> Any:
+    """A text that Excel takes and no spreadsheet runs; any other value as it is."""
+    if type(value) is not str:
+        return value
+    return one_line(f"'{value}" if value.startswith(FORMULA) else value)
+
+
+def export(tables: dict[str, pa.Table], path: Path, csv: bool, xlsx: bool) -> list[Path]:
+    """The tables as CSV files, as sheets of one Excel file, or both. Lists become JSON."""
+    import pandas as pd  # noqa: PLC0415 - slow to import, and only needed here
+
+    written = []
+    frames = {name: table.to_pandas() for name, table in tables.items()}
+    for column in ("histogram_bin", "histogram_count", "timeline"):
+        lists = frames["operations"][column]
+        frames["operations"][column] = [
+            json.dumps([] if values is None else list(map(int, values))) for values in lists
+        ]
+    frames = {name: frame.map(plain) for name, frame in frames.items()}
+    if csv:
+        for name, frame in frames.items():
+            write_whole(path / f"{name}.csv", frame.to_csv(index=False).encode())
+            written.append(path / f"{name}.csv")
+    if xlsx:
+        import io  # noqa: PLC0415
+
+        buffer = io.BytesIO()
+        with pd.ExcelWriter(buffer, engine="openpyxl") as writer:
+            for name, frame in frames.items():
+                frame.to_excel(writer, sheet_name=name, index=False)
+        write_whole(path / "results.xlsx", buffer.getvalue())
+        written.append(path / "results.xlsx")
+    return written

@@ -1,0 +1,63 @@
+"""Numbers and tables as text, and texts from elsewhere that stay texts."""
+
+import pandas as pd
+import pypandoc
+import pytest
+
+from study import fields, formats
+
+HOSTILE = "<img src=x onerror=alert(1)>|[link](javascript:x) `code` **bold** $x$ &lt;b&gt;\n# head"
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [
+        (1, "1.0 ns"),
+        (248.4, "248 ns"),
+        (999.9, "1.0 µs"),
+        (4230, "4.2 µs"),
+        (9960, "10 µs"),
+        (612_000, "612 µs"),
+        (999_600, "1.0 ms"),
+        (2.5e9, "2.5 s"),
+    ],
+)
+def test_times_as_text(nanoseconds: float, text: str) -> None:
+    assert formats.time(nanoseconds) == text
+
+
+def test_sizes_and_counts_as_text() -> None:
+    sizes = {0: "0.0 B", 100: "100 B", 1536: "1.5 KiB", 20 << 20: "20 MiB"}
+    assert {n: formats.size(n) for n in sizes} == sizes
+    counts = {100: "100", 1000: "1 k", 1500: "1500", 10**6: "1 M"}
+    assert {n: formats.count(n) for n in counts} == counts
+    shares = {0.026: "2.6%", 0.5: "50%", 1.56: "156%"}
+    assert {share: formats.share(share) for share in shares} == shares
+
+
+def test_a_hostile_name_is_shown_as_it_is_and_does_nothing() -> None:
+    """In every table of a page: as a cell, as a column's name, and as the best of a field."""
+    best = pd.DataFrame(
+        [
+            {
+                **{"record_size": "1 KiB", "records": 10, "compressibility": "compressible"},
+                **{"store": HOSTILE, "value": 1.0, "ties": (HOSTILE,)},
+            }
+        ]
+    )
+    for markdown in (
+        formats.table(pd.DataFrame({"store": [HOSTILE], HOSTILE: [1]})),
+        fields.best_table({"get: time": (best, formats.time)}, ["1 KiB"]),
+    ):
+        page = pypandoc.convert_text(markdown, "html", "markdown", ["--wrap=none"])
+        for live in ("<img", "<a ", "<code", "<strong", "<span", "<h1", "<b>"):
+            assert live not in page
+        assert page.count("&lt;img src=x onerror=alert(1)&gt;|[link](javascript:x)") == 2
+        assert page.count("**bold** $x$ &amp;lt;b&amp;gt; # head") == 2
+        assert page.count("<table") == 1
+
+
+def test_columns_of_our_own_markdown_stay_markdown() -> None:
+    frame = pd.DataFrame({"store": ["a*b"], "verdict": ["**holds**"]})
+    assert r"a\*b" in (said := formats.table(frame, markdown=["verdict"]))
+    assert "**holds**" in said

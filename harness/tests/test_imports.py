@@ -1,0 +1,104 @@
+"""Who imports whom: no cycle, no arrow from harness to study; a plain install is whole."""
+
+import ast
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+HARNESS = [*(ROOT / "harness/kvbench").rglob("*.py"), *(ROOT / "harness/checks").rglob("*.py")]
+STUDY = [*(ROOT / "study").rglob("*.py")]
+
+
+def name_of(path: Path) -> str:
+    base = ROOT if path.is_relative_to(ROOT / "study") else ROOT / "harness"
+    return ".".join(path.relative_to(base).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {name_of(path): path for path in HARNESS + STUDY}
+
+
+def imported(path: Path, late: bool) -> set[str]:
+    """What a module imports, each name with its module; `late`: inside functions as well."""
+    tree = ast.parse(path.read_text())
+    found = set()
+    for node in ast.walk(tree) if late else tree.body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def module_of(name: str) -> str:
+    """Of `kvbench.grid` that module; of a name in the package, the package."""
+    return name if name in MODULES else name.rpartition(".")[0]
+
+
+def test_imports_form_no_cycle() -> None:
+    graph = {
+        name: set(map(module_of, imported(path, late=False))) & MODULES.keys() - {name}
+        for name, path in MODULES.items()
+    }
+    assert graph["study.figures"] >= {"study.results", "kvbench.factors"}
+    list(TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize("path", HARNESS, ids=name_of)
+def test_the_harness_imports_nothing_of_the_study(path: Path) -> None:
+    packages = {name.partition(".")[0] for name in imported(path, late=True)}
+    assert not packages & {"study", "matplotlib", "seaborn"}
+
+
+def needed(distribution: str, seen: set[str]) -> set[str]:
+    """What a plain install of a distribution brings: itself and what it requires, no extras."""
+    if distribution not in seen:
+        seen.add(distribution)
+        try:
+            stated = requires(distribution) or []
+        except PackageNotFoundError:
+            return seen
+        for requirement in map(Requirement, stated):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                needed(requirement.name.lower().replace("_", "-"), seen)
+    return seen
+
+
+PLAIN = """
+import importlib, importlib.metadata, pkgutil, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        owners = OWNERS.get(name.partition(".")[0])
+        if owners and not PRESENT & {owner.lower().replace("_", "-") for owner in owners}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+OWNERS = importlib.metadata.packages_distributions()
+PRESENT = set(sys.argv[1:])
+sys.meta_path.insert(0, Absent())
+import kvbench
+for module in pkgutil.walk_packages(kvbench.__path__, "kvbench."):
+    try:
+        importlib.import_module(module.name)
+    except ModuleNotFoundError as error:
+        # A binding is imported when it is asked for, and says which extra it needs.
+        if not module.name.startswith("kvbench.bindings."):
+            raise
+    print(module.name)
+"""
+
+
+def test_a_plain_install_imports_everything_it_installs() -> None:
+    """With nothing to import but what `pip install kvbench` brings, whatever is installed here."""
+    present = needed("kvbench", set())
+    assert not present & {"matplotlib", "seaborn", "kvbench-study", "ipython"}
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", PLAIN, *present], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "kvbench.worker" in done.stdout.split()

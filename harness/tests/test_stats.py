@@ -1,0 +1,56 @@
+"""The statistics over trials: medians and ranges, the best store of a field, and its ties."""
+
+import math
+
+import pandas as pd
+from kvbench.stats import Points, best, points
+
+from study.fields import best_of, over_trials
+from study.results import FLOORS
+
+
+def found(largest: bool = False, **stores: list[float]) -> tuple[str, tuple[str, ...]]:
+    return best({store: points(values) for store, values in stores.items()}, largest)
+
+
+def test_points_are_median_and_range_of_the_trials_that_have_a_value() -> None:
+    assert points([3, 1, 10]) == Points(3, 1, 10, 3)
+    assert points([1, math.nan, 2]) == Points(1.5, 1, 2, 2)
+    assert points([7]) == Points(7, 7, 7, 1)
+    assert points([]).n == 0
+
+
+def test_the_least_median_is_best() -> None:
+    assert found(a=[10, 11, 12], b=[1, 2, 3], c=[5, 6, 7]) == ("b", ())
+
+
+def test_the_greatest_is_best_where_more_is_better() -> None:
+    assert found(largest=True, a=[0.5, 0.5], b=[0.9, 0.9]) == ("b", ())
+
+
+def test_within_five_per_cent_ties() -> None:
+    assert found(a=[100], b=[104.9], c=[105.1]) == ("a", ("b",))
+
+
+def test_overlapping_ranges_tie() -> None:
+    assert found(a=[10, 20, 21], b=[20.5, 40, 60], c=[22, 40, 60]) == ("a", ("b",))
+
+
+def test_one_trial_has_no_range_to_overlap() -> None:
+    assert found(a=[10], b=[10.4, 50, 60]) == ("a", ())
+
+
+def test_times_near_the_floor_are_marked() -> None:
+    times = pd.DataFrame(
+        {
+            "store": ["a"] * 3 + ["b"] * 3,
+            "records": 100,
+            "value": [50.0, 60, 70, 90, 90, 60],
+        }
+    )
+    marked = times.assign(near_floor=times["value"] < FLOORS * 23)
+    summary = over_trials(marked, "value", ["store"]).set_index("store")
+    assert summary.near_floor.to_dict() == {"a": True, "b": False}
+    assert best_of(marked, "value", ["records"]).near_floor.tolist() == [True]
+    (row,) = best_of(times, "value", ["records"]).to_dict("records")
+    assert row == {"records": 100, "store": "a", "value": 60, "ties": ("b",), "near_floor": False}

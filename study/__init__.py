@@ -1,0 +1,1 @@
+"""What the notebooks share: results, statistics of fields, figures, claims and verdicts."""

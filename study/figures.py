@@ -1,0 +1,257 @@
+"""The look of the figures, and the two forms that several notebooks draw."""
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from kvbench.factors import COMPRESSIBILITY
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from study import formats
+from study.fields import Panel, each
+from study.results import Results
+from study.stores import colour, letter, marker, tint
+
+LEGEND_COLUMNS = 8
+FOOT_CHARACTERS = 150  # that a line below a figure holds
+LINES = "|x+1234"  # markers that enclose nothing
+
+# A colour and a marker for each level of a factor; colours of Okabe and Ito.
+LEVEL_STYLES = (
+    ("#000000", "|"), ("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "D"), ("#CC79A7", "^"),
+    ("#E69F00", "v"), ("#56B4E9", "P"),
+)  # fmt: skip
+
+
+def use_style() -> None:
+    """Figures as SVG whose bytes depend on nothing but the data and the locked packages."""
+    from IPython import get_ipython  # noqa: PLC0415 - outside a notebook there is none
+    from matplotlib_inline.backend_inline import set_matplotlib_formats  # noqa: PLC0415
+
+    sns.set_theme(context="paper", style="whitegrid", font="DejaVu Sans")
+    plt.rcParams.update(
+        {
+            "svg.hashsalt": "kvbench",
+            "svg.fonttype": "path",
+            "figure.dpi": 100,
+            "font.size": 7,
+            "axes.titlesize": 8,
+            "axes.labelsize": 7,
+            "xtick.labelsize": 6.5,
+            "ytick.labelsize": 6.5,
+            "legend.fontsize": 7,
+        }
+    )
+    if hasattr(get_ipython(), "kernel"):
+        set_matplotlib_formats("svg", metadata={"Date": None})  # type: ignore[no-untyped-call]
+
+
+def pairs(rows: Sequence[Any], columns: Sequence[Any]) -> Iterable[Any]:
+    """Every row with every column, each with its position."""
+    return product(enumerate(rows), enumerate(columns))
+
+
+def dodge(k: int, count: int) -> float:
+    """How far to move the k-th of `count` stores aside, so that none hides another."""
+    return (k - (count - 1) / 2) * min(0.1, 0.8 / count)
+
+
+def draw_points(axis: Any, places: Any, found: Any, across: bool = False, **look: Any) -> Any:
+    """Medians over the trials with their range as a line, along the y axis or across it.
+
+    `found` has median, low and high: points(), or rows of over_trials().
+    """
+    middle = found["median"] if isinstance(found, pd.DataFrame | pd.Series) else found.median
+    reach = np.array([middle - found.low, found.high - middle]).reshape(2, -1)
+    if across:
+        return axis.errorbar(middle, places, xerr=reach, **look)
+    return axis.errorbar(places, middle, yerr=reach, **look)
+
+
+def draw_stores(
+    axis: Any, stores: Sequence[str], found: pd.DataFrame, aside: float = 0, **look: Any
+) -> None:
+    """A row a store: its points, a line of over_trials()."""
+    summary = found.set_index("store")
+    for y, store in enumerate(stores):
+        if store in summary.index:
+            own = {"color": colour(store), "marker": marker(store), "elinewidth": 0.8} | look
+            draw_points(axis, y + aside, summary.loc[store], across=True, **own)
+
+
+def name_rows(axis: Any, names: Sequence[str], **look: Any) -> None:
+    """The names of the rows, the first above."""
+    axis.set_yticks(range(len(names)), names, **({"fontsize": 6} | look))
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.grid(visible=False, axis="y")
+
+
+def legend(figure: Figure, handles: Mapping[str, Any], most: int = LEGEND_COLUMNS) -> None:
+    """The stores above the figure, in as many lines of about one length as they need."""
+    columns = -(-len(handles) // -(-len(handles) // most))
+    figure.legend(
+        list(handles.values()),
+        list(handles),
+        loc="outside upper center",
+        ncols=columns,
+        frameon=False,
+    )
+
+
+def note(figure: Figure, text: str) -> None:
+    """Small print below a figure; what it quotes is no formula."""
+    look: Any = {"ha": "left", "va": "top", "fontsize": 5.5, "color": "#333333"}
+    figure.text(0.01, -0.01, text, parse_math=False, **look)
+
+
+def foot(figure: Figure, results: Results, *lines: str, settings: bool = True) -> None:
+    """The conditions below a figure."""
+    said = (*lines, *results.conditions(settings).splitlines())
+    note(figure, "\n".join(part for line in said for part in textwrap.wrap(line, FOOT_CHARACTERS)))
+
+
+def hollow(axis: Any, x: Any, y: Any, near: Any, colour: str, marker: str) -> None:
+    """Draw again, without their filling, the markers of what is near the harness's floor; those
+    made of lines, which have none, as circles."""
+    near = np.asarray(near, bool)
+    axis.plot(
+        np.asarray(x)[near],
+        np.asarray(y)[near],
+        linestyle="none",
+        marker="o" if marker in LINES else marker,
+        markersize=3,
+        markeredgecolor=colour,
+        markerfacecolor="white",
+        zorder=3,
+    )
+
+
+def best_figure(
+    panels: Mapping[str, Panel],
+    results: Results,
+    counts: Sequence[int] = (),
+    settings: bool = True,
+) -> Figure:
+    """A table a panel: rows are record sizes, columns compressibility x record count.
+
+    `panels` maps a title to what best_of() found, by record_size, compressibility and records.
+    `counts` are the record counts to show; all without them.
+    """
+    sizes, counts = results.sizes(), counts or results.counts()
+    present = set(results.cells.compressibility)
+    kinds = [kind for kind in COMPRESSIBILITY if kind in present]
+    columns = [(kind, count) for kind in kinds for count in counts]
+    width = max(4.6, 1.0 + 0.6 * len(columns))
+    height = len(panels) * (0.36 + 0.19 * len(sizes)) + 0.3
+    figure, axes = plt.subplots(
+        len(panels), 1, figsize=(width, height), squeeze=False, layout="constrained"
+    )
+    for axis, (title, (found, show)) in zip(axes[:, 0], panels.items(), strict=True):
+        axis.set(xlim=(0, len(columns)), ylim=(len(sizes), 0))
+        axis.set_title(title, loc="left", fontweight="bold", pad=14 if axis is axes[0, 0] else 4)
+        axis.set_xticks(np.arange(len(columns)) + 0.5, [formats.count(c) for _, c in columns])
+        axis.set_yticks(np.arange(len(sizes)) + 0.5, sizes)
+        axis.tick_params(length=0, pad=1)
+        axis.grid(visible=False)
+        for position, kind in enumerate(kinds):
+            middle = (position + 0.5) * len(counts)
+            if axis is axes[0, 0]:
+                axis.text(middle, -0.15, kind, ha="center", va="bottom", fontsize=7)
+            axis.axvline(position * len(counts), color="black", linewidth=1)
+        for row in each(found):
+            x, y = columns.index((row.compressibility, row.records)), sizes.index(row.record_size)
+            axis.add_patch(Rectangle((x, y), 1, 1, facecolor=tint(row.store), edgecolor="white"))
+            middle = 0.31 if row.ties else 0.5
+            axis.text(
+                x + 0.5,
+                y + middle,
+                f"{row.store} {show(row.value)}{'°' if row.near_floor else ''}",
+                ha="center",
+                va="center",
+                fontsize=5,
+            )
+            if row.ties:
+                ties = "= " + " ".join(letter(store) for store in row.ties)
+                axis.text(
+                    x + 0.5, y + 0.77, ties, ha="center", va="center", fontsize=4.6, color="#222222"
+                )
+    axes[-1, 0].set_xlabel("number of records")
+    figure.supylabel("record size", fontsize=7)
+    letters = ", ".join(f"{letter(store)} {store}" for store in results.stores())
+    said = f"Letters after = are ties: {letters}. Blank: not measured."
+    foot(figure, results, said, settings=settings)
+    return figure
+
+
+def level_figure(
+    summary: pd.DataFrame,
+    levels: dict[str, str],
+    panels: Sequence[str],
+    results: Results,
+    label: str,
+    *lines: str,
+    columns: int = 2,
+) -> Figure:
+    """A row a store, a marker a level: medians over the trials, with their range as a line.
+
+    `summary` is what over_trials() returned with the columns panel, store and level; `levels` maps
+    each level to its name in the legend, `panels` are in their order, `label` is of the axis of
+    values, logarithmic and alike in all panels.
+    """
+    stores = [store for store in results.stores() if store in set(summary.store)]
+    depth = -(-len(panels) // columns)
+    figure, axes = plt.subplots(
+        depth,
+        min(columns, len(panels)),
+        figsize=(7, 0.7 + depth * (0.4 + 0.145 * len(stores))),
+        squeeze=False,
+        sharex=True,
+        sharey=True,
+        layout="constrained",
+    )
+    handles: dict[str, Any] = {}
+    for axis, panel in zip(axes.flat, panels, strict=False):
+        own = summary[summary.panel == panel]
+        for k, (level, name) in enumerate(levels.items()):
+            rows = own[own.level == level].set_index("store").reindex(stores)
+            colour, marker = LEVEL_STYLES[k % len(LEVEL_STYLES)]
+            places = np.arange(len(stores)) + (k - (len(levels) - 1) / 2) * 0.8 / len(levels)
+            handles[name] = draw_points(
+                axis,
+                places,
+                rows,
+                across=True,
+                color=colour,
+                marker=marker,
+                linestyle="none",
+                markersize=3 if marker != "|" else 5,
+                elinewidth=0.7,
+            )
+            if "near_floor" in rows:
+                near = rows.near_floor.eq(True)  # not for the stores without a row
+                hollow(axis, rows["median"], places, near, colour, marker)
+        axis.set_title(panel)
+        axis.set(xscale="log", ylim=(len(stores) - 0.5, -0.5))
+        axis.set_yticks(range(len(stores)), stores, fontsize=6)
+        axis.set_yticks(np.arange(len(stores) - 1) + 0.5, minor=True)
+        axis.grid(visible=False, axis="y")
+        axis.grid(which="minor", axis="y", color="#dddddd", linewidth=0.5)
+        axis.tick_params(axis="y", length=0)
+        low, high = summary.low.min(), summary.high.max()
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+        axis.xaxis.set_major_formatter("{x:,g}")
+        axis.xaxis.set_minor_formatter(NullFormatter())
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
+    for axis in axes[-1]:
+        axis.set_xlabel(label)
+    legend(figure, handles)
+    foot(figure, results, *lines)
+    return figure

@@ -1,0 +1,81 @@
+"""Numbers and tables as text."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+from kvbench.stats import points
+
+RULE = 36  # dashes at most below a table's column
+SPECIAL = re.compile(r"[\\`*$\[\]|]")  # what Markdown acts upon
+
+
+def escape(text: str) -> str:
+    """Text from elsewhere, such as a store's name or a reason, as it reads in Markdown and HTML."""
+    plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return SPECIAL.sub(r"\\\g<0>", " ".join(plain.splitlines()))
+
+
+def _scaled(value: float, units: Sequence[tuple[str, float]]) -> str:
+    """In the largest unit that leaves at least 1, with two or three significant digits."""
+    unit, size = next((u for u in units if value >= u[1] * 0.9995), units[-1])
+    scaled = value / size
+    return f"{scaled:.1f} {unit}" if scaled < 9.95 else f"{scaled:.0f} {unit}"
+
+
+def time(nanoseconds: float) -> str:
+    return _scaled(nanoseconds, (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1)))
+
+
+def size(count: float) -> str:
+    return _scaled(count, (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1)))
+
+
+def rate(found: float) -> str:
+    """With three significant digits, as the sources print theirs."""
+    return f"{float(f'{found:.3g}'):,.0f}" if found >= 100 else f"{found:.3g}"
+
+
+def number(value: float) -> str:
+    return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def span(values: "pd.Series[float]", digits: int = 2) -> str:
+    """The median of the trials, and their range."""
+    if values.empty:
+        return ""
+    found = points(values)
+    middle, low, high = (f"{x:.{digits}f}" for x in found[:3])
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def share(found: float) -> str:
+    return f"{found:.0%}" if found >= 0.1 else f"{found:.1%}"
+
+
+def count(found: int) -> str:
+    for unit, thousands in (("M", 10**6), ("k", 10**3)):
+        if found >= thousands and found % thousands == 0:
+            return f"{found // thousands} {unit}"
+    return str(found)
+
+
+def table(frame: pd.DataFrame, markdown: Sequence[str] = (), **options: Any) -> str:
+    """A table in Markdown without the index. Names and texts are escaped, but not those of the
+    columns `markdown`, which are Markdown already.
+
+    The rules are no longer than RULE: by them renderers divide the page among columns, and a long
+    text can wrap where a word can't.
+    """
+    safe = pd.DataFrame(
+        {
+            name if name in markdown else escape(str(name)): [
+                escape(value) if isinstance(value, str) and name not in markdown else value
+                for value in column
+            ]
+            for name, column in frame.items()
+        }
+    )
+    head, rules, *rows = str(safe.to_markdown(index=False, **options)).split("\n")
+    return "\n".join([head, re.sub(f"-{{{RULE},}}", "-" * RULE, rules), *rows])

@@ -1,0 +1,74 @@
+"""A notebook's parameters: folders and tables are checked before anything is computed."""
+
+import ast
+from collections.abc import Mapping
+from itertools import takewhile
+from pathlib import Path
+
+import pandas as pd
+from kvbench import BadInput, one_line
+
+
+def root() -> Path:
+    """The repository's root: paths in the notebooks are relative to it."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "_quarto.yml").exists():
+            return folder
+    raise BadInput(f"{here}: not inside the repository (no _quarto.yml above)")
+
+
+def published(name: str) -> pd.DataFrame:
+    """A table of data/published: what a source printed."""
+    return pd.read_csv(root() / "data" / "published" / f"{name}.csv", keep_default_na=False)
+
+
+def parameter_folder(name: str, given: object) -> Path:
+    """The folder that the parameter `name` gives, from the repository's root."""
+    fit = isinstance(given, str) and given and "\0" not in given
+    path = root() / str(given) if fit else None
+    try:
+        if path is not None and (path.is_dir() or not path.exists()):
+            return path
+    except OSError:  # the name is too long, for example
+        pass
+    raise BadInput(f"{name}: {given!r} is no folder")
+
+
+def parameter_table(
+    name: str, given: object, file: str, command: str, columns: Mapping[str, type]
+) -> pd.DataFrame:
+    """The `columns`, each of its type, of the CSV `file` in the folder that the parameter `name`
+    gives; `command` makes it."""
+    path = parameter_folder(name, given) / file
+    if not path.exists():
+        raise BadInput(f"{path}: not there; run `{command}`")
+    try:
+        table = pd.read_csv(path, usecols=list(columns), dtype=dict(columns), keep_default_na=False)
+    except (OSError, ValueError) as error:  # pandas' own errors are of the second kind
+        raise BadInput(f"{path}: {one_line(str(error))}") from error
+    if table.empty:
+        raise BadInput(f"{path}: no rows; run `{command}`")
+    return table
+
+
+def check_parameters(*known: str) -> None:
+    """Refuse a parameter that the notebook does not have; papermill only prints a notice.
+
+    Looks at the cells that ran before this one, the parameters' own and papermill's.
+    """
+    from IPython import get_ipython  # noqa: PLC0415 - slow, and outside a notebook there is none
+
+    sources = takewhile(
+        lambda text: "check_parameters" not in text, get_ipython().user_ns["In"][1:]
+    )
+    given = {
+        target.id
+        for source in sources
+        for statement in ast.parse(source).body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    for name in sorted(given - set(known)):
+        raise BadInput(f"unknown parameter '{name}'; allowed: {', '.join(known)}")

@@ -1,0 +1,92 @@
+"""What goes into the paper: figures, tables and variables, where KVBENCH_FIGURES names a folder."""
+
+import io
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from kvbench import write_whole
+from kvbench.factors import KEY_SIZE, format_bytes
+from kvbench.histogram import LOG_WIDTH
+from kvbench.loop import BATCH_BYTES, BATCH_RECORDS
+from kvbench.machine import FSYNC_BYTES
+from kvbench.meter import INTERVAL
+from kvbench.noise import SPREAD
+from kvbench.plan import CHURN_SHARE, SAMPLES
+from kvbench.stats import TIE
+from kvbench.worker import RATIO_BLOCK
+from matplotlib.figure import Figure
+
+from study import formats
+from study.notebook import root
+
+
+def method() -> dict[str, str]:
+    """The constants of the harness that the paper's method section states."""
+    return {
+        "key_size": format_bytes(KEY_SIZE),
+        "samples": f"{SAMPLES:,}",
+        "churn": f"{1 / CHURN_SHARE:.0%}",
+        "bin_width": f"{np.expm1(LOG_WIDTH):.0%}",
+        "tie": f"{TIE:.0%}",
+        "spread": f"{SPREAD:g}",
+        "memory_interval": f"{INTERVAL * 1000:.0f} ms",
+        "ratio_block": format_bytes(RATIO_BLOCK),
+        "batch_records": f"{BATCH_RECORDS:,}",
+        "batch_bytes": format_bytes(BATCH_BYTES),
+        "fsync_bytes": format_bytes(FSYNC_BYTES),
+    }
+
+
+def _folder() -> Path | None:
+    """Where figures and variables go: nowhere, unless KVBENCH_FIGURES names a folder."""
+    name = os.environ.get("KVBENCH_FIGURES")
+    if not name:
+        return None
+    folder = root() / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def figure(drawn: Figure, name: str, png: bool = False) -> None:
+    """Save a figure as SVG, and as PNG for where SVG can't be shown.
+
+    The layout is settled once, so that the notebook's own picture is the same to the byte whether
+    the figure was saved before or not.
+    """
+    drawn.draw_without_rendering()
+    drawn.set_layout_engine("none")
+    _save(drawn, f"{name}.svg", metadata={"Date": None})
+    if png:
+        _save(drawn, f"{name}.png", dpi=200)
+
+
+def _save(drawn: Figure, name: str, **how: Any) -> None:
+    folder = _folder()
+    if folder is not None:
+        picture = io.BytesIO()
+        drawn.savefig(picture, format=name.rpartition(".")[2], bbox_inches="tight", **how)
+        write_whole(folder / name, picture.getvalue())
+
+
+def text(found: str, name: str) -> None:
+    folder = _folder()
+    if folder is not None:
+        write_whole(folder / name, found.encode())
+
+
+def _safe(value: Any) -> Any:
+    """Values for text that Markdown is made of."""
+    if isinstance(value, Mapping):
+        return {name: _safe(inner) for name, inner in value.items()}
+    return formats.escape(value) if isinstance(value, str) else value
+
+
+def variables(name: str, values: Mapping[str, Any]) -> None:
+    """Save values for the paper's text, below the key `name`."""
+    plain = json.loads(json.dumps({name.replace("-", "_"): _safe(values)}))
+    text(yaml.safe_dump(plain, allow_unicode=True, sort_keys=True), f"{name}.yml")

@@ -1,0 +1,48 @@
+"""A letter, a colour and a marker for each store.
+
+The first seven have the colours of Okabe and Ito, which colour-blind readers tell apart; stores of
+one engine share a colour and differ in marker.
+"""
+
+from matplotlib.colors import to_rgb
+
+STORES = {
+    "flat": ("F", "#0072B2", "o"),
+    "nested": ("N", "#56B4E9", "s"),
+    "leveldb": ("L", "#D55E00", "^"),
+    "hyperleveldb": ("Lh", "#D55E00", "<"),
+    "basho": ("Lb", "#D55E00", ">"),
+    "rocksdb": ("R", "#E69F00", "v"),
+    "lmdb": ("M", "#009E73", "D"),
+    "bdb": ("B", "#CC79A7", "P"),
+    "bdb-hash": ("Bh", "#CC79A7", "p"),
+    "sqlite": ("S", "#999999", "X"),
+    "kyoto-tree": ("K", "#A89F00", "h"),
+    "kyoto-hash": ("Kh", "#A89F00", "8"),
+    "wiredtiger-btree": ("W", "#5E3C99", "d"),
+    "wiredtiger-lsm": ("Wl", "#5E3C99", "*"),
+    "tkrzw-tree": ("T", "#8C510A", "1"),
+    "tkrzw-hash": ("Th", "#8C510A", "2"),
+    "tokyocabinet-tree": ("C", "#1B4F4F", "3"),
+    "tokudb": ("U", "#C51B7D", "4"),
+    "gdbm": ("G", "#444444", "+"),
+    "null": ("0", "#000000", "."),
+}
+
+
+def colour(store: str) -> str:
+    return STORES[store][1] if store in STORES else "#444444"
+
+
+def letter(store: str) -> str:
+    return STORES[store][0] if store in STORES else store
+
+
+def marker(store: str) -> str:
+    return STORES[store][2] if store in STORES else "x"
+
+
+def tint(store: str) -> tuple[float, float, float]:
+    """The store's colour, light enough for text upon it."""
+    red, green, blue = (0.55 + 0.45 * part for part in to_rgb(colour(store)))
+    return red, green, blue
