@@ -56,6 +56,7 @@ class Operation(enum.IntEnum):
 
 
 class Constant(enum.IntEnum):
+    KV_ABI = 4  # of kv.h, from whose functions those of _functions are copied
     LOOP_END = 2**64 - 1
     LOOP_SCAN_MAX = 100
     RECORDS_KEY_SIZE = 16
@@ -85,13 +86,13 @@ def check_constants(lines: Iterable[str]) -> None:
             name = f"{prefix}{member.name}"
             if said.get(name) != str(member.value):
                 raise BadInput(
-                    f"libloop.so: {name} is {said.get(name)} there and {member.value} in "
-                    f"{Path(__file__).name}: build it again"
+                    f"libloop.so: {name} is {said.get(name, 'missing')} there, and {member.value} "
+                    f"in {Path(__file__).name}: build the shims again, by make setup"
                 )
 
 
 def _functions(slice_: type[ctypes.Structure]) -> dict[str, Any]:
-    """The types of the driver's functions; a test calls every one of them."""
+    """The types of the driver's functions, as in kv.h; KV_ABI changes when they do."""
     status, kv, size, text = ctypes.c_int, Address, ctypes.c_size_t, ctypes.c_char_p
     take = ctypes.CFUNCTYPE
     return {
@@ -146,8 +147,8 @@ def build_structures(lines: Iterable[str]) -> dict[str, type[ctypes.Structure]]:
         theirs = [row[3] for row in fields]
         if [*ours, str(ctypes.sizeof(Built))] != [*theirs, whole]:
             raise BadInput(
-                f"libloop.so: struct {name}: the fields in layout.c begin at {' '.join(theirs)} of "
-                f"{whole} bytes, not one after the other: name all fields there, in their order"
+                f"libloop.so: struct {name}: the fields that layout.c names begin at bytes "
+                f"{', '.join(theirs)} of {whole}, which leaves a gap: name every field, in order"
             )
         found[name] = Built
     return found
@@ -156,7 +157,10 @@ def build_structures(lines: Iterable[str]) -> dict[str, type[ctypes.Structure]]:
 @functools.cache
 def loop_library() -> ctypes.CDLL:
     """The functions of loop.h, traffic.h, records.h and store.h."""
-    return ctypes.CDLL(str(shims_folder() / "libloop.so"))
+    try:
+        return ctypes.CDLL(str(shims_folder() / "libloop.so"))
+    except OSError as error:
+        raise BadInput(f"{error}: build the shims first, by make setup") from None
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from kvbench import BadInput, die_with_parent, how_it_ended
 from kvbench.bindings import BINDINGS, full_name, load, open_binding
 from kvbench.contract import Capability, OpenStore, Setting
 from kvbench.factors import DEFAULT
-from kvbench.library import shims_folder
+from kvbench.library import shims_folder, structure
 from kvbench.shim import Driver, OpenShim, load_driver, read_settings
 
 PROBE_LIMIT = 30  # seconds until a store has to say what it is
@@ -196,6 +196,7 @@ def known() -> dict[str, Store]:
 
 @functools.cache
 def _known(_folder: Path) -> dict[str, Store]:
+    structure("kv_driver")  # if the library itself is wrong, that is no store's fault
     found = [
         Store(name, reason=reason) if reason else _apart(Store(name), _probe_shim, name)
         for name, reason in _shims().items()

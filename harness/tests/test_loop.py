@@ -1,17 +1,20 @@
 """The loop in Python is the loop in C: same records, same checks."""
 
 import dataclasses
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SHIMS
+from conftest import SHIMS, Run
 from kvbench import stores
 from kvbench.bindings import Binding, load
 from kvbench.contract import StoreError
 from kvbench.factors import Cell, RecordSize
+from kvbench.library import filled, structure
 from kvbench.loop import END, PythonLoop, ShimLoop, make_loop, make_pool
 from kvbench.plan import CHUNK, CODES, Plan, Population
 
@@ -292,6 +295,52 @@ def test_a_record_beyond_the_limits_is_refused_before_the_store_is_opened(tmp_pa
     loop._loop.capacity = limit + 1
     with pytest.raises(StoreError, match=rf"values of {limit + 1}; the store holds at most"):
         loop.open(tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    ("header", "honest", "altered", "said"),
+    [
+        ("loop.h", "uint64_t stride;", "uint64_t stride, forgotten;", "struct loop: "),
+        ("traffic.h", "size_t readers;", "size_t readers[2];", "struct traffic: "),
+        ("kv.h", "uint32_t capabilities;", "uint32_t capabilities, more[2];", "struct kv_driver: "),
+        ("loop.h", "    LOOP_INSERT,\n", "    LOOP_OTHER,\n    LOOP_INSERT,\n", "LOOP_INSERT is 1"),
+        ("kv.h", "KV_ABI 4", "KV_ABI 5", "KV_ABI is 5 there, and 4 in library.py"),
+    ],
+)
+def test_a_library_that_python_does_not_fit_is_refused(
+    header: str,
+    honest: str,
+    altered: str,
+    said: str,
+    own_shims: Path,
+    kvbench: Run,
+    tmp_path: Path,
+) -> None:
+    """One line for the library, not one for each store."""
+    sources = tmp_path / "sources"
+    shutil.copytree(SHIMS, sources)
+    text = (sources / header).read_text()
+    assert honest in text
+    (sources / header).write_text(text.replace(honest, altered))
+    files = [sources / f"{name}.c" for name in ("loop", "traffic", "records", "store", "layout")]
+    compiler = ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-shared", "-fPIC", *map(str, files), "-lm"]
+    subprocess.run([*compiler, "-o", str(own_shims / "libloop.so")], check=True)
+    done = kvbench("stores", env={"KVBENCH_SHIMS": str(own_shims)})
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_structure_has_no_other_fields_than_those_of_c() -> None:
+    pace = structure("loop_pace")(rate=5)
+    with pytest.raises(AttributeError, match="interval"):
+        pace.interval = 5
+
+
+def test_a_factor_that_a_structure_has_a_field_for_needs_no_line_in_python() -> None:
+    small = dataclasses.replace(cell("flat"), key_size=8)
+    assert filled("loop", small, stride=5).key_size == 8
+    assert filled("loop", small, key_size=9).key_size == 9  # what is given comes first
 
 
 def test_a_failing_batch_is_named(tmp_path: Path) -> None:
