@@ -79,11 +79,10 @@ def draw_stores(
     axis: Any, stores: Sequence[str], found: pd.DataFrame, aside: float = 0, **look: Any
 ) -> None:
     """A row a store: its points, a line of over_trials()."""
-    summary = found.set_index("store")
+    summary = found.set_index("store").reindex(list(stores))
     for y, store in enumerate(stores):
-        if store in summary.index:
-            own = {"color": colour(store), "marker": marker(store), "elinewidth": 0.8} | look
-            draw_points(axis, y + aside, summary.loc[store], across=True, **own)
+        own = {"color": colour(store), "marker": marker(store), "elinewidth": 0.8} | look
+        draw_points(axis, y + aside, summary.loc[store], across=True, **own)
 
 
 def name_rows(axis: Any, names: Sequence[str], **look: Any) -> None:
@@ -220,7 +219,7 @@ def level_figure(
     for axis, panel in zip(axes.flat, panels, strict=False):
         own = summary[summary.panel == panel]
         for k, (level, name) in enumerate(levels.items()):
-            rows = own[own.level == level].set_index("store").reindex(stores)
+            rows = own[own.level == level].set_index("store").reindex(list(stores))
             colour, marker = LEVEL_STYLES[k % len(LEVEL_STYLES)]
             places = np.arange(len(stores)) + (k - (len(levels) - 1) / 2) * 0.8 / len(levels)
             handles[name] = draw_points(

@@ -95,6 +95,14 @@ class Results:
         present = set(self.cells.store)
         return [store for store in STORES if store in present] + sorted(present - set(STORES))
 
+    def largest(self) -> dict[str, Any]:
+        """The field of the largest records and count; of incompressible data, if measured."""
+        return {
+            "record_size": self.sizes()[-1],
+            "records": max(self.counts()),
+            "compressibility": max(self.cells.compressibility),
+        }
+
     def level(self, factor: str) -> list[str]:
         """The levels of a factor, in the order of their definition or size."""
         order: dict[str, Sequence[str]] = {"durability": DURABILITY, "compression": COMPRESSION}
