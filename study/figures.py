@@ -132,6 +132,15 @@ def hollow(axis: Any, x: Any, y: Any, near: Any, colour: str, marker: str) -> No
     )
 
 
+def frame_table(axis: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
+    """Make a chart the frame of a table, whose fields are unit squares."""
+    axis.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
+    axis.set_xticks(np.arange(len(columns)) + 0.5, columns)
+    axis.set_yticks(np.arange(len(rows)) + 0.5, rows)
+    axis.tick_params(length=0, pad=1)
+    axis.grid(visible=False)
+
+
 def best_figure(
     panels: Mapping[str, Panel],
     results: Results,
@@ -153,12 +162,8 @@ def best_figure(
         len(panels), 1, figsize=(width, height), squeeze=False, layout="constrained"
     )
     for axis, (title, (found, show)) in zip(axes[:, 0], panels.items(), strict=True):
-        axis.set(xlim=(0, len(columns)), ylim=(len(sizes), 0))
         axis.set_title(title, loc="left", fontweight="bold", pad=14 if axis is axes[0, 0] else 4)
-        axis.set_xticks(np.arange(len(columns)) + 0.5, [formats.count(c) for _, c in columns])
-        axis.set_yticks(np.arange(len(sizes)) + 0.5, sizes)
-        axis.tick_params(length=0, pad=1)
-        axis.grid(visible=False)
+        frame_table(axis, sizes, [formats.count(c) for _, c in columns])
         for position, kind in enumerate(kinds):
             middle = (position + 0.5) * len(counts)
             if axis is axes[0, 0]:
