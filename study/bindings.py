@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from kvbench import BadInput
-from kvbench.grid import OPERATIONS, RecordSize
+from kvbench.factors import OPERATIONS, RecordSize
 from kvbench.histogram import LOG_WIDTH
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -54,8 +54,9 @@ class Bindings:
         shims = where(cells, binding="").groupby("store").engine_version.first()
         bound["shim"] = bound.store.map(shims)
         bound["same"] = np.where(bound.engine_version == bound.shim, "yes", "no")
-        bound["place"] = bound.store.map(self.engines.index)
-        return bound.sort_values(["place", "binding"]).drop(columns="place")
+        place = bound.store.map(self.engines.index)
+        order: pd.DataFrame = bound.assign(place=place).sort_values(["place", "binding"])
+        return order.drop(columns="place")
 
     def _pairs(self) -> pd.DataFrame:
         """The trials from Python, with the same records in the same order from C."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from kvbench.grid import DEFAULT
+from kvbench.factors import DEFAULT
 
 from study import formats
 from study.fields import each, over_trials

@@ -58,7 +58,7 @@ class Results:
             raise BadInput(f"{folder}: results of several machines; collect each by itself")
         for factor in LEVELS:
             found = sorted(self.cells[factor].unique())
-            if len(found) > 1 and factor not in {"options", *varying}:
+            if len(found) > 1 and factor not in {"label", "options", *varying}:
                 raise BadInput(
                     f"{folder}: results of several levels of {factor}: "
                     f"{', '.join(map(str, found))}; collect each by itself"
