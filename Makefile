@@ -1,19 +1,26 @@
-# make paper    everything: set up, measure this machine once, draw, render
-# make test     set up, lint, test (10 minutes on two cores)
-# make check    the longer tests: settings, power losses, random histories, torture's short form (20 minutes)
-# make sanitize our C under sanitizers: addresses, undefined behaviour, threads, leaks (10 minutes)
-# make render   the paper from committed data; measures nothing
-# make measure  measure this machine again
-# make figures  redraw figures/, _variables.yml and the notebooks from data/ (tracked files)
-# make pilot    measure the pilot of data/pilot again (30 minutes, quiet machine)
-# make pilot EXPERIMENT=leveldb-2011       an experiment after a source, at the scale of its data here; or
-#                rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb (5 to 25 minutes each)
-# make reference EXPERIMENT=leveldb-2011   the same at full scale (hours)
-# make bindings the same for data/bindings (30 minutes)
-# make torture  break sweeps on purpose, and count what gets through (40 minutes on two cores; root for full disks)
-# make bench    measure the harness itself (15 minutes, quiet machine)
-# make durability, memory-budget, compression, cold-cache   the same for those (5 to 20 minutes each)
-# make lock     resolve requirements.lock anew
+# make paper      set up, measure this machine once, draw its figures, render the paper
+# make test       set up, then test the code, every store and the notebooks (10 minutes on two cores)
+# make check      the longer tests: settings, power failures, random histories, faults (20 minutes)
+# make render     render the paper from committed data; measures nothing
+# make measure    measure this machine again
+# make figures    redraw figures/, _variables.yml and the notebooks from data/ (tracked files)
+# make setup      install what all of these need
+# make lock       resolve requirements.lock anew
+# make clean      remove build/ and .venv/
+#
+# Measure committed data again, on an otherwise idle machine; each prints how to publish its data:
+# make pilot      the pilot of the main grid (30 minutes)
+# make bindings   C against Python (30 minutes)
+# make durability, memory-budget, compression, cold-cache   one factor each (5 to 20 minutes;
+#                 memory-budget and cold-cache need root, durability needs it for power failures)
+# make pilot EXPERIMENT=NAME       a published benchmark at the scale of the committed data (5 to 25 minutes);
+#                 NAME: leveldb-2011, rocksdb-2013, lmdb-2014, files-or-store, sqlite-35 or ycsb
+# make reference EXPERIMENT=NAME   the same at full scale (hours)
+#
+# Check the harness itself:
+# make bench      measure what the harness costs (15 minutes, idle machine)
+# make torture    inject faults, and count what goes unnoticed (40 minutes on two cores; full disks need root)
+# make sanitize   run all C code under sanitizers: addresses, undefined behaviour, threads, leaks (10 minutes)
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -31,12 +38,15 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONWARNINGS := ignore::DeprecationWarning
 
-.NOTPARALLEL: # nothing may run beside a measurement
-.PHONY: paper test check render measure figures pilot reference bindings bench torture sanitize $(EXPERIMENTS) lock setup bare-loops clean
+.NOTPARALLEL: # a measurement needs the machine to itself
+.PHONY: help paper test check render measure figures pilot reference bindings bench torture sanitize $(EXPERIMENTS) lock setup bare-loops clean
 
 paper: build/this-machine/.done render
 	@echo "The paper:        $(CURDIR)/build/paper/paper/index.html"
 	@echo "This machine:     $(CURDIR)/build/paper/paper/this-machine.html"
+
+help:
+	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile
 
 # Set-up
 
@@ -50,7 +60,7 @@ build/.venv: requirements.lock requirements-berkeley.lock | build/.system
 	$(PYTHON) -m venv .venv
 	$(PIP) --require-hashes -r requirements.lock
 	$(PIP) --require-hashes -r requirements-berkeley.lock || \
-	    echo "The bindings of Berkeley DB can't be compiled here; kvbench stores lists them as unavailable." >&2
+	    echo "Berkeley DB's Python bindings do not compile here; kvbench stores lists them as unavailable." >&2
 	@touch $@
 
 build/.installed: build/.venv pyproject.toml $(SOURCES)

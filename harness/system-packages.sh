@@ -1,20 +1,20 @@
 #!/bin/sh
-# Installs the engines' libraries, and the tools of the tests, from Debian where they are missing: as
-# root, or by sudo without a password. Elsewhere says what to run. A store whose library is missing is left out.
+# Installs the engines' libraries and the tests' tools from Debian where they are missing: as root, or with
+# sudo if it asks for no password. Otherwise prints the command. A store whose library is missing is left out.
 set -eu
 
-# The engines are those that CMakeLists.txt names.
+# CMakeLists.txt names the package of each engine.
 stores="$(dirname "$0")/shims/CMakeLists.txt"
 packages=$(sed -n 's/^kv_store(.* DEBIAN \([^ )]*\)).*/\1/p' "$stores" | sort -u | tr '\n' ' ')
 command -v cc >/dev/null || packages="$packages gcc"
 command -v c++ >/dev/null || packages="$packages g++"
 command -v strace >/dev/null || packages="$packages strace" # counts syncs
-command -v mkfs.ext4 >/dev/null || packages="$packages e2fsprogs" # the disk that is copied
-command -v clang >/dev/null || packages="$packages clang libclang-rt-dev" # fuzzes: 110 MB, 15 seconds
+command -v mkfs.ext4 >/dev/null || packages="$packages e2fsprogs" # for simulated power failures
+command -v clang >/dev/null || packages="$packages clang libclang-rt-dev" # for the fuzzer: 110 MB, 15 seconds
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages="$packages python3-venv"
 
 if ! command -v apt-get >/dev/null; then
-    echo "No apt-get here: install the engines by other means (conda: environment.yml)." >&2
+    echo "apt-get is missing: install the engines by other means, such as conda with environment.yml." >&2
     exit 0
 fi
 missing=""
@@ -41,7 +41,7 @@ for package in $missing; do
     if apt-cache show "$package" >/dev/null 2>&1; then
         here="$here $package"
     else
-        echo "$package is in no package source of this system: a store less." >&2
+        echo "$package is in no package source of this system: what needs it is left out." >&2
     fi
 done
 $as_root $install -qq $here >/dev/null

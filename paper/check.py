@@ -1,8 +1,8 @@
-"""Check the rendered pages of the paper, by Quarto or by the preview.
+"""Check the pages of the paper that Quarto or the preview rendered.
 
     python paper/check.py OUTPUT_FOLDER
 
-Quarto only warns about much that a reader would stumble over; here it is an error.
+Quarto only warns about mistakes such as unresolved references; here they are errors.
 """
 
 import argparse
@@ -14,12 +14,12 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parents[1]
-MARKUP = re.compile(r"^\s*:{3,}", re.MULTILINE)  # of a block that was not understood
+MARKUP = re.compile(r"^\s*:{3,}", re.MULTILINE)  # of a block that the renderer did not understand
 UNRESOLVED = re.compile(r"\?(@|var:)([\w.-]*\w)")
-# The folder of the checkout, which differs from reader to reader.
+# The folder of the checkout, which differs between readers.
 HERE = re.compile(rf"({re.escape(str(ROOT))}|{re.escape(quote(str(ROOT)))})(?![\w-])[^\s\"'<>]*")
 REMOTE = re.compile(r"\s*(https?:)?//", re.IGNORECASE)
-# Elements to know one's place by, and elements which fill a figure.
+# Elements that tell where a text stands, and elements that fill a figure.
 TRACKED = {"figure", "figcaption", "span", "strong", "script", "style"}
 CONTENT = {"img", "svg", "table", "pre", "math", "video", "canvas", "iframe", "object"}
 

@@ -1,6 +1,6 @@
--- Shows what was measured on this machine, if anything was: a Div `.local` with `src` is
--- replaced by that Markdown file, and one with an image is kept when the image exists. What is
--- not there is left out, and a Div `.no-local` shown in its place.
+-- Shows what was measured on this machine. A Div `.local` with `src` becomes the content of that
+-- Markdown file; a Div `.local` with an image stays if the image exists; a Div `.no-local` stays if
+-- the file that it names as `without` is missing. Everything else is left out.
 
 local folder = ""
 

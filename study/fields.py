@@ -17,6 +17,13 @@ def each(rows: pd.DataFrame) -> Iterable[Any]:
     return rows.itertuples()
 
 
+def where(rows: pd.DataFrame, **levels: Any) -> pd.DataFrame:
+    """The rows with these levels."""
+    for factor, level in levels.items():
+        rows = rows[rows[factor] == level]
+    return rows
+
+
 def over_trials(rows: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
     """The points of a value over the trials of each group, and for times, whether most of the
     trials lie near the harness's floor."""

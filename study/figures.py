@@ -79,11 +79,10 @@ def draw_stores(
     axis: Any, stores: Sequence[str], found: pd.DataFrame, aside: float = 0, **look: Any
 ) -> None:
     """A row a store: its points, a line of over_trials()."""
-    summary = found.set_index("store")
+    summary = found.set_index("store").reindex(list(stores))
     for y, store in enumerate(stores):
-        if store in summary.index:
-            own = {"color": colour(store), "marker": marker(store), "elinewidth": 0.8} | look
-            draw_points(axis, y + aside, summary.loc[store], across=True, **own)
+        own = {"color": colour(store), "marker": marker(store), "elinewidth": 0.8} | look
+        draw_points(axis, y + aside, summary.loc[store], across=True, **own)
 
 
 def name_rows(axis: Any, names: Sequence[str], **look: Any) -> None:
@@ -133,6 +132,15 @@ def hollow(axis: Any, x: Any, y: Any, near: Any, colour: str, marker: str) -> No
     )
 
 
+def frame_table(axis: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
+    """Make a chart the frame of a table, whose fields are unit squares."""
+    axis.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
+    axis.set_xticks(np.arange(len(columns)) + 0.5, columns)
+    axis.set_yticks(np.arange(len(rows)) + 0.5, rows)
+    axis.tick_params(length=0, pad=1)
+    axis.grid(visible=False)
+
+
 def best_figure(
     panels: Mapping[str, Panel],
     results: Results,
@@ -154,12 +162,8 @@ def best_figure(
         len(panels), 1, figsize=(width, height), squeeze=False, layout="constrained"
     )
     for axis, (title, (found, show)) in zip(axes[:, 0], panels.items(), strict=True):
-        axis.set(xlim=(0, len(columns)), ylim=(len(sizes), 0))
         axis.set_title(title, loc="left", fontweight="bold", pad=14 if axis is axes[0, 0] else 4)
-        axis.set_xticks(np.arange(len(columns)) + 0.5, [formats.count(c) for _, c in columns])
-        axis.set_yticks(np.arange(len(sizes)) + 0.5, sizes)
-        axis.tick_params(length=0, pad=1)
-        axis.grid(visible=False)
+        frame_table(axis, sizes, [formats.count(c) for _, c in columns])
         for position, kind in enumerate(kinds):
             middle = (position + 0.5) * len(counts)
             if axis is axes[0, 0]:
@@ -220,7 +224,7 @@ def level_figure(
     for axis, panel in zip(axes.flat, panels, strict=False):
         own = summary[summary.panel == panel]
         for k, (level, name) in enumerate(levels.items()):
-            rows = own[own.level == level].set_index("store").reindex(stores)
+            rows = own[own.level == level].set_index("store").reindex(list(stores))
             colour, marker = LEVEL_STYLES[k % len(LEVEL_STYLES)]
             places = np.arange(len(stores)) + (k - (len(levels) - 1) / 2) * 0.8 / len(levels)
             handles[name] = draw_points(

@@ -28,6 +28,10 @@ def time(nanoseconds: float) -> str:
     return _scaled(nanoseconds, (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1)))
 
 
+def signed_time(nanoseconds: float) -> str:
+    return f"{'-' if nanoseconds < 0 else ''}{time(abs(nanoseconds))}"
+
+
 def size(count: float) -> str:
     return _scaled(count, (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1)))
 

@@ -58,7 +58,7 @@ class Results:
             raise BadInput(f"{folder}: results of several machines; collect each by itself")
         for factor in LEVELS:
             found = sorted(self.cells[factor].unique())
-            if len(found) > 1 and factor not in {"options", *varying}:
+            if len(found) > 1 and factor not in {"label", "options", *varying}:
                 raise BadInput(
                     f"{folder}: results of several levels of {factor}: "
                     f"{', '.join(map(str, found))}; collect each by itself"
@@ -94,6 +94,14 @@ class Results:
     def stores(self) -> list[str]:
         present = set(self.cells.store)
         return [store for store in STORES if store in present] + sorted(present - set(STORES))
+
+    def largest(self) -> dict[str, Any]:
+        """The field of the largest records and count; of incompressible data, if measured."""
+        return {
+            "record_size": self.sizes()[-1],
+            "records": max(self.counts()),
+            "compressibility": max(self.cells.compressibility),
+        }
 
     def level(self, factor: str) -> list[str]:
         """The levels of a factor, in the order of their definition or size."""

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from kvbench.factors import DEFAULT, KEY_SIZE, UNCAPPED
+from kvbench.factors import DEFAULT, UNCAPPED
 from kvbench.histogram import quantile
 from kvbench.stats import Points, points
 from kvbench.tables import read_tables
-from kvbench.workload import ROUNDS
 
 from study import formats
+from study.fields import where
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"
 OWN = "this paper"  # the source of our own questions
@@ -58,6 +58,7 @@ def load(folders: Mapping[str, Path], evidence: Path) -> pd.DataFrame:
         own = cells.merge(tables["operations"], on="cell", how="left")
         found.append(own.assign(experiment=name))
     rows: pd.DataFrame = pd.concat(found, ignore_index=True)
+    rows["filled"] = rows.workload.str.extract("^(fillseq|fillrandom)", expand=False)
     mean = (rows.record_size_min + rows.record_size_max) / 2
     rows["user_bytes"] = rows["items"] * (rows.key_size + mean)
     for column, (above, below) in RATIOS.items():
@@ -71,9 +72,8 @@ def load(folders: Mapping[str, Path], evidence: Path) -> pd.DataFrame:
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """The rows of one operation of one store; what is not named is as in a plain cell, what is None
-    may be anything. `rank` names a record count by its place among those measured, so that a claim
-    fits every scale."""
+    """The rows of one operation of one store. `rank` names a record count by its place among those
+    measured, so that a claim fits every scale."""
 
     experiment: str
     operation: str
@@ -84,17 +84,10 @@ class Side:
         return str(dict(self.where)["store"])
 
     def rows(self, data: pd.DataFrame) -> pd.DataFrame:
-        plain: dict[str, Any] = {
-            "durability": DEFAULT, "memory": DEFAULT, "compression": DEFAULT, "options": "",
-            "memory_max": UNCAPPED, "workload": ROUNDS, "key_size": KEY_SIZE, "place": "disk",
-        }  # fmt: skip
-        wanted = plain | dict(self.where) | {"experiment": self.experiment}
+        wanted = dict(self.where)
         rank = wanted.pop("rank", None)
-        kept = np.logical_and.reduce(
-            [data[name] == found for name, found in wanted.items() if found is not None]
-        )
-        own = data[kept]
-        measured = own[(own.status == "ok") & (own.operation == self.operation)]
+        own = where(data, experiment=self.experiment, **wanted)
+        measured = where(own, status="ok", operation=self.operation)
         counts = sorted(set(measured.records))
         if rank is not None and -len(counts) <= rank < len(counts):
             measured = measured[measured.records == counts[rank]]

@@ -19,7 +19,8 @@ SCHEMA_VERSION = 7
 READABLE = {"6", "7"}  # version 6 has no label
 STATUSES = ("ok", "failed", "skipped", "unavailable")
 MOST_BYTES = 1 << 30  # of a table in memory
-MOST_VALUES = 50_000_000  # likewise, those of lists included
+MOST_ROWS = 10_000_000
+ROWS = 1024  # that are read at a time
 MOST_CHARACTERS = 100_000  # of a text
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with these a spreadsheet begins a formula
 NAME = r"^[A-Za-z0-9 ._=+-]{0,300}$"
@@ -236,9 +237,8 @@ def _read(file: Path, name: str) -> pa.Table:
     """A table of this schema version or the one before. What its metadata say is checked first: a
     small file may stand for a large table."""
     metadata = pq.read_metadata(file)
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
-    _refuse_large(file, sum(chunk.num_values for chunk in chunks), "values", MOST_VALUES)
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    _refuse_large(file, metadata.num_rows, "rows", MOST_ROWS)
     _refuse_large(file, sum(group.total_byte_size for group in groups), "bytes", MOST_BYTES)
     found = metadata.schema.to_arrow_schema()
     version = (found.metadata or {}).get(b"kvbench_schema", b"none").decode(errors="replace")
@@ -249,11 +249,15 @@ def _read(file: Path, name: str) -> pa.Table:
         types.pop("label", None)
     if len(found) != len(types) or {field.name: field.type for field in found} != types:
         raise BadInput(f"{file}: columns differ from those of schema version {version}")
-    # Texts as dictionaries: a long one may be there a million times.
+    # In parts, and texts as dictionaries: a long text or list may be there a million times.
     texts = [column for column, kind in types.items() if kind == _TEXT]
+    parts, size = [], 0
     with pq.ParquetFile(file, read_dictionary=texts, page_checksum_verification=True) as data:
-        table = data.read()
-    _refuse_large(file, sum(map(_decoded, table.columns)), "bytes", MOST_BYTES)
+        for part in data.iter_batches(ROWS):
+            size += part.nbytes + sum(map(_decoded, part.columns))
+            _refuse_large(file, size, "bytes", MOST_BYTES)
+            parts.append(part)
+    table = pa.Table.from_batches(parts, None if parts else pa.schema(types.items()))
     if version == "6" and name == "cells":
         table = table.append_column("label", pa.array([""] * table.num_rows))
     # With our own metadata: pandas acts upon what it finds there.
@@ -267,13 +271,11 @@ def _refuse_large(file: Path, count: int, what: str, most: int) -> None:
         raise BadInput(f"{file}: {count:,} {what} in memory; allowed: {most:,} at most")
 
 
-def _decoded(column: pa.ChunkedArray) -> int:
-    """The bytes of the texts that dictionaries stand for."""
-    return sum(
-        pc.sum(pc.take(pc.binary_length(chunk.dictionary), chunk.indices)).as_py() or 0
-        for chunk in column.chunks
-        if pa.types.is_dictionary(chunk.type)
-    )
+def _decoded(column: pa.Array) -> int:
+    """The bytes of the texts that a dictionary stands for."""
+    if not pa.types.is_dictionary(column.type):
+        return 0
+    return pc.sum(pc.binary_length(column.dictionary).take(column.indices)).as_py() or 0
 
 
 def check_targets(path: Path, csv: bool, xlsx: bool) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from kvbench import BadInput
-from kvbench.results import read_tables
+from kvbench.tables import read_tables
 from traitlets.config import Config
 
 from study.results import Results

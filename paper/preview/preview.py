@@ -1,9 +1,9 @@
-"""Preview pages of the paper with Pandoc and Typst, where Quarto is not at hand.
+"""Preview pages of the paper with Pandoc and Typst where Quarto is not installed.
 
     python paper/preview/preview.py OUTPUT_FOLDER paper/index.qmd paper/this-machine.qmd
 
-Quarto gives the reference rendering. The preview knows only the part of Quarto that the
-paper uses, and refuses whatever it does not know: a page is either complete or not written.
+Quarto gives the reference rendering. The preview supports only the part of Quarto that the
+paper uses, and refuses everything else: it writes complete pages or none.
 """
 
 import argparse
@@ -38,7 +38,7 @@ Metadata = dict[str, Any]
 
 
 class PreviewError(Exception):
-    """What is wrong with a file, each finding on a line of its own."""
+    """The findings about one file, a line each."""
 
     def __init__(self, file: Path, *findings: str) -> None:
         name = file.relative_to(ROOT) if file.is_relative_to(ROOT) else file
@@ -77,13 +77,13 @@ def as_list(value: Any) -> list[Any]:
 
 
 def locate(name: str, base: Path) -> Path:
-    """Like Quarto, read a leading slash as the root of the project."""
+    """The path of a file; as in Quarto, a leading slash means the root of the project."""
     return ROOT / name.lstrip("/") if name.startswith("/") else (base / name).resolve()
 
 
 @dataclass
 class Shortcodes:
-    """Expands the shortcodes of one page; pictures of notebooks go to a scratch folder."""
+    """Expands the shortcodes of one page; writes pictures of notebooks into a scratch folder."""
 
     page: Path
     variables: Metadata
@@ -119,7 +119,7 @@ class Shortcodes:
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     def embed(self, name: str, label: str) -> str:
-        """A Div as Quarto writes it for a figure or table: the content, then its caption."""
+        """The Div that Quarto writes for a figure or table: the content, then its caption."""
         notebook = locate(name, self.page.parent)
         if not notebook.is_file():
             others = (path.name for path in notebook.parent.glob("*.ipynb"))
@@ -149,14 +149,16 @@ class Shortcodes:
         labelled = [(cell, cell_options("".join(cell["source"]), notebook)) for cell in code]
         found = [pair for pair in labelled if pair[1].get("label") == label]
         if len(found) > 1:
-            raise PreviewError(notebook, f"label {label} is on {len(found)} cells (allowed: one)")
+            raise PreviewError(
+                notebook, f"{len(found)} cells have the label {label} (allowed: one)"
+            )
         if not found:
             labels = (options["label"] for _, options in labelled if "label" in options)
             raise PreviewError(self.page, f"no cell {label} in {notebook.name} {known(labels)}")
         return found[0]
 
     def outputs(self, outputs: list[Metadata], stem: str, alt: str | None) -> str:
-        """Pictures and tables as Markdown; plain text only where there is neither."""
+        """Pictures and tables as Markdown; without any, the plain text."""
         rich: list[str] = []
         plain = ""
         for number, output in enumerate(outputs, start=1):
@@ -223,7 +225,7 @@ class Page:
 
 
 def settings(metadata: Metadata, file: Path, target: str) -> Metadata:
-    """The metadata of a file for one format, its paths made absolute."""
+    """The metadata of a file for one format, with absolute paths."""
     formats = metadata.get("format")
     options = formats.get(target) if isinstance(formats, dict) else None
     merged = {**metadata, **(options if isinstance(options, dict) else {})}
@@ -253,7 +255,7 @@ def pandoc(page: Path, target: str, text: str, metadata: Metadata, scratch: Path
     if target == "html":
         command += ["--to=html", f"--template={HERE / 'template.html5'}", "--mathml"]
         command += ["--embed-resources", f"--css={HERE / 'preview.css'}"]
-    else:  # Citations are already set by citeproc, so that both formats agree.
+    else:  # citeproc has set the citations, so that both formats agree
         command += ["--to=typst-citations", f"--template={HERE / 'template.typst'}"]
     run = subprocess.run(
         command, input=text, cwd=page.parent, capture_output=True, encoding="utf-8", check=False

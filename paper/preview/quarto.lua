@@ -1,7 +1,7 @@
--- The part of Quarto's Markdown that the paper uses, for Pandoc.
+-- Teaches Pandoc the part of Quarto's Markdown that the paper uses.
 --
--- Figures, tables and sections are numbered here, once, so that HTML and PDF agree; the
--- templates keep the writers from numbering them again. A warning makes the preview fail.
+-- This filter numbers figures, tables and sections once for HTML and PDF; the templates switch off
+-- the writers' own numbers. A warning makes the preview fail.
 
 local stringify = pandoc.utils.stringify
 
@@ -25,7 +25,7 @@ end
 
 -- Images and links
 
--- Pandoc repeats a figure's caption as its alternative text; Quarto leaves that to fig-alt.
+-- Pandoc repeats a figure's caption as its alternative text; Quarto takes fig-alt for it.
 local function drop_repeated_caption(figure)
   return figure:walk { Image = function(image) image.caption = {} return image end }
 end
@@ -82,7 +82,7 @@ local function callout(div)
   return div.content
 end
 
--- Notebooks give some tables in HTML only, which Typst could not show.
+-- Notebooks write some tables in HTML only, which Typst cannot show.
 local function html_table(raw)
   local blocks = pandoc.read(raw.text, 'html-native_divs').blocks
   return blocks:filter(function(block) return block.t == 'Table' end)
@@ -95,7 +95,7 @@ end
 
 -- Sections
 
--- A page may start at the second level, below its title; its numbers start at 1 all the same.
+-- A page may start at the second level, below its title; its sections still count from 1.
 local function promote_headers(blocks)
   local top = 6
   blocks:walk { Header = function(header) top = math.min(top, header.level) end }
@@ -133,7 +133,7 @@ local function figure(float)
 end
 
 local function table_(float)
-  -- Pandoc takes widths from the source's dashes; both formats do better by themselves.
+  -- Pandoc takes column widths from the dashes of the source; both formats choose better ones.
   float.colspecs = float.colspecs:map(function(spec) return { spec[1] } end)
   if kind_of(float.identifier) == 'tbl' then return number_float(float, 'tbl') end
   return float

@@ -76,7 +76,7 @@ CELLS = [
 
 
 class Project:
-    """A project of its own; `page` writes the paper, `run` previews it."""
+    """A small project; `page` writes its paper, `run` previews it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -388,7 +388,7 @@ def test_invalid_yaml_is_an_error(project: Project) -> None:
 
 
 def test_label_twice_in_a_notebook(project: Project) -> None:
-    message = "notebooks/results.ipynb: label twice is on 2 cells (allowed: one)"
+    message = "notebooks/results.ipynb: 2 cells have the label twice (allowed: one)"
     assert project.error(EMBED("twice")) == message
 
 

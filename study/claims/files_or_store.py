@@ -4,7 +4,8 @@ Its stores ran as shipped. Equal: what is written survives the death of the proc
 compressed.
 """
 
-# fmt: off - a claim is a few lines, not one for each of its parts
+# A claim is a few lines, not one for each of its parts.
+# fmt: off
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -29,8 +30,8 @@ EMBEDDED = ("leveldb", "rocksdb", "bdb", "sqlite")
 EVERYONE = FILES + EMBEDDED
 OPERATIONS = ("insert", "get", "update", "remove")
 TINY, SMALL, MEDIUM, LARGE_SIZE = "1 B-1 KiB", "1-10 KiB", "10-100 KiB", "100 KiB-1 MiB"
-SHIPPED: dict[str, Any] = {"durability": "default", "memory_max": "none"}
-EQUAL: dict[str, Any] = {"durability": "process", "memory_max": "none"}
+SHIPPED: dict[str, Any] = {"label": ("as shipped", "as shipped, uncompressed")}
+EQUAL: dict[str, Any] = {"label": "equal settings"}
 
 
 def grid(stores: Sequence[str], name: str, terms: dict[str, Any], **where: Any) -> Fields:
@@ -42,9 +43,7 @@ def both(make: Any) -> tuple[Figure, Figure]:
     return make(SHIPPED), make(EQUAL)
 
 
-def steps(
-    store: str, by: str, found: Sequence[Any], name: str, **where: Any
-) -> tuple[Figure, Figure]:
+def steps(store: str, by: str, found: Sequence[Any], name: str, **where: Any) -> tuple[Figure, Figure]:
     """The factor from the second of two levels to the first, as shipped and at equal terms."""
     first, second = (
         middle(levels("files-or-store", by, found, name, store=store, **terms, **where))
@@ -64,142 +63,48 @@ def claims() -> Iterator[Claim]:
 
 def _filesystem_or_store(source: str) -> Iterator[Claim]:
     def wins(
-        key: str,
-        words: str,
-        winners: Sequence[str],
-        name: str,
-        least: float = 0.5,
-        stores: Sequence[str] = EVERYONE,
-        slack: float = 1.0,
-        section: str = "5.1",
-        **where: Any,
+        key: str, words: str, winners: Sequence[str], name: str, least: float = 0.5,
+        stores: Sequence[str] = EVERYONE, slack: float = 1.0, section: str = "5.1", **where: Any,
     ) -> Claim:
-        shipped, equal = both(
-            lambda terms: share(grid(stores, name, terms, **where), winners, slack)
-        )
+        shipped, equal = both(lambda terms: share(grid(stores, name, terms, **where), winners, slack))
         return Claim(f"F-{key}", source, section, words, shipped, equal, Limit(">", least))
 
     bulk_ops = ("get", "insert")
-    yield wins(
-        "5.1-tiny",
-        "Below 1 KiB an embedded store is faster than files",
-        EMBEDDED,
-        TINY,
-        0.95,
-        record_size=TINY,
-    )
-    yield wins(
-        "5.1-tiny-bdb", "and Berkeley DB is fastest in most cases", ("bdb",), TINY, record_size=TINY
-    )
-    yield wins(
-        "5.1-small",
-        "From 1 to 10 KiB embedded stores are faster in most cases",
-        EMBEDDED,
-        SMALL,
-        record_size=SMALL,
-    )
-    yield wins(
-        "5.1-small-files",
-        "but files are for get and insert with 100,000 records",
-        FILES,
-        f"{SMALL}, get and insert, 100,000",
-        record_size=SMALL,
-        operation=bulk_ops,
-        records=100_000,
-    )
-    yield wins(
-        "5.1-medium",
-        "From 10 to 100 KiB files are best or close to it for get and insert",
-        FILES,
-        f"{MEDIUM}, get and insert",
-        slack=1.25,
-        record_size=MEDIUM,
-        operation=bulk_ops,
-    )
-    yield wins(
-        "5.1-medium-remove",
-        "but LevelDB or RocksDB removes faster below 10,000 records, uncompressed",
-        ("leveldb", "rocksdb"),
-        f"{MEDIUM}, remove, below 10,000",
-        record_size=MEDIUM,
-        operation="remove",
-        records=(100, 1000),
-    )
-    yield wins(
-        "5.1-medium-update",
-        "and Berkeley DB is best at updates",
-        ("bdb",),
-        f"{MEDIUM}, update",
-        record_size=MEDIUM,
-        operation="update",
-    )
-    yield wins(
-        "5.1-large",
-        "From 100 KiB to 1 MiB files are mostly faster for get and insert",
-        FILES,
-        f"{LARGE_SIZE}, get and insert",
-        record_size=LARGE_SIZE,
-        operation=bulk_ops,
-    )
-    yield wins(
-        "5.1-large-leveldb",
-        "but LevelDB without compression is for 1,000 records or fewer",
-        ("leveldb",),
-        f"{LARGE_SIZE}, get and insert, up to 1,000",
-        stores=(*FILES, "leveldb"),
-        record_size=LARGE_SIZE,
-        operation=bulk_ops,
-        records=(100, 1000),
-        compression=("none", "default"),
-    )
-    yield wins(
-        "5.1-large-bdb",
-        "and Berkeley DB does well in updates: within twice the best",
-        ("bdb",),
-        f"{LARGE_SIZE}, update",
-        slack=2,
-        record_size=LARGE_SIZE,
-        operation="update",
-    )
-    yield wins(
-        "5.1-large-rocksdb",
-        "and RocksDB is fastest in removes below 10,000 records",
-        ("rocksdb",),
-        f"{LARGE_SIZE}, remove, below 10,000",
-        record_size=LARGE_SIZE,
-        operation="remove",
-        records=(100, 1000),
-    )
-    yield wins(
-        "5.1-large-files",
-        "and files are from 10,000 records on",
-        FILES,
-        f"{LARGE_SIZE}, remove, 10,000",
-        record_size=LARGE_SIZE,
-        operation="remove",
-        records=10_000,
-    )
+    yield wins("5.1-tiny", "Below 1 KiB an embedded store is faster than files", EMBEDDED, TINY, 0.95, record_size=TINY)
+    yield wins("5.1-tiny-bdb", "and Berkeley DB is fastest in most cases", ("bdb",), TINY, record_size=TINY)
+    yield wins("5.1-small", "From 1 to 10 KiB embedded stores are faster in most cases", EMBEDDED, SMALL, record_size=SMALL)
+    yield wins("5.1-small-files", "but files are for get and insert with 100,000 records", FILES,
+               f"{SMALL}, get and insert, 100,000", record_size=SMALL, operation=bulk_ops, records=100_000)
+    yield wins("5.1-medium", "From 10 to 100 KiB files are best or close to it for get and insert", FILES,
+               f"{MEDIUM}, get and insert", slack=1.25, record_size=MEDIUM, operation=bulk_ops)
+    yield wins("5.1-medium-remove", "but LevelDB or RocksDB removes faster below 10,000 records, uncompressed",
+               ("leveldb", "rocksdb"), f"{MEDIUM}, remove, below 10,000", record_size=MEDIUM,
+               operation="remove", records=(100, 1000))
+    yield wins("5.1-medium-update", "and Berkeley DB is best at updates", ("bdb",), f"{MEDIUM}, update",
+               record_size=MEDIUM, operation="update")
+    yield wins("5.1-large", "From 100 KiB to 1 MiB files are mostly faster for get and insert", FILES,
+               f"{LARGE_SIZE}, get and insert", record_size=LARGE_SIZE, operation=bulk_ops)
+    yield wins("5.1-large-leveldb", "but LevelDB without compression is for 1,000 records or fewer", ("leveldb",),
+               f"{LARGE_SIZE}, get and insert, up to 1,000", stores=(*FILES, "leveldb"), record_size=LARGE_SIZE,
+               operation=bulk_ops, records=(100, 1000), compression=("none", "default"))
+    yield wins("5.1-large-bdb", "and Berkeley DB does well in updates: within twice the best", ("bdb",),
+               f"{LARGE_SIZE}, update", slack=2, record_size=LARGE_SIZE, operation="update")
+    yield wins("5.1-large-rocksdb", "and RocksDB is fastest in removes below 10,000 records", ("rocksdb",),
+               f"{LARGE_SIZE}, remove, below 10,000", record_size=LARGE_SIZE, operation="remove",
+               records=(100, 1000))
+    yield wins("5.1-large-files", "and files are from 10,000 records on", FILES, f"{LARGE_SIZE}, remove, 10,000",
+               record_size=LARGE_SIZE, operation="remove", records=10_000)
 
 
 def _space(source: str) -> Iterator[Claim]:
-    def used(
-        key: str, words: str, make: Any, limit: Limit, published: str = "", section: str = "5.1"
-    ) -> Claim:
+    def used(key: str, words: str, make: Any, limit: Limit, published: str = "", section: str = "5.1") -> Claim:
         shipped, equal = both(make)
         return Claim(f"F-{key}", source, section, words, shipped, equal, limit, published)
 
     def efficiency(store: str, terms: dict[str, Any], most: bool = False, **where: Any) -> Figure:
         """Live bytes over bytes on disk: against a column that is always 1."""
-        found = levels(
-            "files-or-store",
-            "store",
-            (store,),
-            f"{', '.join(map(str, where.values()))}",
-            "efficiency",
-            operation="get",
-            **terms,
-            **where,
-        )
+        found = levels("files-or-store", "store", (store,), f"{', '.join(map(str, where.values()))}",
+                       "efficiency", operation="get", **terms, **where)
 
         def values(data: Any) -> Any:
             table = found.table(data)[store].groupby("trial")
@@ -207,254 +112,90 @@ def _space(source: str) -> Iterator[Claim]:
 
         return Figure(f"space efficiency ({found.name}): {store}", values, ())
 
-    yield used(
-        "5.1-space",
-        "Files below 1 KiB use about 12 % of their blocks",
-        lambda terms: efficiency("flat", terms, record_size=TINY),
-        Limit("within", 0.12, 1.3),
-        "0.12",
-    )
+    yield used("5.1-space", "Files below 1 KiB use about 12 % of their blocks",
+               lambda terms: efficiency("flat", terms, record_size=TINY), Limit("within", 0.12, 1.3), "0.12")
     for store in ("bdb", "rocksdb"):
-        yield used(
-            f"5.1-space-{store}",
-            f"{store} takes less space than files even with 100 records below 1 KiB",
-            lambda terms, store=store: middle(
-                grid(
-                    ("flat", store),
-                    f"space, {TINY}, 100",
-                    terms,
-                    record_size=TINY,
-                    records=100,
-                    operation="get",
-                )
-            ),
-            Limit(">", 1),
-        )
-    yield used(
-        "5.1-space-large",
-        "From 100 KiB on the stores differ little in space: by a tenth at most",
-        lambda terms: spread(
-            Fields(
-                "files-or-store",
-                "store",
-                EVERYONE,
-                f"space, {LARGE_SIZE}",
-                tuple(
-                    sorted(
-                        {
-                            "record_size": LARGE_SIZE,
-                            "operation": "get",
-                            "compressibility": "incompressible",
-                            **terms,
-                        }.items()
-                    )
-                ),
-                "space",
-            )
-        ),
-        Limit("<=", 1.1),
-    )
+        yield used(f"5.1-space-{store}", f"{store} takes less space than files even with 100 records below 1 KiB",
+                   lambda terms, store=store: middle(grid(("flat", store), f"space, {TINY}, 100", terms,
+                       record_size=TINY, records=100, operation="get")), Limit(">", 1))
+    yield used("5.1-space-large", "From 100 KiB on the stores differ little in space: by a tenth at most",
+               lambda terms: spread(Fields("files-or-store", "store", EVERYONE, f"space, {LARGE_SIZE}",
+                   tuple(sorted({"record_size": LARGE_SIZE, "operation": "get",
+                                 "compressibility": "incompressible", **terms}.items())), "space")),
+               Limit("<=", 1.1))
     for store, published in (("leveldb", "1.55"), ("rocksdb", "1.56")):
         yield Claim(
-            f"F-5.1-space-compressed-{store}",
-            source,
-            "5.1, 5.4",
+            f"F-5.1-space-compressed-{store}", source, "5.1, 5.4",
             f"Compression brings {store} to a space efficiency of more than 1.4 with compressible data",
             efficiency(store, SHIPPED, most=True, compressibility="compressible"),
-            "nothing is compressed at equal terms",
-            Limit(">", 1.4),
-            published,
+            "nothing is compressed at equal terms", Limit(">", 1.4), published,
         )
     for store in ("leveldb", "rocksdb"):
-        saved = levels(
-            "files-or-store",
-            "compression",
-            ("none", "default"),
-            f"space, {store}, {MEDIUM}",
-            "space",
-            store=store,
-            operation="get",
-            compressibility="compressible",
-            record_size=MEDIUM,
-            **SHIPPED,
-        )
-        yield Claim(
-            f"F-5.2-space-{store}",
-            source,
-            "5.2",
-            f"Compression saves {store} space",
-            middle(saved),
-            None,
-            Limit(">", 1.1),
-        )
-        slower = levels(
-            "files-or-store",
-            "compression",
-            ("default", "none"),
-            f"time, {store}",
-            store=store,
-            operation=OPERATIONS,
-            compressibility="compressible",
-            **SHIPPED,
-        )
-        yield Claim(
-            f"F-5.2-time-{store}",
-            source,
-            "5.2",
-            f"and makes it notably slower: {store}, by a fifth",
-            middle(slower),
-            None,
-            Limit(">", 1.2),
-        )
-    slowest = levels(
-        "files-or-store",
-        "compression",
-        ("default", "none"),
-        "time, leveldb",
-        store="leveldb",
-        operation=OPERATIONS,
-        **SHIPPED,
-    )
-    yield Claim(
-        "F-5.4-20x",
-        source,
-        "5.4",
-        "Compression makes LevelDB up to 20 times slower: more than ten in some case",
-        middle(slowest, most=True),
-        None,
-        Limit(">", 10),
-        "20",
-    )
-    yield used(
-        "5.3-space",
-        "SQLite's space efficiency is nearly 100 % at the largest records",
-        lambda terms: efficiency("sqlite", terms, record_size=LARGE_SIZE),
-        Limit(">", 0.95),
-        "1.0",
-        "5.3",
-    )
+        saved = levels("files-or-store", "compression", ("none", "default"), f"space, {store}, {MEDIUM}", "space",
+                       store=store, operation="get", compressibility="compressible", record_size=MEDIUM, **SHIPPED)
+        yield Claim(f"F-5.2-space-{store}", source, "5.2", f"Compression saves {store} space",
+                    middle(saved), None, Limit(">", 1.1))
+        slower = levels("files-or-store", "compression", ("default", "none"), f"time, {store}", store=store,
+                        operation=OPERATIONS, compressibility="compressible", **SHIPPED)
+        yield Claim(f"F-5.2-time-{store}", source, "5.2", f"and makes it notably slower: {store}, by a fifth",
+                    middle(slower), None, Limit(">", 1.2))
+    slowest = levels("files-or-store", "compression", ("default", "none"), "time, leveldb", store="leveldb",
+                     operation=OPERATIONS, **SHIPPED)
+    yield Claim("F-5.4-20x", source, "5.4", "Compression makes LevelDB up to 20 times slower: more than ten in some case",
+                middle(slowest, most=True), None, Limit(">", 10), "20")
+    yield used("5.3-space", "SQLite's space efficiency is nearly 100 % at the largest records",
+               lambda terms: efficiency("sqlite", terms, record_size=LARGE_SIZE), Limit(">", 0.95), "1.0", "5.3")
 
 
 def _patterns(source: str) -> Iterator[Claim]:
     most, least = 100_000, 100
     yield Claim(
-        "F-5.3-scales",
-        source,
-        "5.3",
+        "F-5.3-scales", source, "5.3",
         "SQLite's get of less than 1 KiB slows down by no more than 60 %, from 100 records to the most measured",
-        *steps(
-            "sqlite", "records", (most, least), f"get, {TINY}", record_size=TINY, operation="get"
-        ),
-        Limit("<=", 1.6),
-        "1.6 to 1,000,000",
+        *steps("sqlite", "records", (most, least), f"get, {TINY}", record_size=TINY, operation="get"),
+        Limit("<=", 1.6), "1.6 to 1,000,000",
     )
     yield Claim(
-        "F-5.3-kinds",
-        source,
-        "5.3",
-        "SQLite's updates take 20 to 30 % longer with incompressible data",
-        middle(
-            levels(
-                "files-or-store",
-                "compressibility",
-                ("incompressible", "compressible"),
-                "update, sqlite",
-                store="sqlite",
-                operation="update",
-                **SHIPPED,
-            )
-        ),
-        middle(
-            levels(
-                "files-or-store",
-                "compressibility",
-                ("incompressible", "compressible"),
-                "update, sqlite",
-                store="sqlite",
-                operation="update",
-                **EQUAL,
-            )
-        ),
-        Limit("within", 1.25, 1.08),
-        "1.2 to 1.3",
+        "F-5.3-kinds", source, "5.3", "SQLite's updates take 20 to 30 % longer with incompressible data",
+        middle(levels("files-or-store", "compressibility", ("incompressible", "compressible"), "update, sqlite",
+                      store="sqlite", operation="update", **SHIPPED)),
+        middle(levels("files-or-store", "compressibility", ("incompressible", "compressible"), "update, sqlite",
+                      store="sqlite", operation="update", **EQUAL)),
+        Limit("within", 1.25, 1.08), "1.2 to 1.3",
     )
     yield Claim(
-        "F-5.3-worst",
-        source,
-        "5.3",
-        "SQLite is one of the slowest of the six: at the fifth place or below",
-        *both(lambda terms: rank(grid(EVERYONE, "all", terms), "sqlite")),
-        Limit(">=", 5),
+        "F-5.3-worst", source, "5.3", "SQLite is one of the slowest of the six: at the fifth place or below",
+        *both(lambda terms: rank(grid(EVERYONE, "all", terms), "sqlite")), Limit(">=", 5),
     )
     yield Claim(
-        "F-5.5-large",
-        source,
-        "5.5",
-        "From 100 KiB on RocksDB is much slower than LevelDB, by half at least",
-        *both(
-            lambda terms: middle(
-                grid(("rocksdb", "leveldb"), LARGE_SIZE, terms, record_size=LARGE_SIZE)
-            )
-        ),
+        "F-5.5-large", source, "5.5", "From 100 KiB on RocksDB is much slower than LevelDB, by half at least",
+        *both(lambda terms: middle(grid(("rocksdb", "leveldb"), LARGE_SIZE, terms, record_size=LARGE_SIZE))),
         Limit(">", 1.5),
     )
     yield Claim(
-        "F-5.5-insert",
-        source,
-        "5.5",
-        "RocksDB's inserts do not slow down with the number of records: by half at most",
-        *steps(
-            "rocksdb",
-            "records",
-            (most, least),
-            f"insert, {TINY}",
-            record_size=TINY,
-            operation="insert",
-        ),
+        "F-5.5-insert", source, "5.5", "RocksDB's inserts do not slow down with the number of records: by half at most",
+        *steps("rocksdb", "records", (most, least), f"insert, {TINY}", record_size=TINY, operation="insert"),
         Limit("<=", 1.5),
     )
     yield Claim(
-        "F-5.6-best",
-        source,
-        "5.6",
-        "Berkeley DB is one of the fastest of the six: at the second place or above",
-        *both(lambda terms: rank(grid(EVERYONE, "all", terms), "bdb")),
-        Limit("<=", 2),
+        "F-5.6-best", source, "5.6", "Berkeley DB is one of the fastest of the six: at the second place or above",
+        *both(lambda terms: rank(grid(EVERYONE, "all", terms), "bdb")), Limit("<=", 2),
     )
     yield Claim(
-        "F-5.6-slowly",
-        source,
-        "5.6",
-        "Its times grow slowly with the number of records: no more than threefold",
+        "F-5.6-slowly", source, "5.6", "Its times grow slowly with the number of records: no more than threefold",
         *steps("bdb", "records", (most, least), f"{TINY}", record_size=TINY, operation=OPERATIONS),
         Limit("<=", 3),
     )
     for operation in ("insert", "update"):
         sizes, counts = (
-            [
-                middle(
-                    levels(
-                        "files-or-store",
-                        by,
-                        found,
-                        operation,
-                        store="flat",
-                        operation=operation,
-                        **terms,
-                    )
-                )
-                for terms in (SHIPPED, EQUAL)
-            ]
+            [middle(levels("files-or-store", by, found, operation, store="flat", operation=operation, **terms))
+             for terms in (SHIPPED, EQUAL)]
             for by, found in (("record_size", (LARGE_SIZE, TINY)), ("records", (1000, 100)))
         )
         yield Claim(
-            f"F-5.7-size-{operation}",
-            source,
-            "5.7",
+            f"F-5.7-size-{operation}", source, "5.7",
             f"What a file's {operation} takes depends on its size more than on the number of files",
-            over(sizes[0], counts[0]),
-            over(sizes[1], counts[1]),
-            Limit(">", 1),
+            over(sizes[0], counts[0]), over(sizes[1], counts[1]), Limit(">", 1),
         )
     yield from _stalls(source)
 
@@ -470,21 +211,12 @@ def _stalls(source: str) -> Iterator[Claim]:
         return Figure("greatest share of a thousand operations' time that one took", values, ())
 
     yield Claim(
-        "F-5.7-stall",
-        source,
-        "5.7",
-        "A single operation on a file can take most of the time of a thousand",
-        *both(lambda terms: longest(FILES, terms)),
-        Limit(">", 0.5),
-        "0.91 (707 of 776 ms)",
+        "F-5.7-stall", source, "5.7", "A single operation on a file can take most of the time of a thousand",
+        *both(lambda terms: longest(FILES, terms)), Limit(">", 0.5), "0.91 (707 of 776 ms)",
     )
     yield Claim(
-        "F-5.7-stall-files",
-        source,
-        "5.7",
-        "Such stalls are the file system's: embedded stores have none above a half",
-        *both(lambda terms: longest(EMBEDDED, terms)),
-        Limit("<=", 0.5),
+        "F-5.7-stall-files", source, "5.7", "Such stalls are the file system's: embedded stores have none above a half",
+        *both(lambda terms: longest(EMBEDDED, terms)), Limit("<=", 0.5),
     )
 
 
@@ -492,149 +224,47 @@ def _cliffs(source: str) -> Iterator[Claim]:
     many, fewer = 1_000_000, 10_000
     cap = ("64 MiB", "2 GiB")
     claims = (
-        ("sqlite", "5.3", "get", 10, "64"),
-        ("bdb", "5.6", "get", 10, "100"),
-        ("bdb", "5.6", "update", 10, "100"),
-        ("flat", "5.7", "get", 50, "500"),
-        ("leveldb", "5.4", "get", 2, "much slower"),
+        ("sqlite", "5.3", "get", 10, "64"), ("bdb", "5.6", "get", 10, "100"), ("bdb", "5.6", "update", 10, "100"),
+        ("flat", "5.7", "get", 50, "500"), ("leveldb", "5.4", "get", 2, "much slower"),
     )
     for store, section, operation, limit, published in claims:
-        where = {
-            "store": store,
-            "record_size": SMALL,
-            "operation": operation,
-            "compressibility": "incompressible",
-        }
-        cliff = middle(
-            levels(
-                "files-or-store",
-                "records",
-                (many, fewer),
-                f"{operation}, {SMALL}",
-                **where,
-                **SHIPPED,
-            )
-        )
+        where = {"store": store, "record_size": SMALL, "operation": operation, "compressibility": "incompressible"}
+        cliff = middle(levels("files-or-store", "records", (many, fewer), f"{operation}, {SMALL}", **where, **SHIPPED))
         yield Claim(
-            f"F-{section}-cliff-{store}-{operation}",
-            source,
-            section,
+            f"F-{section}-cliff-{store}-{operation}", source, section,
             f"With a million records of 1 to 10 KiB a {operation} of {store} is more than {limit} times as slow",
-            cliff,
-            "the million was measured as shipped only",
-            Limit(">", limit),
-            published,
+            cliff, "the million was measured as shipped only", Limit(">", limit), published,
             "the data fit in this machine's memory",
         )
-        short = levels(
-            "files-or-store",
-            "memory_max",
-            cap,
-            f"{operation}, {SMALL}, 100,000 records",
-            durability="default",
-            **where,
-        )
+        short = levels("files-or-store", "memory_max", cap, f"{operation}, {SMALL}, 100,000 records", label="capped memory", **where)
         yield Claim(
-            f"F-{section}-memory-{store}-{operation}",
-            "this paper",
-            f"hines2023, {section}",
+            f"F-{section}-memory-{store}-{operation}", "this paper", f"hines2023, {section}",
             f"and so it is where memory, page cache included, is an eighth of the data: {operation} of {store}",
-            middle(short),
-            "the cap was measured as shipped only",
-            Limit(">", limit),
+            middle(short), "the cap was measured as shipped only", Limit(">", limit),
         )
     nothing = "52 GiB of records: beyond this scale"
-    yield Claim(
-        "F-5.4-large",
-        source,
-        "5.4",
-        "LevelDB's get slows down at 100,000 records of 100 KiB to 1 MiB",
-        nothing,
-        nothing,
-        Limit(">", 2),
-    )
+    yield Claim("F-5.4-large", source, "5.4", "LevelDB's get slows down at 100,000 records of 100 KiB to 1 MiB",
+                nothing, nothing, Limit(">", 2))
     kinds = "a million compressible records were not measured at this scale"
-    yield Claim(
-        "F-5.3-cliff-kinds",
-        source,
-        "5.3",
-        "SQLite's slowdown does not come with compressible data",
-        kinds,
-        kinds,
-        Limit("<=", 2),
-    )
+    yield Claim("F-5.3-cliff-kinds", source, "5.3", "SQLite's slowdown does not come with compressible data",
+                kinds, kinds, Limit("<=", 2))
 
 
 def _folders(source: str) -> Iterator[Claim]:
     two = ("nested", "flat")
-    yield Claim(
-        "F-5.8-slower",
-        source,
-        "5.8",
-        "Nested folders are slower than a flat one in most cases",
-        *both(lambda terms: share(grid(FILES, "all", terms), ("flat",))),
-        Limit(">", 0.5),
-    )
-    yield Claim(
-        "F-5.8-space",
-        source,
-        "5.8",
-        "and take more space",
-        *both(
-            lambda terms: middle(
-                Fields(
-                    "files-or-store",
-                    "store",
-                    two,
-                    "space",
-                    tuple(sorted({"operation": "get", **terms}.items())),
-                    "closed_bytes",
-                )
-            )
-        ),
-        Limit(">", 1),
-    )
+    yield Claim("F-5.8-slower", source, "5.8", "Nested folders are slower than a flat one in most cases",
+                *both(lambda terms: share(grid(FILES, "all", terms), ("flat",))), Limit(">", 0.5))
+    yield Claim("F-5.8-space", source, "5.8", "and take more space",
+                *both(lambda terms: middle(Fields("files-or-store", "store", two, "space",
+                    tuple(sorted({"operation": "get", **terms}.items())), "closed_bytes"))), Limit(">", 1))
     for operation, published in (("remove", "1.3"), ("update", "")):
         yield Claim(
-            f"F-5.8-{operation}",
-            source,
-            "5.8",
+            f"F-5.8-{operation}", source, "5.8",
             f"but are faster for {operation} with 100,000 records of 10 to 100 KiB",
-            *both(
-                lambda terms, operation=operation: middle(
-                    grid(
-                        ("flat", "nested"),
-                        f"{operation}, {MEDIUM}, 100,000",
-                        terms,
-                        operation=operation,
-                        record_size=MEDIUM,
-                        records=100_000,
-                    )
-                )
-            ),
-            Limit(">", 1),
-            published,
+            *both(lambda terms, operation=operation: middle(grid(("flat", "nested"), f"{operation}, {MEDIUM}, 100,000",
+                terms, operation=operation, record_size=MEDIUM, records=100_000))), Limit(">", 1), published,
         )
-    constant = both(
-        lambda terms: spread(
-            levels(
-                "files-or-store",
-                "records",
-                (100, 1000, 10_000),
-                f"get, {SMALL}",
-                store="flat",
-                operation="get",
-                record_size=SMALL,
-                **terms,
-            )
-        )
-    )
-    yield Claim(
-        "F-5.8-constant",
-        source,
-        "5.8",
-        "A file's get varies by no more than twice over the number of files",
-        *constant,
-        Limit("<=", 2),
-        "1 to 2",
-    )
+    constant = both(lambda terms: spread(levels("files-or-store", "records", (100, 1000, 10_000), f"get, {SMALL}",
+        store="flat", operation="get", record_size=SMALL, **terms)))
+    yield Claim("F-5.8-constant", source, "5.8", "A file's get varies by no more than twice over the number of files",
+                *constant, Limit("<=", 2), "1 to 2")

@@ -1,0 +1,107 @@
+"""What the levels of one factor do to each store."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from kvbench.factors import DEFAULT
+
+from study import formats
+from study.fields import each, over_trials
+from study.stores import STORES
+
+
+def points_of(rows: pd.DataFrame, panel: Any, level: str, value: Any) -> pd.DataFrame:
+    """The points of a value for each panel, store and level."""
+    named = rows.assign(panel=panel, level=rows[level], value=value)
+    return over_trials(named, "value", ["panel", "store", "level"])
+
+
+def mean_times(rows: pd.DataFrame, panel: Any, level: str) -> pd.DataFrame:
+    """The points of the mean time of an operation, in µs."""
+    return points_of(rows, panel, level, rows.mean_ns / 1000)
+
+
+def medians(summary: pd.DataFrame, panel: str) -> pd.DataFrame:
+    """Of one panel of such a summary: a row a store, a column a level."""
+    own = summary[summary.panel == panel]
+    return own.pivot(index="store", columns="level", values="median")
+
+
+def slower(summary: pd.DataFrame, panel: str, level: str, than: str) -> "pd.Series[float]":
+    """How many times the median at a level is that at another one, of the stores that have both, in
+    increasing order."""
+    wide = medians(summary, panel)
+    if not {level, than} <= set(wide):
+        return pd.Series(dtype=float)
+    factor: pd.Series[float] = (wide[level] / wide[than]).dropna()
+    return factor.sort_values()
+
+
+def extremes(factor: "pd.Series[float]", least: str = ".1f", most: str = ",.0f") -> dict[str, str]:
+    """The first and the last store of an ordered series, with their values; of none nothing."""
+    if factor.empty:
+        return {}
+    first, last = factor.iloc[0], factor.iloc[-1]
+    stores = {"least_store": str(factor.index[0]), "most_store": str(factor.index[-1])}
+    return stores | {"least": f"{first:{least}}", "most": f"{last:{most}}"}
+
+
+def spreads(summary: pd.DataFrame, panels: Sequence[str], levels: Sequence[str]) -> pd.DataFrame:
+    """The fastest and the slowest store of each panel, at each level."""
+    found = []
+    for panel in panels:
+        for level in levels:
+            own = summary[(summary.panel == panel) & (summary.level == level)]
+            if len(own) > 1:
+                order = own.sort_values("median")
+                first, last = order.iloc[0], order.iloc[-1]
+                found.append(
+                    {
+                        "record size": panel,
+                        "compared": "as shipped" if level == DEFAULT else level,
+                        "stores": len(own),
+                        "fastest": first.store,
+                        "its time": formats.time(first["median"] * 1000),
+                        "slowest": last.store,
+                        "the slowest's time": formats.time(last["median"] * 1000),
+                        "factor": round(last["median"] / first["median"]),
+                    }
+                )
+    return pd.DataFrame(found)
+
+
+def evidence(folder: Path) -> pd.DataFrame:
+    """What `kvbench evidence` saw of each store's levels of durability, in the order of STORES;
+    crashes that were survived as texts. Empty if the folder has no such table."""
+    path = folder / "evidence.csv"
+    if not path.exists():
+        return pd.DataFrame()
+    found = pd.read_csv(path, keep_default_na=False)
+    order = found.store.map({name: i for i, name in enumerate(STORES)})
+    found = found.iloc[order.argsort(kind="stable")]
+    lost = [f"{row.survived_power_loss}/{row.crashes}" for row in each(found)]
+    return found.assign(
+        kill=[f"{row.survived_kill}/{row.crashes}" for row in each(found)],
+        power=[text if text[0] != "/" else "" for text in lost],
+    )
+
+
+def meant_and_measured(
+    summaries: dict[str, pd.DataFrame], kinds: Sequence[str], stores: Sequence[str]
+) -> pd.DataFrame:
+    """Of each summary, whose panels are kinds of data: Snappy over no compression on data of the
+    first kind, and the first kind over the second as shipped. Of the stores with Snappy."""
+    if len(kinds) < 2:
+        return pd.DataFrame()
+    yes, no = (f"{kind} data" for kind in kinds)
+    ratios: dict[str, pd.Series[float]] = {}
+    for name, summary in summaries.items():
+        ratios[f"meant: {name}"] = slower(summary, yes, "snappy", "none")
+    for name, summary in summaries.items():
+        shipped = (medians(summary, kind)[DEFAULT] for kind in (yes, no))
+        ratios[f"measured: {name}"] = next(shipped) / next(shipped)
+    found = pd.DataFrame(ratios)
+    with_snappy = [store for store in stores if store in ratios["meant: space"].index]
+    return found.loc[with_snappy].rename_axis("store").reset_index()
