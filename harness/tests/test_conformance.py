@@ -620,7 +620,7 @@ def test_the_template_conforms(compile_shim: Callable[..., Path], own_shims: Pat
         ("from, &place, &end);", "from, &place, &end), end = place;", "test_scan_back"),
         ("    .scan = scan,\n", "", "test_who_scans"),
         ("found ? mode == KV_INSERT :", "found ? false :", "test_double_keys"),
-        ("buffer, capacity, size) :", "buffer, ROOM, size) :", "test_value_larger"),
+        ("buffer, capacity, size)\n", "buffer, ROOM, size)\n", "test_value_larger"),
         ("MAP_SHARED", "MAP_PRIVATE", "test_random_operations_then_reopen"),
     ],
 )
