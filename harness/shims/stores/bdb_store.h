@@ -20,7 +20,8 @@ static const struct kv_setting settings[] = {
      .means = "private environment, each write a transaction, DB_TXN_WRITE_NOSYNC; the engine "
               "still syncs its log before a changed page leaves the cache and before the last page "
               "of the file is freed"},
-    {"durability", "sync", .means = "private environment, each write a transaction; log synced"},
+    {"durability", "sync",
+     .means = "private environment, each write a transaction, its log synced"},
     {"durability", "*", .lacks = "its updates are atomic at every level that survives a crash"},
     {"memory", .least = 1 << 20,
      .means = "cache_size gets it all; the engine adds a quarter to what is below 500 MiB, and an "

@@ -22,10 +22,10 @@ static const struct kv_setting settings[] = {
     {"durability", "sync",
      .means = "log=(enabled), transaction_sync=(enabled, method=fsync): a commit syncs the log"},
     {"durability", "*", .lacks = "its updates are atomic at every level that survives a crash"},
-    {"memory", .least = LEAST_CACHE, .means = "cache_size gets it all; a log has its own buffers"},
+    {"memory", .least = LEAST_CACHE, .means = "cache_size gets it all; a log has buffers besides"},
     {"compression", "none", .means = "as shipped"},
-    {"compression", "snappy", .means = "block_compressor, from the extension beside the library"},
-    {"compression", "zlib", .means = "block_compressor, from the extension beside the library"},
+    {"compression", "snappy", .means = "block_compressor=snappy, an extension beside the library"},
+    {"compression", "zlib", .means = "block_compressor=zlib, an extension beside the library"},
     {"compression", "*", .lacks = "the packaged engine has no extension for it"},
     {.name = NULL},
 };

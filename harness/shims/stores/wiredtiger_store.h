@@ -143,8 +143,12 @@ static int write_records(struct kv *kv, enum kv_mode mode, const struct kv_recor
     int code = WT_ROLLBACK;
     for (int tries = 0; tries < ROLLBACKS && code == WT_ROLLBACK; tries++) {
         code = mode == KV_PUT ? session->begin_transaction(session, NULL) : 0;
+        if (code != 0)
+            break;
         for (size_t i = 0; i < count && code == 0; i++) {
-            WT_ITEM k = item(records[i].key), v = item(records[i].value);
+            const struct kv_slice none = {"", 0};
+            WT_ITEM k = item(records[i].key);
+            WT_ITEM v = item(mode == KV_REMOVE ? none : records[i].value);
             cursor->set_key(cursor, &k);
             cursor->set_value(cursor, &v);
             code = change(cursor);
