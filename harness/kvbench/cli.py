@@ -27,7 +27,7 @@ PATH = click.Path(path_type=Path)
 MOST_SECONDS = 1e6  # that a cell may take: the system waits for 24 days at most
 SOME_FAILED = 3  # exit status when the sweep ended, but not every cell was measured
 STOPPED = 130  # exit status after an interrupt, as shells have it
-UNSTEADY_SHOWN = 10
+MOST_SHOWN = 10  # cells in a warning
 
 
 @click.group(
@@ -201,24 +201,36 @@ def sweep(
 
 
 def _warn(folder: "Folder") -> None:
-    """Report cells whose trials disagree, and what to do about them."""
-    from kvbench.noise import ADVICE, SPREAD, unsteady  # noqa: PLC0415 - slow to import
+    """Report cells that were stopped and cells whose trials disagree, and what to do about them."""
+    from kvbench.noise import ADVICE, SPREAD, STOPPED, stopped, unsteady  # noqa: PLC0415 - slow
+
+    def report(text: str, headers: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
+        if rows:
+            table = tabulate(rows[:MOST_SHOWN], headers=headers, disable_numparse=True)
+            more = f"\nand {len(rows) - MOST_SHOWN} more" if len(rows) > MOST_SHOWN else ""
+            say(f"{text}; {ADVICE}\n{table}{more}")
 
     tables = folder.tables()
     cells = tables["cells"].to_pandas()
-    found = unsteady(cells, tables["operations"].to_pandas())
-    if found.empty:
-        return
-    shown = [
-        (f"{row.files}.json", row.operation, row.trials, f"{row.spread:.2f}")
-        for row in found.head(UNSTEADY_SHOWN).itertuples()
+    found: list[tuple[object, ...]] = [
+        (f"{row.cell}.json", f"{row.stopped_s:.1f}") for row in stopped(cells).itertuples()
     ]
-    headers = ("cells/", "operation", "trials", "slowest / fastest")
-    table = tabulate(shown, headers=headers, disable_numparse=True)
-    more = f"\nand {len(found) - len(shown)} more" if len(found) > len(shown) else ""
-    say(
+    report(
+        f"stopped: {len(found)} cells were stopped, or the machine suspended, for more than "
+        f"{STOPPED} s while they were measured",
+        ("cells/", "seconds"),
+        found,
+    )
+    found = [
+        (f"{row.files}.json", row.operation, row.trials, f"{row.spread:.2f}")
+        for row in unsteady(cells, tables["operations"].to_pandas()).itertuples()
+    ]
+    report(
         f"unsteady: in {len(found)} operations of cells the slowest trial's mean time is more than "
-        f"{SPREAD:g} times the fastest's; {ADVICE}\n{table}{more}"
+        f"{SPREAD:g} times the fastest's (load_before, steal_s and memory_stall_s show what else "
+        "the machine did)",
+        ("cells/", "operation", "trials", "slowest / fastest"),
+        found,
     )
 
 
