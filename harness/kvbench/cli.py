@@ -51,7 +51,7 @@ def cli() -> None:
     """
 
 
-@cli.command("stores")
+@cli.command("stores", short_help="List the stores, and why some are unavailable.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @click.option("--settings", is_flag=True, help="Print each store's settings and their effects.")
 def stores_command(as_json: bool, settings: bool) -> None:
@@ -116,7 +116,7 @@ def _reasons(reasons: Counter[tuple[str, str]]) -> list[str]:
     ]
 
 
-@cli.command()
+@cli.command(short_help="Measure the cells of a grid.")
 @click.argument("grid", type=PATH)
 @click.option("--out", type=PATH, required=True, help="The results folder; made if necessary.")
 @click.option(
@@ -257,7 +257,7 @@ def _dry_run(sweep: "Sweep") -> None:
     )
 
 
-@cli.command("evidence")
+@cli.command("evidence", short_help="Test what durability levels do.")
 @click.argument("names", nargs=-1, metavar="[STORE]...")
 @click.option("--out", type=PATH, required=True, help="The CSV file to write.")
 @click.option(
@@ -299,7 +299,7 @@ def evidence_command(names: Sequence[str], out: Path, place: Path) -> None:
     write_whole(out, table.to_csv(index=False).encode())
 
 
-@cli.command()
+@cli.command(short_help="Show what is done, what failed, and why.")
 @click.argument("folder", type=PATH)
 def status(folder: Path) -> None:
     """Show what is done of the grids that were swept into FOLDER.
@@ -328,7 +328,7 @@ def status(folder: Path) -> None:
     _warn(results)
 
 
-@cli.command()
+@cli.command(short_help="Write the tables of a results folder.")
 @click.argument("folder", type=PATH)
 @click.option("--csv", is_flag=True, help="Write CSV files as well.")
 @click.option("--xlsx", is_flag=True, help="Write an Excel file as well.")
