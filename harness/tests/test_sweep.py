@@ -348,7 +348,7 @@ def test_a_change_of_shim_or_engine_is_measured_again(
     assert kvbench("sweep", write_grid(), "--out", out, env=env).returncode == 0
     first, second = sorted(cells(out), key=lambda result: result["started"])
     assert first["checksum"] != second["checksum"]
-    assert "1 cells, 5 operations" in kvbench("collect", out).stdout
+    assert "1 cells, 5 operations" in kvbench("collect", out, env=env).stdout
     assert list(pd.read_parquet(out / "cells.parquet").checksum) == [second["checksum"]]
 
 
