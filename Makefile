@@ -69,7 +69,7 @@ build/.installed: build/.venv pyproject.toml $(SOURCES)
 	$(PIP) --no-build-isolation --no-deps --force-reinstall ./study
 	@touch $@
 
-# One try, whatever comes of it; rm build/.quarto to try again.
+# Tried once, whether or not it succeeds; rm build/.quarto to try again.
 build/.quarto: requirements-quarto.lock | build/.venv
 	@python paper/render.py install
 	@touch $@
@@ -77,7 +77,7 @@ build/.quarto: requirements-quarto.lock | build/.venv
 # This machine
 
 $(LOCAL)/.done: | build/.installed
-	kvbench sweep $(GRID) --out $(LOCAL) --retry || test $$? -eq 3 # some failed: the rest counts
+	kvbench sweep $(GRID) --out $(LOCAL) --retry || test $$? -eq 3 # 3: some cells failed, the others count
 	kvbench collect $(LOCAL)
 	@touch $@
 
@@ -109,16 +109,16 @@ figures: setup
 	cp build/figures/verdicts.csv data/verdicts/
 	{ echo "# Written by make figures from data/; not by hand."; cat build/figures/*.yml; } > _variables.yml
 
-# After a source: its own file of parts, at one of its scales.
+# A published benchmark at one of the scales that its grid names
 ifdef EXPERIMENT
 pilot reference: setup
 	kvbench sweep harness/grids/$(EXPERIMENT).toml --scale $@ --out build/$(EXPERIMENT)-$@ \
-	    || test $$? -eq 3 # some failed: the rest counts
+	    || test $$? -eq 3 # 3: some cells failed, the others count
 	kvbench collect build/$(EXPERIMENT)-$@
 	@echo "To publish it: cp build/$(EXPERIMENT)-$@/*.parquet data/$(EXPERIMENT) && make figures"
 else
 reference:
-	@echo "make reference: name an experiment; allowed: EXPERIMENT=NAME, NAME one of $(RERUNS)" >&2; exit 2
+	@echo "make reference: name an experiment with EXPERIMENT=NAME; allowed: $(RERUNS)" >&2; exit 2
 
 pilot: setup
 	for grid in pilot pilot-mebibyte pilot-million; do \
@@ -130,13 +130,13 @@ endif
 
 bindings: setup
 	kvbench sweep harness/grids/bindings-mebibyte.toml --out build/bindings || test $$? -eq 3
-	sleep 360 # the rest that ext4 without a journal needs after files were removed
+	sleep 360 # recently freed inodes slow down ext4 without a journal
 	kvbench sweep harness/grids/bindings.toml --out build/bindings || test $$? -eq 3
 	kvbench collect build/bindings
 	@echo "To publish it: cp build/bindings/*.parquet data/bindings && make figures"
 
 $(EXPERIMENTS): setup
-	kvbench sweep harness/grids/$@.toml --out build/$@ || test $$? -eq 3 # killed by its cap: a result
+	kvbench sweep harness/grids/$@.toml --out build/$@ || test $$? -eq 3 # 3: some cells failed; exceeding the memory cap is a result
 	if [ $@ = durability ]; then kvbench evidence --out build/$@/evidence.csv; fi
 	kvbench collect build/$@
 	@echo "To publish it: cp build/$@/*.parquet $(if $(filter durability,$@),build/$@/*.csv )data/$@ && make figures"

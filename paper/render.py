@@ -54,7 +54,8 @@ def render(preview: bool) -> int:
     if preview:
         return run(sys.executable, "paper/preview/preview.py", project["output-dir"], *pages)
     try:
-        return run("quarto", "render")
+        with tempfile.TemporaryDirectory() as scratch:
+            return run("quarto", "render", TMPDIR=scratch)
     finally:  # Quarto writes beside the pages, and moves its files when all pages are rendered
         for page in pages:
             for suffix in (".html", ".typ", ".pdf"):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from kvbench.histogram import quantile
 from kvbench.stats import Points, best, points
 
 from study import formats
@@ -22,6 +23,13 @@ def where(rows: pd.DataFrame, **levels: Any) -> pd.DataFrame:
     for factor, level in levels.items():
         rows = rows[rows[factor] == level]
     return rows
+
+
+def quantiles(rows: pd.DataFrame, share: float) -> "pd.Series[float]":
+    """The time in ns that a share of each row's operations do not exceed, from its histogram."""
+    columns = (rows.histogram_bin, rows.histogram_count, rows.min_ns, rows.max_ns)
+    found = [quantile(*histogram, share) for histogram in zip(*columns, strict=True)]
+    return pd.Series(found, index=rows.index, dtype=float)
 
 
 def over_trials(rows: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:

@@ -76,13 +76,25 @@ def draw_points(axis: Any, places: Any, found: Any, across: bool = False, **look
 
 
 def draw_stores(
-    axis: Any, stores: Sequence[str], found: pd.DataFrame, aside: float = 0, **look: Any
+    axis: Any,
+    names: Sequence[str],
+    found: pd.DataFrame,
+    aside: float = 0,
+    near: bool = False,
+    **look: Any,
 ) -> None:
-    """A row a store: its points, a line of over_trials()."""
-    summary = found.set_index("store").reindex(list(stores))
-    for y, store in enumerate(stores):
+    """A row a store: its points, those near the harness's floor hollow where `near` asks for it.
+
+    A name may say more than the store, after a comma.
+    """
+    summary = found.set_index("store").reindex(list(names))
+    for y, name in enumerate(names):
+        store, row = name.partition(",")[0], summary.loc[name]
         own = {"color": colour(store), "marker": marker(store), "elinewidth": 0.8} | look
-        draw_points(axis, y + aside, summary.loc[store], across=True, **own)
+        draw_points(axis, y + aside, row, across=True, **own)
+        if near:
+            is_near = row.near_floor is True  # not of stores without a value
+            hollow(axis, [row["median"]], [y], [is_near], colour(store), marker(store))
 
 
 def name_rows(axis: Any, names: Sequence[str], **look: Any) -> None:

@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from kvbench.factors import DEFAULT, UNCAPPED
-from kvbench.histogram import quantile
 from kvbench.stats import Points, points
 from kvbench.tables import read_tables
 
 from study import formats
-from study.fields import where
+from study.fields import quantiles, where
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"
 OWN = "this paper"  # the source of our own questions
@@ -153,10 +152,7 @@ def tail(one: Side, share: float) -> Figure:
     """A quantile that the tables do not have, from the histogram."""
 
     def values(data: pd.DataFrame) -> pd.Series:
-        rows = one.rows(data)
-        columns = (rows.histogram_bin, rows.histogram_count, rows.min_ns, rows.max_ns)
-        found = [quantile(*histogram, share) for histogram in zip(*columns, strict=True)]
-        return pd.Series(found, index=rows.index)
+        return quantiles(one.rows(data), share)
 
     return Figure(f"P{share * 100:g} [ns], {one}", values, (one,))
 

@@ -1,4 +1,4 @@
-"""Measures files and embedded key-value stores at equal terms."""
+"""Measure files and embedded key-value stores under equal conditions."""
 
 import ctypes
 import os
@@ -8,13 +8,13 @@ import sys
 
 
 def one_line(text: str) -> str:
-    """A message as one line that can be printed, whatever it quotes: names of files, say."""
+    """A message as one printable line, whatever it quotes: file names, for example."""
     unfit = "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\ud800-\\udfff]"
     return re.sub(unfit, lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class BadInput(Exception):  # noqa: N818 - it names what was given, not what went wrong here
-    """What the user gave can't be used. One line: the value, and what is allowed."""
+    """Input that cannot be used. One line names the value, the place and what is allowed."""
 
     def __init__(self, text: str) -> None:
         super().__init__(one_line(text))
@@ -29,7 +29,7 @@ def say(text: str) -> None:
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file so that it is there whole or not at all, whenever the machine stops."""
+    """Write a file atomically: after a crash it is complete, or as it was before."""
     path = os.fspath(path)
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
@@ -50,14 +50,14 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """A killed sweep leaves no process behind."""
+    """Have the kernel kill this process when its parent, a sweep, is killed."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     if os.getppid() != parent:
         sys.exit(1)
 
 
 def how_it_ended(code: int) -> str:
-    """A process, by its return code as subprocess has it."""
+    """How a process ended, by its return code as subprocess gives it."""
     if code >= 0:
         return f"exit status {code}"
     try:

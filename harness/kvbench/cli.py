@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 import os
 import shlex
 import sys
@@ -27,7 +26,7 @@ PATH = click.Path(path_type=Path)
 MOST_SECONDS = 1e6  # that a cell may take: the system waits for 24 days at most
 SOME_FAILED = 3  # exit status when the sweep ended, but not every cell was measured
 STOPPED = 130  # exit status after an interrupt, as shells have it
-UNSTEADY_SHOWN = 10
+MOST_SHOWN = 10  # cells in a warning
 
 
 @click.group(
@@ -52,14 +51,13 @@ def cli() -> None:
     """
 
 
-@cli.command("stores")
+@cli.command("stores", short_help="List the stores, and why some are unavailable.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @click.option("--settings", is_flag=True, help="Print each store's settings and their effects.")
 def stores_command(as_json: bool, settings: bool) -> None:
     """List the stores, in C and in Python.
 
-    The list shows each engine's version and capabilities; below it stands why a store is
-    unavailable.
+    Shows the version and the capabilities of each engine, and why a store is unavailable.
     """
     found = list(stores.known().values())
     if as_json:
@@ -118,14 +116,7 @@ def _reasons(reasons: Counter[tuple[str, str]]) -> list[str]:
     ]
 
 
-def _refuse_nan(context: click.Context, option: click.Parameter, value: float) -> float:
-    """A NaN passes the check of any range."""
-    if math.isnan(value):
-        raise click.BadParameter(f"{value} is not a number of seconds.", context, option)
-    return value
-
-
-@cli.command()
+@cli.command(short_help="Measure the cells of a grid.")
 @click.argument("grid", type=PATH)
 @click.option("--out", type=PATH, required=True, help="The results folder; made if necessary.")
 @click.option(
@@ -136,9 +127,7 @@ def _refuse_nan(context: click.Context, option: click.Parameter, value: float) -
 @click.option("--retry", is_flag=True, help="Measure failed cells again.")
 @click.option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True, max=MOST_SECONDS),
     metavar="SECONDS",
-    callback=_refuse_nan,
     default=TIME_LIMIT,
     show_default=True,
     help="Stop a cell that takes longer, and record it as failed.",
@@ -182,6 +171,9 @@ def sweep(
     from kvbench.results import Folder  # noqa: PLC0415 - slow to import
     from kvbench.sweep import Sweep  # noqa: PLC0415
 
+    if not 0 < time_limit <= MOST_SECONDS:  # nor a NaN
+        allowed = f"more than 0, and {MOST_SECONDS:,.0f} at most"
+        raise BadInput(f"--time-limit: {time_limit:.0f} is not allowed; allowed: {allowed}")
     replaced = {} if memory_max is None else {"memory_max": [memory_max]}
     job = Sweep(read_grids(grid, stores.names(), replaced, scale), out, retry, place)
     if dry_run:
@@ -201,24 +193,36 @@ def sweep(
 
 
 def _warn(folder: "Folder") -> None:
-    """Report cells whose trials disagree, and what to do about them."""
-    from kvbench.noise import ADVICE, SPREAD, unsteady  # noqa: PLC0415 - slow to import
+    """Report cells that were stopped and cells whose trials disagree, and what to do about them."""
+    from kvbench.noise import ADVICE, SPREAD, STOPPED, stopped, unsteady  # noqa: PLC0415 - slow
+
+    def report(text: str, headers: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
+        if rows:
+            table = tabulate(rows[:MOST_SHOWN], headers=headers, disable_numparse=True)
+            more = f"\nand {len(rows) - MOST_SHOWN} more" if len(rows) > MOST_SHOWN else ""
+            say(f"{text}; {ADVICE}\n{table}{more}")
 
     tables = folder.tables()
     cells = tables["cells"].to_pandas()
-    found = unsteady(cells, tables["operations"].to_pandas())
-    if found.empty:
-        return
-    shown = [
-        (f"{row.files}.json", row.operation, row.trials, f"{row.spread:.2f}")
-        for row in found.head(UNSTEADY_SHOWN).itertuples()
+    found: list[tuple[object, ...]] = [
+        (f"{row.cell}.json", f"{row.stopped_s:.1f}") for row in stopped(cells).itertuples()
     ]
-    headers = ("cells/", "operation", "trials", "slowest / fastest")
-    table = tabulate(shown, headers=headers, disable_numparse=True)
-    more = f"\nand {len(found) - len(shown)} more" if len(found) > len(shown) else ""
-    say(
+    report(
+        f"stopped: {len(found)} cells were stopped, or the machine suspended, for more than "
+        f"{STOPPED} s while they were measured",
+        ("cells/", "seconds"),
+        found,
+    )
+    found = [
+        (f"{row.files}.json", row.operation, row.trials, f"{row.spread:.2f}")
+        for row in unsteady(cells, tables["operations"].to_pandas()).itertuples()
+    ]
+    report(
         f"unsteady: in {len(found)} operations of cells the slowest trial's mean time is more than "
-        f"{SPREAD:g} times the fastest's; {ADVICE}\n{table}{more}"
+        f"{SPREAD:g} times the fastest's (load_before, steal_s and memory_stall_s show what else "
+        "the machine did)",
+        ("cells/", "operation", "trials", "slowest / fastest"),
+        found,
     )
 
 
@@ -253,7 +257,7 @@ def _dry_run(sweep: "Sweep") -> None:
     )
 
 
-@cli.command("evidence")
+@cli.command("evidence", short_help="Test what durability levels do.")
 @click.argument("names", nargs=-1, metavar="[STORE]...")
 @click.option("--out", type=PATH, required=True, help="The CSV file to write.")
 @click.option(
@@ -295,7 +299,7 @@ def evidence_command(names: Sequence[str], out: Path, place: Path) -> None:
     write_whole(out, table.to_csv(index=False).encode())
 
 
-@cli.command()
+@cli.command(short_help="Show what is done, what failed, and why.")
 @click.argument("folder", type=PATH)
 def status(folder: Path) -> None:
     """Show what is done of the grids that were swept into FOLDER.
@@ -324,7 +328,7 @@ def status(folder: Path) -> None:
     _warn(results)
 
 
-@cli.command()
+@cli.command(short_help="Write the tables of a results folder.")
 @click.argument("folder", type=PATH)
 @click.option("--csv", is_flag=True, help="Write CSV files as well.")
 @click.option("--xlsx", is_flag=True, help="Write an Excel file as well.")

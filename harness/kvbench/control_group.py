@@ -1,4 +1,4 @@
-"""A control group that caps the memory of a cell, its page cache included; versions 1 and 2."""
+"""A control group that caps the memory of a cell, page cache included; versions 1 and 2."""
 
 import contextlib
 import functools
@@ -11,7 +11,7 @@ ROOT = Path("/sys/fs/cgroup")
 
 
 def _parent() -> tuple[Path, int]:
-    """Where a group for memory may be made, and of which version."""
+    """The folder in which a memory group can be made, and its version."""
     if not (ROOT / "memory").is_dir():
         return ROOT, 2
     own = next(
@@ -19,21 +19,21 @@ def _parent() -> tuple[Path, int]:
         for line in Path("/proc/self/cgroup").read_text().splitlines()
         if line.split(":")[1] == "memory"
     )
-    below = ROOT / "memory" / own.lstrip("/")  # a container may see another tree
+    below = ROOT / "memory" / own.lstrip("/")  # in a container the path may not exist
     return (below if below.is_dir() else ROOT / "memory"), 1
 
 
 def _remove_ownerless(parent: Path) -> None:
-    """Groups of sweeps that were killed."""
+    """Remove the groups of sweeps that were killed."""
     for group in parent.glob("kvbench-*"):
         if not Path("/proc", group.name.removeprefix("kvbench-")).exists():
-            with contextlib.suppress(OSError):  # its last process is still on its way out
+            with contextlib.suppress(OSError):  # its last process is still exiting
                 group.rmdir()
 
 
 class ControlGroup:
-    """A group with a limit. A process joins it by writing its number to `members`; what it held
-    before stays with its old group."""
+    """A group with a limit in bytes. A process joins it by writing its number to the file
+    `members`; memory that it held before stays with its old group."""
 
     def __init__(self, limit: int) -> None:
         parent, self._version = _parent()
@@ -54,13 +54,13 @@ class ControlGroup:
         self.members = self.path / "cgroup.procs"
 
     def killed(self) -> int:
-        """How many of its processes the kernel has killed for want of memory."""
+        """How many of its processes the kernel has killed because they exceeded the limit."""
         file = "memory.oom_control" if self._version == 1 else "memory.events"
         lines = (line.split() for line in (self.path / file).read_text().splitlines())
         return int(dict(line for line in lines if len(line) == 2).get("oom_kill", 0))
 
     def remove(self) -> None:
-        for _ in range(100):  # its last process may still be on its way out
+        for _ in range(100):  # its last process may still be exiting
             with contextlib.suppress(OSError):
                 self.path.rmdir()
                 return
@@ -78,7 +78,7 @@ def capped(limit: int) -> Iterator[ControlGroup]:
 
 @functools.cache
 def refused() -> str:
-    """Why no group can be made here; empty when it can."""
+    """Why no group can be made here; empty when one can."""
     try:
         with capped(1 << 30):
             return ""

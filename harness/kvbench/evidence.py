@@ -1,8 +1,10 @@
-"""What a level of durability does, seen from outside: syncs counted by strace.
+"""What each durability level does, tested from outside: sync calls counted, processes killed,
+power failures simulated.
 
-The claim of `sync` is one sync a write at least, that of `none` and `process` none a write, seen
-as the slope between two runs that differ only in their length. Below `sync` engines may still sync
-now and then, as they flush a buffer: a third run, long enough for that, counts those.
+A store at `sync` must issue at least one sync call per write, one at `none` or `process` none. The
+difference between two runs that differ only in their number of writes gives the calls per write.
+Below `sync` an engine may still sync when it flushes a buffer: a third run, long enough for that,
+counts those calls.
 """
 
 import contextlib
@@ -29,34 +31,33 @@ from kvbench.stores import Store
 from kvbench.writer import replay
 
 SHORT, LONG = 1000, 2000  # writes
-SIZE = 100  # bytes at most
+SIZE = 100  # bytes of a value at most
 FLUSHED, FLUSHED_SIZE = 4000, 100_000  # 100 MB of values and more: any buffer is flushed
 IMAGE = 256 << 20  # bytes of the disk that is copied
-CRASHES = 5  # of each kind a level
+CRASHES = 5  # of each kind at each level
 CRASHED = ((100, 3000), (4000, 2000), (100_000, 400))  # bytes at most, writes at most
-CHECK_LIMIT = 20  # seconds: an engine may wait for ever on what a crash has left
-MORE = 100_000  # writes that a writer has to do when it is interrupted
-CALLS = ("fsync", "fdatasync", "msync", "sync_file_range", "syncfs", "sync")
+CHECK_LIMIT = 20  # seconds: an engine may hang on what a crash has left
+MORE = 100_000  # writes that a writer still has to do when it is interrupted
 TRACER = ("strace", "--follow-forks", "--seccomp-bpf", "--quiet=all", "--signal=none")
-
+TRACED = "fsync,fdatasync,msync,sync_file_range,syncfs,sync,open,openat"
+# An msync that is not MS_SYNC and a sync_file_range that does not wait sync nothing; a file that is
+# opened with O_SYNC or O_DSYNC syncs each of its writes.
+SYNC = re.compile(
+    r"\d+ +(?:(fsync|fdatasync|syncfs|sync)\(|(msync)\(.*\bMS_SYNC\b"
+    r"|(sync_file_range)\(.*WAIT_AFTER|open(?:at)?\(.*\b(O_D?SYNC)\b)"
+)
 
 Crash = Callable[..., int]
 
 
-def _arguments(options: dict[str, str]) -> list[str]:
-    return [f"{name}={value}" for name, value in options.items()]
-
-
-def _writer(
-    store: Store, folder: Path, count: int, size: int, trace: Path, options: dict[str, str]
-) -> list[str]:
-    """The command that writes into the store in `folder`; see writer.py."""
-    task = [str(folder), store.name, str(count), str(size), str(trace), *_arguments(options)]
-    return [sys.executable, "-m", "kvbench.writer", *task]
+def _command(module: str, store: Store, folder: Path, *more: object, **options: str) -> list[str]:
+    """A module's command line for a store in a folder."""
+    pairs = [f"{name}={value}" for name, value in options.items()]
+    return [sys.executable, "-m", module, str(folder), store.name, *map(str, more), *pairs]
 
 
 def tracing_fails() -> str:
-    """Why syncs can't be counted here; empty when they can."""
+    """Why sync calls cannot be counted here; empty when they can."""
     if shutil.which(TRACER[0]) is None:
         return "strace is not installed (Debian: strace)"
     tried = subprocess.run([*TRACER, "true"], capture_output=True, text=True, check=False)
@@ -64,45 +65,38 @@ def tracing_fails() -> str:
 
 
 def count_syncs(store: Store, place: Path, count: int, size: int, **options: str) -> Counter[str]:
-    """Each sync call of a run of `count` writes, and each open that makes every write synced.
-
-    An msync that is not MS_SYNC and a sync_file_range that waits for nothing sync nothing.
-    """
+    """The number of each sync call in a run of `count` writes, and as O_DSYNC that of the files
+    opened so that every write is synced."""
     with tempfile.TemporaryDirectory(dir=place) as folder, tempfile.TemporaryDirectory() as aside:
-        calls, trace = ",".join((*CALLS, "open", "openat")), Path(aside) / "trace"
-        command = _writer(store, Path(folder), count, size, Path(aside) / "done", options)
-        done = subprocess.run(
-            [*TRACER, f"--output={trace}", f"--trace={calls}", *command],
+        trace, done = Path(aside) / "trace", Path(aside) / "done"
+        command = _command("kvbench.writer", store, Path(folder), count, size, done, **options)
+        ended = subprocess.run(
+            [*TRACER, f"--output={trace}", f"--trace={TRACED}", *command],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
-        if done.returncode:
-            raise BadInput(f"{store.name} {options}: {done.stderr.strip()[-300:]}")
-        found: Counter[str] = Counter()
-        for line in trace.read_text(errors="replace").splitlines():
-            match = re.match(r"\d+ +(\w+)\((.*)", line)
-            if match is None:
-                continue
-            call, arguments = match.groups()
-            if call in ("open", "openat"):
-                found["O_DSYNC"] += bool(re.search(r"\bO_D?SYNC\b", arguments))
-            elif call == "msync":
-                found[call] += "MS_SYNC" in arguments
-            elif call == "sync_file_range":
-                found[call] += "WAIT_AFTER" in arguments
-            else:
-                found[call] += 1
-        return +found
+        if ended.returncode:
+            raise BadInput(f"{store.name} {options}: {ended.stderr.strip()[-300:]}")
+        found = map(SYNC.match, trace.read_text(errors="replace").splitlines())
+        calls = (match[match.lastindex or 0] for match in found if match)
+        return Counter("O_DSYNC" if call == "O_SYNC" else call for call in calls)
+
+
+def syncs_per_write(store: Store, place: Path, **options: str) -> dict[str, float]:
+    """The sync calls per write by call, without those that do not depend on the writes."""
+    short, long = (count_syncs(store, place, count, SIZE, **options) for count in (SHORT, LONG))
+    slopes = {call: (long[call] - short[call]) / (LONG - SHORT) for call in long}
+    return {call: slope for call, slope in slopes.items() if slope != 0}
 
 
 def _interrupt(
-    store: Store, folder: Path, acknowledged: int, size: int, stop: signal.Signals,
-    options: dict[str, str],
-) -> tuple[subprocess.Popen[str], int]:  # fmt: skip
-    """A writer, signalled in the middle of its writes, and how many of them had returned."""
+    store: Store, folder: Path, acknowledged: int, size: int, stop: signal.Signals, **options: str
+) -> tuple[subprocess.Popen[str], int]:
+    """Send a signal to a writer after at least so many writes. Returns its process, and how many
+    of its writes had returned."""
     with tempfile.TemporaryDirectory() as aside:
         trace, count = Path(aside) / "done", acknowledged + MORE
         process = subprocess.Popen(
-            _writer(store, folder, count, size, trace, options),
+            _command("kvbench.writer", store, folder, count, size, trace, **options),
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         while process.poll() is None and not (trace.exists() and trace.stat().st_size == count * 8):
@@ -120,10 +114,11 @@ def _interrupt(
 
 
 def check_writes(store: Store, folder: Path, acknowledged: int, size: int, **options: str) -> None:
-    """Open the store and look for what `acknowledged` writes must have left.
+    """Open the store and check what `acknowledged` writes must have left. Raises StoreError with
+    the first record that is missing or wrong.
 
-    The write that was under way may be there or not; in a store that is known to tear one, its
-    record may hold anything. A StoreError says what is missing.
+    The write that was under way may be there or not. Where a crash may tear an update, the record
+    of that write may hold anything.
     """
     *done, (key, value) = replay(acknowledged + 1, size)
     expected: dict[bytes, set[bytes | None]] = {key: {value} for key, value in done}
@@ -143,40 +138,27 @@ def check_writes(store: Store, folder: Path, acknowledged: int, size: int, **opt
 
 
 def _check_apart(store: Store, folder: Path, acknowledged: int, size: int, **options: str) -> None:
-    """The same in a process of its own: an engine may crash on what it finds, or hold on to it."""
-    arguments = [str(folder), store.name, str(acknowledged), str(size), *_arguments(options)]
+    """Check in a process of its own: an engine may crash, or hang, on what it finds."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "kvbench.evidence", *arguments], stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, errors="replace", check=False, timeout=CHECK_LIMIT,
+        ended = subprocess.run(
+            _command("kvbench.evidence", store, folder, acknowledged, size, **options),
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            check=False, timeout=CHECK_LIMIT,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise StoreError(f"not open and read within {CHECK_LIMIT} s") from None
-    if done.returncode:
-        last = (done.stdout.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    if ended.returncode:
+        last = (ended.stdout.strip().splitlines() or [f"exit status {ended.returncode}"])[-1]
         raise StoreError(last)
 
 
 def survive_kill(store: Store, place: Path, acknowledged: int, size: int, **options: str) -> int:
-    """Kill a writer in the middle of its writes; what had returned must be there.
-
-    Returns how many writes had. `place` is an empty folder.
-    """
-    process, count = _interrupt(store, place, acknowledged, size, signal.SIGKILL, options)
+    """Kill a writer after at least `acknowledged` writes, and check those that had returned.
+    Returns how many had; raises StoreError if one is lost. `place` is an empty folder."""
+    process, count = _interrupt(store, place, acknowledged, size, signal.SIGKILL, **options)
     process.communicate()
     _check_apart(store, place, count, size, **options)
     return count
-
-
-@contextlib.contextmanager
-def _mounted(image: Path, folder: Path) -> Iterator[None]:
-    # Nothing reaches the image by the passing of time: the journal's own interval is 5 s.
-    folder.mkdir()
-    _must("mount", "-o", "loop,commit=600", str(image), str(folder))
-    try:
-        yield
-    finally:
-        _must("umount", str(folder))
 
 
 def _must(*command: str) -> None:
@@ -185,9 +167,26 @@ def _must(*command: str) -> None:
         raise BadInput(f"{command[0]}: {done.stderr.strip()}")
 
 
-@functools.cache  # asked once a row
+def _make_image(image: Path, size: int) -> None:
+    with open(image, "wb") as file:
+        file.truncate(size)
+    _must("mkfs.ext4", "-q", "-F", str(image))
+
+
+@contextlib.contextmanager
+def _mounted(image: Path, folder: Path) -> Iterator[None]:
+    folder.mkdir()
+    # The journal would commit every 5 s: here only a sync may write to the image.
+    _must("mount", "-o", "loop,commit=600", str(image), str(folder))
+    try:
+        yield
+    finally:
+        _must("umount", str(folder))
+
+
+@functools.cache  # asked once for each row of the table
 def mounting_fails(place: Path) -> str:
-    """Why no image can be mounted here; empty when it can."""
+    """Why no image can be mounted here; empty when one can."""
     for program in ("mkfs.ext4", "mount"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
@@ -200,20 +199,15 @@ def mounting_fails(place: Path) -> str:
         return str(error)
 
 
-def _make_image(image: Path, size: int) -> None:
-    with open(image, "wb") as file:
-        file.truncate(size)
-    _must("mkfs.ext4", "-q", "-F", str(image))
-
-
 def survive_power_loss(
     store: Store, place: Path, acknowledged: int, size: int, **options: str
 ) -> int:
-    """Copy the disk in the middle of the writes; what had returned must be in the copy.
+    """Copy the disk under a writer after at least `acknowledged` writes, and check in the copy
+    those that had returned. Returns how many had; raises StoreError if one is lost.
 
-    The disk is an ext4 image with a journal; while its writer is stopped, the copy holds what had
-    reached the device and not what was still in the page cache above it. Needs root. Returns how
-    many writes had returned. `place` is an empty folder.
+    The disk is an image with ext4 and a journal. While the writer is stopped, the copy holds what
+    had reached the device, and nothing that was only in the page cache. Needs root. `place` is an
+    empty folder.
     """
     image, copy = place / "image", place / "copy"
     _make_image(image, IMAGE)
@@ -221,7 +215,7 @@ def survive_power_loss(
         folder = place / "mounted" / "store"
         folder.mkdir()
         os.sync()
-        process, count = _interrupt(store, folder, acknowledged, size, signal.SIGSTOP, options)
+        process, count = _interrupt(store, folder, acknowledged, size, signal.SIGSTOP, **options)
         shutil.copyfile(image, copy)
         process.kill()
         process.communicate()
@@ -230,24 +224,8 @@ def survive_power_loss(
     return count
 
 
-def levels(store: Store) -> list[str]:
-    """The levels of durability that a store has, after the one that it ships with."""
-    own = [s.value for s in store.settings if s.name == "durability" and s.means]
-    return [DEFAULT, *own]
-
-
-def syncs_per_write(store: Store, place: Path, **options: str) -> dict[str, float]:
-    """Of each sync call, the slope between SHORT and LONG writes; calls without one left out.
-
-    O_DSYNC counts files opened so, whose every write is synced.
-    """
-    short, long = (count_syncs(store, place, count, SIZE, **options) for count in (SHORT, LONG))
-    slopes = {call: (long[call] - short[call]) / (LONG - SHORT) for call in long}
-    return {call: slope for call, slope in slopes.items() if slope != 0}
-
-
 def _survived(crash: Crash, store: Store, place: Path, **options: str) -> int:
-    """How many of CRASHES crashes lost nothing, each at another number of writes."""
+    """How many of CRASHES crashes lost nothing, each after another number of writes."""
     choose, survived = random.Random(f"{store.name} {options}"), 0
     for _ in range(CRASHES):
         size, most = choose.choice(CRASHED)
@@ -257,31 +235,34 @@ def _survived(crash: Crash, store: Store, place: Path, **options: str) -> int:
     return survived
 
 
+def levels(store: Store) -> list[str]:
+    """The default, then the durability levels that the store supports."""
+    own = [s.value for s in store.settings if s.name == "durability" and s.means]
+    return [DEFAULT, *own]
+
+
 def evidence(store: Store, level: str, place: Path) -> dict[str, Any]:
-    """A row of the table: what a level of a store does and survives. `place` is any folder."""
+    """A row of the table: what a store does at a durability level. `place` is any folder."""
     options = {} if level == DEFAULT else {"durability": level}
     guarantee = store.guarantee(level)
     slopes = syncs_per_write(store, place, **options)
     below = guarantee in ("none", "process")
     flushed = count_syncs(store, place, FLUSHED, FLUSHED_SIZE, **options) if below else None
-    means = next(
-        (s.means for s in store.settings if (s.name, s.value) == ("durability", level)), ""
-    )
+    own = [s.means for s in store.settings if (s.name, s.value) == ("durability", level)]
+    cut = not mounting_fails(place)
     return {
         "store": store.name,
         "engine_version": store.version,
         "durability": level,
         "guarantee": guarantee,
-        "sets": means,
+        "sets": "".join(own[:1]),
         "syncs_per_write": round(sum(slopes.values()), 3),
         "calls": ", ".join(f"{call} {slope:.2f}" for call, slope in sorted(slopes.items())),
-        "background_syncs": sum(flushed.values()) if flushed is not None else None,
+        "background_syncs": None if flushed is None else flushed.total(),
         "crashes": CRASHES,
         "survived_kill": _survived(survive_kill, store, place, **options),
         "survived_power_loss": (
-            None
-            if mounting_fails(place)
-            else _survived(survive_power_loss, store, place, **options)
+            _survived(survive_power_loss, store, place, **options) if cut else None
         ),
     }
 

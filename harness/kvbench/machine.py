@@ -1,4 +1,4 @@
-"""What the machine is that measures, and how it settles between cells."""
+"""The description of the machine that measures, and its rest between cells."""
 
 import hashlib
 import json
@@ -22,11 +22,11 @@ PACKAGES = ("kvbench", "numpy", "pandas", "pyarrow", "papermill")
 GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 SETTLE_LIMIT = 30.0  # seconds
 FSYNC_BYTES = 4096
-PROBE = "fsync.tmp"  # the file that tries the device
+PROBE = "fsync.tmp"  # the file by which fsync is timed
 
 
 def fsync_milliseconds(folder: Path, times: int = 50) -> float:
-    """Median time to append FSYNC_BYTES to a file and fsync it."""
+    """Median milliseconds to append FSYNC_BYTES to a file and fsync it."""
     path = folder / PROBE
     seconds = []
     try:
@@ -45,7 +45,7 @@ NO_JOURNAL = "ext4 without journal"
 
 
 def _file_system(disk: Any) -> str:
-    """Its type; ext4 promises less, and is faster, without a journal."""
+    """Its type. ext4 without a journal has a name of its own: it is faster, and guarantees less."""
     device = Path(disk.device).resolve().name
     journal = any(Path("/proc/fs/jbd2").glob(f"{device}-*"))
     bare = disk.fstype == "ext4" and Path("/proc/fs/ext4", device).exists() and not journal
@@ -122,7 +122,7 @@ def describe(folder: Path, stores: dict[str, Store], fallback: str = "") -> dict
 
 
 def conditions(folder: Path, stores: dict[str, Store]) -> dict[str, Any]:
-    """What of the description stands beside each row of a table that no sweep has made."""
+    """The part of the description that stands in each row of tables that no sweep writes."""
     found = describe(folder, stores)
     names = ("machine", "cpu", "cores", "kernel", "file_system", "compiler", "revision")
     return {name: found[name] for name in names}
@@ -135,7 +135,7 @@ def _writeback_bytes() -> int:
 
 
 def settle(folder: Path) -> float:
-    """Wait until what earlier cells wrote is on the device. Returns the seconds that took."""
+    """Wait until the device has all that earlier cells wrote. Returns the seconds that took."""
     start = time.monotonic()
     sync_file_system(folder)
     while _writeback_bytes() > 0 and time.monotonic() - start < SETTLE_LIMIT:

@@ -1,4 +1,4 @@
-"""What else the machine did while a cell was measured, and whose trials disagree."""
+"""What else the machine did while a cell was measured, and which cells' trials disagree."""
 
 import contextlib
 import os
@@ -11,23 +11,19 @@ from typing import Any
 import pandas as pd
 import psutil
 
-from kvbench.factors import LEVELS
+from kvbench.factors import CONDITION
 
 PRESSURE = Path("/proc/pressure/memory")
+STOPPED = 0.1  # seconds in which a cell's worker was stopped, from which on it is reported
 TRIAL = re.compile(r"_t\d+_[0-9a-f]{16}$")  # ends the name of a cell
 SPREAD = 2.0  # the slowest trial's mean time over the fastest's, from which on a cell is unsteady
-ADVICE = (
-    "see what else ran (load_before, steal_s, memory_stall_s); to measure them again on a quieter "
-    "machine, remove these files and sweep again"
-)
-CONDITION = [
-    "machine", "store", "access", "binding", "record_size", "records", "compressibility", *LEVELS
-]  # fmt: skip
+ADVICE = "to measure them again, remove these files and sweep again on an otherwise idle machine"
+CELL = ["machine", *CONDITION]  # what the trials of a cell share
 
 
 def _memory_stall() -> float | None:
-    """Seconds in which a process waited for memory, since boot; None where the kernel keeps no
-    account of it."""
+    """Seconds since boot in which a process waited for memory; None where the kernel does not
+    count them."""
     try:
         some = PRESSURE.read_text().splitlines()[0]
     except OSError:
@@ -36,7 +32,7 @@ def _memory_stall() -> float | None:
 
 
 def _frequency() -> float | None:
-    """Of the processors, in MHz; None where it can't be read."""
+    """Of the processors, in MHz; None where it cannot be read."""
     try:
         found = psutil.cpu_freq()
     except (NotImplementedError, OSError):
@@ -98,14 +94,22 @@ class Watch:
         }
 
 
+def stopped(cells: pd.DataFrame) -> pd.DataFrame:
+    """The measured cells whose worker was stopped, or whose machine was suspended, for more than
+    STOPPED seconds, longest first. Older results do not say."""
+    return cells[(cells.status == "ok") & (cells.stopped_s > STOPPED)].sort_values(
+        "stopped_s", ascending=False
+    )
+
+
 def unsteady(cells: pd.DataFrame, operations: pd.DataFrame) -> pd.DataFrame:
-    """A row a cell and operation whose trials' mean times differ by more than SPREAD, with their
-    number, `spread` and `files`, a pattern for the names of their cells; of operations nearer to
-    the clock's own cost than that can be told, too."""
+    """One row for each operation of a cell whose slowest trial took more than SPREAD times the
+    mean time of its fastest: the number of trials, their `spread`, and `files`, a pattern for the
+    names of their cells. Operations that take hardly longer than reading the clock may appear."""
     measured = cells[cells.status == "ok"]
-    rows = measured[["cell", *CONDITION]].merge(operations, on="cell")
+    rows = measured[["cell", *CELL]].merge(operations, on="cell")
     means = rows.assign(mean_ns=rows.sum_ns / rows.n)
-    by = means.groupby([*CONDITION, "operation"], dropna=False)
+    by = means.groupby([*CELL, "operation"], dropna=False)
     found = by.agg(
         trials=("mean_ns", "count"),
         least=("mean_ns", "min"),

@@ -18,8 +18,8 @@ from kvbench.machine import PROBE
 MARK = "kvbench-stores.txt"  # marks the folder as a sweep's own; locked while a sweep uses it
 SAID = "Stores that `kvbench sweep` is measuring. It removes them when it ends.\n"
 OWNER = "KVBENCH_CELL"  # the environment variable by which the processes of a shelf are known
-CELL = re.compile(r".+_t\d+_[0-9a-f]{16}")  # as results.cell_name has it
-MANY_FILES = 100_000  # take long enough to remove that the user is told
+CELL = re.compile(r".+_[0-9a-f]{16}")  # as results.cell_name has it, perhaps cut off
+MANY_FILES = 100_000  # removing so many takes a while, so that the user is warned
 LITTLE = 16 << 20  # bytes: engines write as much at once, and with less a disk is as good as full
 
 

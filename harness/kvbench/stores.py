@@ -1,5 +1,6 @@
 """The stores that the harness knows: the shims in C, and the bindings in Python."""
 
+import ast
 import contextlib
 import dataclasses
 import functools
@@ -8,7 +9,7 @@ import json
 import os
 import select
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from kvbench import BadInput, die_with_parent, how_it_ended
@@ -208,27 +209,37 @@ def _known(_folder: Path) -> dict[str, Store]:
     return {store.full_name: store for store in found}
 
 
+@functools.cache
+def _code(binding: str) -> list[Path]:
+    """The modules that shape a result: all that a worker imports from this package, and what caps
+    its memory from outside."""
+    modules = ["kvbench.worker", "kvbench.control_group"]
+    modules += [
+        f"kvbench.bindings.{name.replace('-', '_')}" for name in (binding, "null") if binding
+    ]
+    found: set[Path] = set()
+    while modules:
+        base = Path(__file__).parents[1] / modules.pop().replace(".", "/")
+        for path in {base.with_suffix(".py"), base / "__init__.py"} - found:
+            if path.exists():
+                found.add(path)
+                modules += _imports(path)
+    return sorted(found)
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """What a module may import from this package: for `from kvbench import x` also kvbench.x."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kvbench"):
+            yield from (str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names))
+
+
 @functools.cache  # a sweep asks for it once or twice a cell
 def checksum(store: Store) -> str:
-    """Of the code that measures a store: shim or bindings, the timed loop, and what drives it."""
+    """Of the code that shapes a store's results: its shim or binding, the null store that gives the
+    floor, the timed loop, and the Python modules of a worker."""
     digest = hashlib.sha256()
-    here = Path(__file__).parent
-    code = [
-        here / f"{name}.py"
-        for name in (
-            "cache",
-            "histogram",
-            "library",
-            "loop",
-            "meter",
-            "plan",
-            "shim",
-            "steps",
-            "worker",
-            "workload",
-        )
-    ]
-    own = sorted((here / "bindings").glob("*.py")) if store.binding else [store.path]
-    for path in (shims_folder() / "libloop.so", *own, *code):
+    shims = [] if store.binding else [store.path, Store("null").path]
+    for path in (*sorted(shims_folder().glob("lib*.so")), *shims, *_code(store.binding)):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:12]

@@ -16,7 +16,8 @@ from kvbench import BadInput, one_line, write_whole
 from kvbench.factors import FACTORS
 
 SCHEMA_VERSION = 7
-READABLE = {"6", "7"}  # version 6 has no label
+READABLE = {"6", "7"}
+ADDED = {"label": "", "stopped_s": None}  # what version 6 of the cells lacks, and its value
 STATUSES = ("ok", "failed", "skipped", "unavailable")
 MOST_BYTES = 1 << 30  # of a table in memory
 MOST_ROWS = 10_000_000
@@ -85,6 +86,7 @@ COLUMNS = {
         ("load_before", "real", "1"),
         ("steal_s", "real", "s"),
         ("memory_stall_s", "real", "s"),
+        ("stopped_s", "real", "s"),
         ("frequency_mhz", "real", "MHz"),
         ("open_s", "real", "s", "", "worker"),
         ("load_s", "real", "s", "", "worker"),
@@ -244,9 +246,8 @@ def _read(file: Path, name: str) -> pa.Table:
     version = (found.metadata or {}).get(b"kvbench_schema", b"none").decode(errors="replace")
     if version not in READABLE:
         raise BadInput(f"{file}: schema version {version}; allowed: {SCHEMA_VERSION}")
-    types = {field.name: field.type for field in TABLES[name]}
-    if version == "6":
-        types.pop("label", None)
+    lacking = ADDED if (version, name) == ("6", "cells") else {}
+    types = {field.name: field.type for field in TABLES[name] if field.name not in lacking}
     if len(found) != len(types) or {field.name: field.type for field in found} != types:
         raise BadInput(f"{file}: columns differ from those of schema version {version}")
     # In parts, and texts as dictionaries: a long text or list may be there a million times.
@@ -258,8 +259,8 @@ def _read(file: Path, name: str) -> pa.Table:
             _refuse_large(file, size, "bytes", MOST_BYTES)
             parts.append(part)
     table = pa.Table.from_batches(parts, None if parts else pa.schema(types.items()))
-    if version == "6" and name == "cells":
-        table = table.append_column("label", pa.array([""] * table.num_rows))
+    for column, value in lacking.items():
+        table = table.append_column(column, pa.array([value] * table.num_rows))
     # With our own metadata: pandas acts upon what it finds there.
     table = table.select(TABLES[name].names).cast(TABLES[name])
     table.validate(full=True)

@@ -6,13 +6,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kvbench import stores
+from kvbench import cli, stores
 from tabulate import tabulate
 
 # Where a shell started the tests in the background it is ignored, and would be in what they start.
@@ -42,18 +45,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def kvbench() -> Run:
-    """Runs the command; `env` adds to its environment."""
+    """Runs the command in a fork, which has everything imported; `env` adds to its environment."""
 
     def run(*arguments: Any, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "kvbench.cli", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, **(env or {})},
-        )
+        texts = [str(argument) for argument in arguments]
+        with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+            child = get_context("fork").Process(
+                target=_command, args=(texts, env or {}, output.fileno(), errors.fileno())
+            )
+            child.start()
+            child.join()
+            output.seek(0), errors.seek(0)
+            assert child.exitcode is not None
+            return subprocess.CompletedProcess(texts, child.exitcode, output.read(), errors.read())
 
     return run
+
+
+def _command(texts: list[str], env: dict[str, str], output: int, errors: int) -> None:
+    os.dup2(output, 1), os.dup2(errors, 2)
+    os.closerange(3, 1024)  # a new process would not have them
+    os.environ.update(env)
+    sys.argv = ["kvbench", *texts]
+    with (
+        os.fdopen(1, "w") as out,
+        os.fdopen(2, "w") as err,
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        cli.main(texts)
 
 
 def _toml(value: object) -> str:

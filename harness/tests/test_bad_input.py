@@ -311,7 +311,7 @@ def test_a_parameter_that_is_no_folder(given: object) -> None:
         (["sweep", "GRID", "--out", "x", "--dry-run", "--time-limit", "nan"], ["nan"]),
         (
             ["sweep", "GRID", "--out", "x", "--dry-run", "--time-limit", "1e10"],
-            ["10000000000", "range"],
+            ["10000000000", "allowed"],
         ),
         (["status", "a\nb"], [r"a\nb"]),
     ],

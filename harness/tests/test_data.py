@@ -9,7 +9,7 @@ import pytest
 from kvbench import BadInput, stores
 from kvbench.factors import FACTORS, LEVELS
 from kvbench.grid import read_grids
-from kvbench.tables import SCHEMA_VERSION, TABLES, read_tables
+from kvbench.tables import ADDED, SCHEMA_VERSION, TABLES, read_tables
 
 DATA = Path(__file__).parents[2] / "data"
 GRIDS = Path(__file__).parents[1] / "grids"
@@ -145,14 +145,14 @@ def test_tables_of_another_schema_are_refused(tmp_path: Path) -> None:
         read_tables(tmp_path)
 
 
-def test_tables_of_the_version_before_have_no_label(tmp_path: Path) -> None:
+def test_tables_of_the_version_before_lack_what_was_added(tmp_path: Path) -> None:
     for name in TABLES:
         table = pq.read_table(DATA / "ycsb" / f"{name}.parquet")
-        older = table.drop_columns(["label"]) if name == "cells" else table
+        older = table.drop_columns(list(ADDED)) if name == "cells" else table
         older = older.replace_schema_metadata({"kvbench_schema": "6"})
         pq.write_table(older, tmp_path / f"{name}.parquet")
     cells = read_tables(tmp_path)["cells"]
-    assert set(cells["label"].to_pylist()) == {""}
-    assert cells.drop_columns(["label"]) == read_tables(DATA / "ycsb")["cells"].drop_columns(
-        ["label"]
-    )
+    for column, value in ADDED.items():
+        assert set(cells[column].to_pylist()) == {value}
+    now = read_tables(DATA / "ycsb")["cells"]
+    assert cells.drop_columns(list(ADDED)) == now.drop_columns(list(ADDED))

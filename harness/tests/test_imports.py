@@ -55,6 +55,24 @@ def test_the_harness_imports_nothing_of_the_study(path: Path) -> None:
     assert not packages & {"study", "matplotlib", "seaborn"}
 
 
+CHECKS = [*(ROOT / "harness/checks").rglob("*.py")]
+
+
+def test_checks_import_kvbench_and_their_own_folder_alone() -> None:
+    ours = {path.stem: path.parent for path in CHECKS} | dict.fromkeys(["study", "conftest"], ROOT)
+    for path in CHECKS:
+        packages = {name.partition(".")[0] for name in imported(path, late=True)}
+        assert {ours[name] for name in packages & ours.keys()} <= {path.parent}, path
+
+
+def test_nothing_but_a_test_imports_checks() -> None:
+    names = {path.stem for path in CHECKS}
+    notebooks = [*(ROOT / "notebooks").glob("*.py"), *(ROOT / "paper").rglob("*.py")]
+    for path in [*(ROOT / "harness/kvbench").rglob("*.py"), *STUDY, *notebooks]:
+        if not path.name.startswith("test_"):
+            assert not names & {name.partition(".")[0] for name in imported(path, late=True)}, path
+
+
 def needed(distribution: str, seen: set[str]) -> set[str]:
     """What a plain install of a distribution brings: itself and what it requires, no extras."""
     if distribution not in seen:

@@ -1,9 +1,15 @@
 """What else the machine did is recorded, and trials that disagree are pointed out."""
 
+import contextlib
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
+import psutil
 from conftest import Run
 from kvbench import noise
 
@@ -18,6 +24,7 @@ def test_a_cell_records_what_else_went_on(
     result = json.loads(next(out.glob("cells/*")).read_text())
     assert result["load_before"] >= 0
     assert result["steal_s"] >= 0
+    assert 0 <= result["stopped_s"] < noise.STOPPED
     assert (result["memory_stall_s"] is not None) == noise.PRESSURE.exists()
     assert result["frequency_mhz"] is None or result["frequency_mhz"] > 0
 
@@ -44,3 +51,46 @@ def test_trials_that_disagree_are_pointed_out_and_kept(
         assert (trials, spread) == ("3", "2.50")
         assert sorted(out.glob(f"cells/{files}")) == paths
     assert "3 cells, 15 operations" in kvbench("collect", out).stdout
+
+
+STOPPING = r"""
+#include <signal.h>
+#include <stdlib.h>
+#include "null.c"
+__attribute__((constructor)) static void stop(void) { if (getenv("KVBENCH_CELL")) raise(SIGSTOP); }
+"""
+
+
+def test_a_worker_that_was_stopped_is_pointed_out(
+    kvbench: Run,
+    write_grid: WriteGrid,
+    own_shims: Path,
+    compile_shim: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    compile_shim("null", STOPPING)
+    out, env = tmp_path / "out", {"KVBENCH_SHIMS": str(own_shims)}
+    sweep = ["sweep", str(write_grid(stores=["null"])), "--out", str(out)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kvbench.cli", *sweep],
+        env=os.environ | env,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    stopped: list[psutil.Process] = []
+    while process.poll() is None and not stopped:
+        with contextlib.suppress(psutil.NoSuchProcess):  # a store's probe has ended
+            workers = psutil.Process(process.pid).children()
+            stopped = [one for one in workers if one.status() == psutil.STATUS_STOPPED]
+    assert stopped
+    counts = kvbench("status", out).stdout  # which takes a while
+    stopped[0].resume()
+    _, said = process.communicate()
+    assert counts.strip() == "1 to do"
+    result = json.loads(next(out.glob("cells/*")).read_text())
+    assert (result["status"], result["stopped_s"] > noise.STOPPED) == ("ok", True)
+    for text in (said, kvbench("status", out).stderr):
+        assert "stopped: 1 cells" in text
+        assert next(out.glob("cells/*")).name in text
+    assert kvbench("collect", out).returncode == 0
+    assert pd.read_parquet(out / "cells.parquet").stopped_s.tolist() == [result["stopped_s"]]

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from conftest import Run
+from kvbench.cli import STOPPED
 from kvbench.shelf import MARK, Shelf
 
 WriteGrid = Callable[..., Path]
@@ -153,7 +154,7 @@ def hanging(
         env = os.environ | {"KVBENCH_SHIMS": str(own_shims), "HUNG": str(out.parent / "hung")}
         process = subprocess.Popen(
             [sys.executable, "-m", "kvbench.cli", *map(str, sweep)],
-            stderr=subprocess.DEVNULL, env=env,
+            stderr=subprocess.PIPE, env=env,
         )  # fmt: skip
         started.append(process)
         while process.poll() is None and not (out.parent / "hung").exists():
@@ -238,6 +239,20 @@ def test_what_a_killed_sweep_left_is_removed_by_the_next(
     first.wait()
     assert runs(out.parent / "hung")
     assert kvbench("sweep", write_grid(), "--out", out).stdout.strip() == "1 ok"
+    assert not runs(out.parent / "hung")
+    assert not (out / "stores").exists()
+
+
+def test_a_second_ctrl_c_stops_at_once(hanging: Callable[..., Any], tmp_path: Path) -> None:
+    """The first would wait for the cell. Nothing is left behind."""
+    out = tmp_path / "a" / "out"
+    out.parent.mkdir()
+    process = hanging(out)
+    process.send_signal(signal.SIGINT)
+    while b"press Ctrl-C again" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == STOPPED
     assert not runs(out.parent / "hung")
     assert not (out / "stores").exists()
 

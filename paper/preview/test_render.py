@@ -17,7 +17,7 @@ import pypandoc
 import pytest
 
 PAPER = Path(__file__).resolve().parents[1]
-LEFTOVERS = "touch paper/index.html paper/index.typ; mkdir -p paper/index_files/figures\n"
+LEFTOVERS = "touch paper/index.html paper/index.typ $TMPDIR/x; mkdir -p paper/index_files/figures\n"
 PAGE = "---\ntitle: A title\n---\n\nText.\n"
 NAME = "quarto_cli-1.9.38"
 
@@ -35,13 +35,18 @@ class Checkout:
             "project: {output-dir: build/paper, render: [paper/index.qmd]}\n"
         )
         (root / "paper/index.qmd").write_text(PAGE)
+        self.scratch = root / "scratch"
+        self.scratch.mkdir()
         self.sources = self.files()
-        self.environment = os.environ | {"PATH": f"{root / 'bin'}:/usr/bin:/bin"}
+        self.environment = os.environ | {
+            "PATH": f"{root / 'bin'}:/usr/bin:/bin",
+            "TMPDIR": str(self.scratch),
+        }
 
     def files(self) -> set[Path]:
-        return {
-            path for path in (self.root / "paper").rglob("*") if "__pycache__" not in path.parts
-        }
+        """The files of the paper and the temporary files."""
+        paths = [*(self.root / "paper").rglob("*"), *self.scratch.rglob("*")]
+        return {path for path in paths if "__pycache__" not in path.parts}
 
     def quarto(self, script: str) -> None:
         (self.root / "bin/quarto").write_text(f"#!/bin/sh\n{script}")

@@ -1,5 +1,5 @@
 """SIGKILL and Ctrl-C at random moments, and SIGKILL at each step that a sweep takes on the disk.
-After all of it the collected cells have to be those of an unbroken run."""
+After all of it the collected cells have to be those of an uninterrupted run."""
 
 import contextlib
 import os
@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,12 @@ GRID: dict[str, Any] = {
     "byte_limit": 200_000,
     "place": ["disk", "tmpfs"],
 }
+SMALL = GRID | {"records": [100], "trials": 1, "place": ["disk"]}
 LONGEST = 4.0  # seconds from the start of a sweep until it is disturbed
 LONGEST_OF_A_CELL = 0.5  # seconds from the start of a worker
 ENDS = (0, 3)  # exit statuses of a sweep that came to its end
 KILLED = -signal.SIGKILL
-DISTURBED = 20  # of the times that a sweep is started, until it is left in peace
+DISTURBED = 20  # times that a sweep is started and disturbed; after that it is left in peace
 PATIENCE = 50  # times that it is started at most until it has come to its end
 STEPS = ("rename", "unlinkat", "mkdir", "unlink", "rmdir", "fsync")  # system calls
 EACH = 8  # times at most that a sweep is killed at one of them
@@ -41,24 +43,48 @@ IDENTITY = ["store", "record_size", "records", "place", "trial", "status", "reas
 
 
 def _collected(sweep: Sweep) -> pd.DataFrame:
-    """The cells as `kvbench collect` gives them, in an order of their own."""
-    subprocess.run(
-        [sys.executable, "-m", "kvbench.cli", "collect", str(sweep.out)],
-        check=True, capture_output=True, env=sweep.env,
-    )  # fmt: skip
+    """The cells as `kvbench collect` gives them, sorted."""
+    collect = [sys.executable, "-m", "kvbench.cli", "collect", str(sweep.out)]
+    subprocess.run(collect, check=True, capture_output=True, env=sweep.env)
     cells = pd.read_parquet(sweep.out / "cells.parquet")[IDENTITY]
     return cells.sort_values(IDENTITY).reset_index(drop=True)
 
 
-def _differences(sweep: Sweep, unbroken: pd.DataFrame) -> int:
-    """Cells that are lost, doubled or of another status than in an unbroken run."""
-    found = _collected(sweep).value_counts(dropna=False)
-    wanted = unbroken.value_counts(dropna=False)
-    return int(found.sub(wanted, fill_value=0).abs().sum())
+def _uninterrupted(place: Path, grid: Mapping[str, Any]) -> pd.DataFrame:
+    with scratch(place, "uninterrupted") as folder:
+        sweep = Sweep(folder, **grid)
+        sweep.run()
+        return _collected(sweep)
+
+
+@dataclass
+class Found:
+    """What sweeps over one grid lost, and what else went wrong."""
+
+    wanted: pd.DataFrame = field(default_factory=pd.DataFrame)  # cells of an uninterrupted run
+    lost: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def ended(self, status: int, errors: str, *allowed: int) -> None:
+        if traceback(errors) or status not in allowed:
+            self.wrong.append(f"exit status {status}: {errors[-200:]}")
+
+    def left(self, sweep: Sweep) -> None:
+        """Counts cells that are lost, duplicated or of another status than wanted."""
+        if len(self.wanted):
+            found, wanted = (
+                cells.value_counts(dropna=False) for cells in (_collected(sweep), self.wanted)
+            )
+            self.lost += int(found.sub(wanted, fill_value=0).abs().sum())
+        self.wrong += sweep.leftovers()
+
+    def row(self, kind: str, what: str, faults: int, *notes: str) -> Row:
+        note = "; ".join([*notes, *self.wrong])
+        return Row(kind, what, faults, cells_lost=self.lost, crashes=len(self.wrong), note=note)
 
 
 def _kill_worker(sweep: Sweep, process: subprocess.Popen[str]) -> bool:
-    """As soon as there is one; False if the sweep ends before."""
+    """Kills it as soon as there is one; False if the sweep ends before."""
     while process.poll() is None:
         for worker in sweep.workers():
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -68,8 +94,8 @@ def _kill_worker(sweep: Sweep, process: subprocess.Popen[str]) -> bool:
 
 
 def _disturb(sweep: Sweep, process: subprocess.Popen[str], choose: random.Random) -> str:
-    """Kill the sweep, its worker or both, unless it ends before. Whether a cell was being measured
-    or not, in words; empty if nothing was killed."""
+    """Kills the sweep, its worker or both, unless it ends before. Returns in words whether a cell
+    was being measured; empty if nothing was killed."""
     latest = LONGEST
     if choose.random() < 0.5:  # a sweep of so few cells is at its start for most of its time
         while process.poll() is None and not sweep.workers():
@@ -87,78 +113,58 @@ def _disturb(sweep: Sweep, process: subprocess.Popen[str], choose: random.Random
     return during
 
 
-def kills(
-    count: int, seed: int, place: Path, grid: Mapping[str, Any], unbroken: pd.DataFrame
-) -> Row:
+def kills(count: int, seed: int, place: Path, grid: Mapping[str, Any], found: Found) -> Row:
     """`count` of them, over as many sweeps as that takes."""
-    choose = random.Random(seed)
-    done: Counter[str] = Counter()
-    sweeps = lost = 0
-    wrong: list[str] = []
+    choose, done, sweeps = random.Random(seed), Counter[str](), 0
     while done.total() < count:
         with scratch(place, "kill") as folder:
             sweep, sweeps = Sweep(folder, **grid), sweeps + 1
             for start in range(PATIENCE):
-                # A cell whose worker was killed has failed, so it has to be asked for again.
+                # A cell whose worker was killed has failed, so it is measured only on request.
                 process = sweep.start("--retry")
                 left = start < DISTURBED and done.total() < count
                 if left and (during := _disturb(sweep, process, choose)):
                     done[during] += 1
                 _, errors = process.communicate()
-                wrong += [errors] if traceback(errors) else []
+                found.ended(process.returncode, errors, *ENDS, KILLED)
                 if process.returncode == 0:
                     break
-                if process.returncode not in (*ENDS, KILLED):
-                    wrong.append(f"exit status {process.returncode}: {errors[-200:]}")
-            lost += _differences(sweep, unbroken)
-            wrong += sweep.leftovers()
+            found.left(sweep)
     when = ", ".join(f"{number} {during}" for during, number in sorted(done.items()))
-    note = "; ".join([f"over {sweeps} sweeps: {when}", *wrong])
     what = "of the sweep, its worker or both, at random moments"
-    return Row("kill", what, faults=done.total(), cells_lost=lost, crashes=len(wrong), note=note)
+    return found.row("kill", what, done.total(), f"over {sweeps} sweeps: {when}")
 
 
-def kills_at_steps(calls: Sequence[str], each: int, place: Path) -> Row:
-    """Killed by strace on its first, second ... call of each kind."""
-    grid = GRID | {"records": [100], "trials": 1, "place": ["disk"]}
-    hit: Counter[str] = Counter()
-    lost = 0
-    wrong: list[str] = []
-    with scratch(place, "steps") as folder:
-        whole = Sweep(folder, **grid)
-        whole.run()
-        unbroken = _collected(whole)
+def kills_at_steps(short: bool, place: Path) -> Row:
+    """strace kills the sweep on its first, second ... call of each kind."""
+    if not shutil.which("strace"):
+        return Row("kill", "not tried", note="at a sweep's steps on the disk: needs strace")
+    calls, each = STEPS[: 2 if short else None], 1 if short else EACH
+    found, hit = Found(_uninterrupted(place, SMALL)), Counter[str]()
     for call in calls:
         for number in range(1, each + 1):
             with scratch(place, "step") as folder:
-                sweep = Sweep(folder, **grid)
+                sweep = Sweep(folder, **SMALL)
                 inject = f"inject={call}:signal=KILL:when={number}"
                 tracer = ("strace", "-qqq", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject)
                 process = sweep.start(prefix=tracer)
-                process.communicate()
-                if process.returncode in ENDS:
-                    break  # it makes no more of these calls
+                _, errors = process.communicate()
+                found.ended(process.returncode, errors, *ENDS, KILLED)
                 if process.returncode != KILLED:
-                    wrong.append(f"{call} {number}: not killed: {process.returncode}")
-                    break
+                    break  # it makes no more of these calls
                 hit[call] += 1
                 again = sweep.run()
-                wrong += [again.stderr] if traceback(again) or again.returncode != 0 else []
-                lost += _differences(sweep, unbroken)
-                wrong += sweep.leftovers()
+                found.ended(again.returncode, again.stderr, 0)
+                found.left(sweep)
     made = ", ".join(call for call in calls if hit[call])
-    note = "; ".join([f"each of the first {each} calls of {made}", *wrong])
-    what = "of the sweep, at its steps on the disk"
-    return Row("kill", what, faults=hit.total(), cells_lost=lost, crashes=len(wrong), note=note)
+    note = f"each of the first {each} calls of {made}"
+    return found.row("kill", "of the sweep, at its steps on the disk", hit.total(), note)
 
 
-def interrupts(
-    count: int, seed: int, place: Path, grid: Mapping[str, Any], unbroken: pd.DataFrame
-) -> Row:
-    """Ctrl-C: the running cell is put down, and the command that is printed goes on."""
+def interrupts(count: int, seed: int, place: Path, grid: Mapping[str, Any], found: Found) -> Row:
+    """Ctrl-C: the running cell is finished, and the command that is printed continues."""
     choose = random.Random(seed)
-    done = tries = lost = 0
-    wrong: list[str] = []
+    done = tries = 0
     while done < count and tries < PATIENCE:
         tries += 1
         with scratch(place, "interrupt") as folder:
@@ -174,27 +180,25 @@ def interrupts(
             else:  # a terminal's Ctrl-C is for all that run in it
                 os.killpg(process.pid, signal.SIGINT)
             said, errors = process.communicate()
-            wrong += [errors] if traceback(errors) else []
+            found.ended(process.returncode, errors, *ENDS, STOPPED)
             if process.returncode in ENDS:
                 continue  # it had come to its end
             done += 1
-            if process.returncode != STOPPED or " to do" not in said:
-                wrong.append(f"exit status {process.returncode}: {said}")
+            failed = any(result["status"] == "failed" for result in sweep.cells())
+            if len(sweep.cells()) < before or failed or " to do" not in said:
+                found.wrong.append(f"the running cell was not finished: {said}")
                 continue
-            if len(sweep.cells()) < before or any(r["status"] == "failed" for r in sweep.cells()):
-                wrong.append("the running cell was not put down")
-            wrong += sweep.leftovers()
-            command = shlex.split(said.splitlines()[-1].removeprefix("stopped; to go on: "))
+            found.wrong += sweep.leftovers()
+            command = shlex.split(said.splitlines()[-1].partition(": ")[2])
             program = [sys.executable, "-m", "kvbench.cli", *command[1:]]
             again = subprocess.run(
                 program, check=False, capture_output=True, text=True, env=sweep.env
             )
-            wrong += [again.stderr] if again.returncode != 0 else []
-            lost += _differences(sweep, unbroken)
-    wrong += [f"only {done} heard in {tries} tries"] if done < count else []
-    note = "; ".join(["gone on by the command that it printed", *wrong])
+            found.ended(again.returncode, again.stderr, 0)
+            found.left(sweep)
+    found.wrong += [f"only {done} heard in {tries} tries"] if done < count else []
     what = "Ctrl-C and SIGTERM in turn, at random moments"
-    return Row("interrupt", what, faults=done, cells_lost=lost, crashes=len(wrong), note=note)
+    return found.row("interrupt", what, done, "continued by the command that it printed")
 
 
 @contextlib.contextmanager
@@ -211,43 +215,34 @@ def _hanging(place: Path) -> Iterator[tuple[Sweep, subprocess.Popen[str]]]:
 
 def second_sweep(place: Path) -> Row:
     """Refused while one runs, and not after that was killed."""
-    wrong = []
+    found = Found()
     with _hanging(place) as (sweep, process):
         second = sweep.run()
         if second.returncode != 2 or "another sweep is writing here" not in second.stderr:
-            wrong.append(f"not refused: {second.stderr}")
+            found.wrong.append(f"not refused: {second.stderr}")
         process.kill()
         process.communicate()
         third = sweep.run("--time-limit", "1")
-        wrong += [f"after a kill: {third.stderr}"] if third.returncode not in ENDS else []
-        wrong += sweep.leftovers()
-    what = "a second sweep into the same folder"
-    return Row("lock", what, faults=1, crashes=len(wrong), note="; ".join(wrong))
+        found.ended(third.returncode, third.stderr, *ENDS)
+        found.left(sweep)
+    return found.row("lock", "a second sweep into the same folder", 1)
 
 
 def orphan(place: Path) -> Row:
     """A worker that would go on for ever, when its sweep is killed."""
+    found = Found()
     with _hanging(place) as (sweep, process):
         process.kill()
         process.communicate()
-        left = [f"process {one.pid}" for one in sweep.still_running()]
-    return Row(
-        "kill", "of the sweep, its worker hanging", 1, crashes=len(left), note="; ".join(left)
-    )
+        found.wrong += [f"process {one.pid}" for one in sweep.still_running()]
+    return found.row("kill", "of the sweep, its worker hanging", 1)
 
 
 def rows(form: Form) -> Iterator[Row]:
-    short, seed, place = form.short, form.seed, form.place
-    grid = GRID | {"trials": 1 if short else 2}
-    with scratch(place, "unbroken") as folder:
-        sweep = Sweep(folder, **grid)
-        sweep.run()
-        unbroken = _collected(sweep)
-    yield kills(10 if short else 100, seed, place, grid, unbroken)
-    if shutil.which("strace"):
-        yield kills_at_steps(STEPS[:2] if short else STEPS, 1 if short else EACH, place)
-    else:
-        yield Row("kill", "not tried", note="at a sweep's steps on the disk: needs strace")
+    seed, place, grid = form.seed, form.place, GRID | {"trials": 1 if form.short else 2}
+    wanted = _uninterrupted(place, grid)
+    yield kills(10 if form.short else 100, seed, place, grid, Found(wanted))
+    yield kills_at_steps(form.short, place)
     yield orphan(place)
-    yield interrupts(1 if short else 10, seed, place, grid, unbroken)
+    yield interrupts(1 if form.short else 10, seed, place, grid, Found(wanted))
     yield second_sweep(place)

@@ -1,0 +1,225 @@
+"""What identifies a result, which of several counts, and what collecting must never lose."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import openpyxl
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import Run
+from kvbench import BadInput, one_line, stores, tables
+from kvbench.grid import Grid
+from kvbench.results import Folder
+from kvbench.sweep import Sweep
+
+PACKAGE = Path(stores.__file__).parent
+DATA = Path(__file__).parents[2] / "data"
+NOT_IMPORTED = {"control_group.py"}  # caps a worker from outside
+
+CHANGE_EACH_MODULE = """
+import sys
+from pathlib import Path
+from kvbench import stores
+
+root = Path(stores.__file__).parent
+store = stores.Store(*sys.argv[1:])
+digest = stores.checksum.__wrapped__(store)
+for path in sorted(root.rglob("*.py")):
+    code = path.read_bytes()
+    path.write_bytes(code + b"# changed")
+    if stores.checksum.__wrapped__(store) != digest:
+        print(path.relative_to(root))
+    path.write_bytes(code)
+"""
+IMPORT_A_WORKER = """
+import importlib, sys
+from pathlib import Path
+import kvbench.worker
+
+for name in sys.argv[2:]:
+    importlib.import_module(f"kvbench.bindings.{name}")
+for name, module in sys.modules.items():
+    if name.partition(".")[0] == "kvbench":
+        print(Path(module.__file__).relative_to(Path(kvbench.__file__).parent))
+"""
+
+
+def run_python(code: str, *arguments: str, path: Path) -> set[str]:
+    """The lines that Python prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=path,
+        env={**os.environ, "PYTHONPATH": str(path), "KVBENCH_SHIMS": str(stores.shims_folder())},
+    )
+    return set(done.stdout.splitlines())
+
+
+@pytest.mark.parametrize("store", [("leveldb",), ("sqlite", "sqlite3")], ids="/".join)
+def test_a_result_is_identified_by_the_code_that_shapes_it_and_no_other(
+    store: tuple[str, ...], tmp_path: Path
+) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "kvbench", ignore=shutil.ignore_patterns("shims"))
+    bindings = (*store[1:], "null") if store[1:] else ()
+    changing = run_python(CHANGE_EACH_MODULE, *store, path=tmp_path)
+    imported = run_python(IMPORT_A_WORKER, store[0], *bindings, path=tmp_path)
+    assert changing == imported | NOT_IMPORTED
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A results folder with its tables: of cells that the byte limit skips, since no number counts
+    here."""
+    out = tmp_path_factory.mktemp("swept") / "out"
+    values = {"stores": ["flat"], "records": [100], "trials": 3, "byte_limit": 1}
+    Sweep([Grid.from_values(values, stores.names())], out).run()
+    Folder(out).collect()
+    return out
+
+
+@pytest.fixture
+def collected(swept: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(swept, tmp_path / "out"))
+
+
+def files(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("kind", ["cells", "grids", "machines"])
+@pytest.mark.parametrize("link", [True, False])
+def test_a_folder_that_is_gone_costs_no_table(
+    kvbench: Run, collected: Path, kind: str, link: bool
+) -> None:
+    shutil.rmtree(collected / kind)
+    if link:  # what can't be read, by root either
+        (collected / kind).symlink_to(kind)
+    before = files(collected)
+    done = kvbench("status" if kind == "grids" else "collect", collected)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{collected / kind}: can't be read" in done.stderr
+    assert files(collected) == before
+
+
+def test_tables_are_never_replaced_by_empty_ones(collected: Path) -> None:
+    for path in (collected / "cells").iterdir():
+        path.unlink()
+    before = files(collected)
+    with pytest.raises(BadInput, match=r"cells: no results, but cells.parquet"):
+        Folder(collected).collect()
+    assert files(collected) == before
+    (collected / "cells.parquet").unlink()
+    assert Folder(collected).collect()["cells"].num_rows == 0
+
+
+def change(path: Path, copy: str = "", **keys: object) -> None:
+    """Change keys of a result, or of its cell; in a copy, if it has a name."""
+    result = json.loads(path.read_bytes())
+    for key, value in keys.items():
+        (result["cell"] if key in result["cell"] else result)[key] = value
+    (path.with_name(copy) if copy else path).write_text(json.dumps(result))
+
+
+def test_the_newest_result_is_that_of_the_installed_code_then_the_last_written(
+    collected: Path,
+) -> None:
+    folder = Folder(collected)
+    (name, result), *others = folder.current().items()
+    path = collected / "cells" / f"{name}.json"
+    assert {result["order"], *(other["order"] for _, other in others)} == set(
+        range(1, len(others) + 2)
+    )
+
+    def chosen() -> str:
+        (found,) = (
+            key for key, other in Folder(collected).current().items()
+            if other["cell"] == result["cell"]
+        )  # fmt: skip
+        return found
+
+    change(path, "later.json", checksum="other", started="2999-01-01", order=99)
+    assert chosen() == name  # the installed code's, whatever the clock and the order say
+    change(path, checksum="another")
+    assert chosen() == "later"
+    change(path, started="3000-01-01", order=100)
+    assert chosen() == name
+    folder.write("last", result | {"checksum": "third"})
+    assert json.loads((collected / "cells" / "last.json").read_bytes())["order"] == 101
+
+
+HOSTILE = ("<img src=x onerror=alert(1)>", "a\nb", "../../etc", "x" * 1000, "\u202egpj")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("key", ["store", "binding", "label", "machine", "checksum"])
+def test_names_of_others_have_plain_characters(collected: Path, key: str, text: str) -> None:
+    before = files(collected)
+    path = next((collected / "cells").iterdir())
+    change(path, **{key: text})
+    with pytest.raises(BadInput, match="allowed"):
+        Folder(collected).collect()
+    assert {**files(collected), path: before[path]} == before
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        *(("cells", column) for column in ("cell", "store", "label", "durability", "machine")),
+        *(("cells", column) for column in ("status", "eviction", "guarantee", "revision")),
+        ("operations", "operation"),
+        ("machines", "machine"),
+    ],
+)
+def test_names_in_tables_of_others_have_plain_characters(
+    tmp_path: Path, name: str, column: str, text: str
+) -> None:
+    for table in tables.TABLES:
+        found = pq.read_table(DATA / "ycsb" / f"{table}.parquet")
+        if table == name:
+            at = found.column_names.index(column)
+            values = pa.array([text, *found[column].to_pylist()[1:]])
+            found = found.set_column(at, found.schema.field(at), values)
+        pq.write_table(found, tmp_path / f"{table}.parquet")
+    with pytest.raises(BadInput, match=f"{name}: .*allowed") as caught:
+        tables.read_tables(tmp_path)
+    assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
+def test_no_text_is_a_formula(collected: Path, text: str) -> None:
+    change(next((collected / "cells").iterdir()), engine_version=text)
+    tables.export(Folder(collected).collect(), collected, csv=True, xlsx=True)
+    with (collected / "cells.csv").open(newline="") as file:
+        shown = {row["engine_version"] for row in csv.DictReader(file)}
+    sheet = openpyxl.load_workbook(collected / "results.xlsx")["cells"]
+    assert "f" not in {cell.data_type for row in sheet for cell in row}
+    assert one_line(f"'{text}") in shown
+    assert text in set(pd.read_parquet(collected / "cells.parquet").engine_version)
+
+
+@pytest.mark.parametrize("name", ["cells", "operations"])
+def test_a_small_file_that_stands_for_gigabytes_is_not_read(tmp_path: Path, name: str) -> None:
+    """A long text, or a list, a million times."""
+    for table in tables.TABLES:
+        shutil.copy(DATA / "ycsb" / f"{table}.parquet", tmp_path)
+    path = tmp_path / f"{name}.parquet"
+    column = {"cells": "reason", "operations": "timeline"}[name]
+    row = pq.read_table(path).slice(0, 1)
+    at = row.column_names.index(column)
+    value = "x" * 50_000 if name == "cells" else [0] * 5000
+    row = row.set_column(at, row.schema.field(at), pa.array([value], row.schema.field(at).type))
+    with pq.ParquetWriter(path, row.schema, compression="zstd") as writer:
+        writer.write_table(row.take([0] * 30_000))
+    assert path.stat().st_size < 2 << 20
+    with pytest.raises(BadInput, match=r"bytes in memory; allowed: [\d,]+ at most"):
+        tables.read_tables(tmp_path)

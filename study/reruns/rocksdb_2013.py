@@ -1,0 +1,116 @@
+"""RocksDB's benchmarks, 2013: the page's workloads as published, at equal settings, and with one
+setting changed."""
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from study import formats, published
+from study.claims.rocksdb_2013 import EQUAL, PUBLISHED, TWO_PASSES
+from study.fields import quantiles, where
+from study.results import Results
+
+STEPS = {
+    "bulk load in random order": "fillrandom",
+    "bulk load in key order": "fillseq",
+    "random overwrite": "overwrite",
+}
+TAILS = {"P50": 0.5, "P99": 0.99, "P99.9": 0.999, "P99.99": 0.9999}
+# What the page's own readers call the labels.
+NAMES = {PUBLISHED: "as commanded", TWO_PASSES: "as commanded, two passes", EQUAL: "equal"}
+
+
+class Page:
+    def __init__(self, data: Results) -> None:
+        self.page = published.table("rocksdb-2013")
+        self.counts = data.counts()
+        rows = data.operations
+        size = data.cells.set_index("cell").record_size_max
+        self.rows = rows.assign(
+            bytes=rows["items"] * (rows.key_size + rows.cell.map(size)), wall=rows.sum_ns / 1e9
+        )
+
+    def trials(self, work: str, store: str, label: str, records: int) -> pd.DataFrame:
+        """A row a trial; of two passes their sum."""
+        two = label == TWO_PASSES
+        steps = ["fillrandom", "compact"] if two else [STEPS[work]]
+        if STEPS[work] not in steps:
+            return pd.DataFrame({"mb_s": pd.Series(dtype=float)})
+        own = where(self.rows, store=store, label=label, records=records)
+        own = own[own.operation.isin(steps)]
+        first, last = (
+            where(own, operation=step).set_index("trial").sort_index()
+            for step in (steps[0], steps[-1])
+        )
+        sums = own.groupby("trial")[["wall", "wchar"]].sum()
+        return first.assign(
+            wall=sums.wall,
+            mb_s=first.bytes / 1e6 / sums.wall,
+            disk_bytes=last.disk_bytes,
+            amplification=sums.wchar / first.bytes,
+        )
+
+    def speedup(
+        self, work: str, records: int, one: tuple[str, str], other: tuple[str, str]
+    ) -> "pd.Series[float]":
+        """The throughput of one store at its settings over another's, trial by trial."""
+        return self.trials(work, *one, records).mb_s / self.trials(work, *other, records).mb_s
+
+    def _printed(self, work: str, store: str, quantity: str) -> str:
+        own = where(self.page, workload=work, store=store, quantity=quantity)
+        if own.empty or not own.value.iloc[0]:
+            return ""
+        return f"{own.value.iloc[0]} {own.unit.iloc[0]}".replace(" us", " µs").strip()
+
+    def published(self, work: str, store: str) -> dict[str, str]:
+        """A row of the page."""
+        found = {name: self._printed(work, store, name) for name in ("wall time", "size", "P99.99")}
+        found["MB/s"] = self._printed(work, store, "throughput").replace(" MB/s", "")
+        if keys := self._printed(work, store, "keys inserted in 24 h").split(" ")[0]:
+            found["wall time"] = f"24 h for {int(keys):,}"
+        if not any(found.values()):
+            found["wall time"] = "left blank"
+        where_ = {"workload": STEPS[work], "store": f"{store}, published", "records": "1 G"}
+        return where_ | found
+
+    def measured(self, work: str, store: str, label: str, records: int) -> dict[str, str]:
+        """The same of what was measured."""
+        own = self.trials(work, store, label, records)
+        return {
+            "workload": STEPS[work],
+            "store": f"{store}, {NAMES[label]}",
+            "records": formats.count(records),
+            "wall time": formats.time(own.wall.median() * 1e9),
+            "MB/s": formats.span(own.mb_s, 0),
+            "size": formats.size(own.disk_bytes.median()),
+            **{name: formats.time(quantiles(own, share).median()) for name, share in TAILS.items()},
+            "B written a byte": formats.span(own.amplification, 1),
+        }
+
+    def beside(self, labels: Mapping[str, Sequence[str]], printed: bool = True) -> pd.DataFrame:
+        """The rows of each workload and store: as printed, and as measured at its labels."""
+        found = []
+        for work in STEPS:
+            for store, own in labels.items():
+                found += [self.published(work, store)] if printed else []
+                found += [
+                    self.measured(work, store, label, count)
+                    for label in own
+                    for count in self.counts
+                    if len(self.trials(work, store, label, count))
+                ]
+        heads = ["workload", "store", "records", "wall time", "MB/s", "size", *TAILS]
+        return pd.DataFrame(found, columns=[*heads, "B written a byte"]).fillna("")
+
+    def one_at_a_time(self, work: str, records: int) -> dict[str, "pd.Series[float]"]:
+        """The throughput with one setting changed over RocksDB's at equal ones; and LevelDB's."""
+        equal = ("rocksdb", EQUAL)
+        changed = [
+            label for label in sorted(set(self.rows.label)) if label.startswith(f"{EQUAL}, ")
+        ]
+        found = {
+            label.removeprefix(f"{EQUAL}, "): self.speedup(work, records, ("rocksdb", label), equal)
+            for label in changed
+            if len(self.trials(work, "rocksdb", label, records))
+        }
+        return found | {"LevelDB instead": self.speedup(work, records, ("leveldb", EQUAL), equal)}

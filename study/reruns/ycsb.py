@@ -1,0 +1,35 @@
+"""YCSB's core workloads."""
+
+import pandas as pd
+from kvbench.workload import parse
+
+from study.fields import over_trials, where
+from study.results import Results
+
+COLUMNS = {"p50_ns": "P50", "p99_ns": "P99", "p999_ns": "P99.9", "max_ns": "longest"}
+CLOSED, OPEN = "closed loop", "open loop"
+
+
+def throughput(data: Results) -> pd.DataFrame:
+    """The points of each workload and store in the closed loop, in thousands a second."""
+    rows = where(data.operations, label=CLOSED)
+    rows = rows[rows.workload == rows.operation]
+    speed = rows.n / rows.sum_ns * 1e9 / 1000
+    return over_trials(rows.assign(speed=speed), "speed", ["operation", "store"])
+
+
+def waits(data: Results, operation: str = "ycsb-a") -> pd.DataFrame:
+    """Percentiles of an operation in the closed and in the open loop, in ns: a row a store of the
+    open one, medians over the trials."""
+    rows = where(data.operations, operation=operation)
+    closed, opened = (
+        where(rows, label=loop).groupby("store")[list(COLUMNS)].median().rename(columns=COLUMNS)
+        for loop in (CLOSED, OPEN)
+    )
+    found = closed.add_prefix("closed: ").join(opened.add_prefix("open: "), how="inner")
+    return found.loc[[store for store in data.stores() if store in found.index]]
+
+
+def rate(data: Results) -> int:
+    """The rate of the open loop."""
+    return int(parse(where(data.operations, label=OPEN).workload.iloc[0])[0].get("rate", 0))
