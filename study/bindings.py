@@ -91,15 +91,8 @@ def draw_times(found: Bindings) -> Figure:
     """A row an engine, a column an operation: the median time against the record size."""
     summary = over_trials(found.rows, "p50_ns", BY)
     engines, operations = found.engines, found.operations
-    figure, axes = plt.subplots(
-        len(engines),
-        len(operations),
-        figsize=(7, 0.6 + 1.05 * len(engines)),
-        squeeze=False,
-        sharex=True,
-        sharey="row",
-        layout="constrained",
-    )
+    height = 1.05 + 0.1 / len(engines)
+    figure, axes = figures.grid(len(engines), len(operations), height)
     means = [RecordSize.parse(size).mean for size in found.sizes]
     for (i, store), (j, operation) in figures.pairs(engines, operations):
         axis = axes[i, j]
@@ -121,17 +114,11 @@ def draw_times(found: Bindings) -> Figure:
                 elinewidth=0.7,
                 label=label,
             )
-        axis.set(xscale="log", yscale="log")
-        if i == 0:
-            axis.set_title(operation)
-        if j == 0:
-            axis.set_ylabel(f"{store}\ntime [µs]")
+        figures.name_times(axes, i, j, store, operation, "record size")
         if operation == "get" or "get" not in operations:
             axis.legend(frameon=False, fontsize=5, loc="best", handlelength=2.2)
         axis.set_xticks(means, found.sizes, fontsize=5, rotation=30)
         axis.minorticks_off()
-    for axis in axes[-1]:
-        axis.set_xlabel("record size")
     return figure
 
 

@@ -58,6 +58,12 @@ def best_of(
     return pd.DataFrame(found, columns=[*by, "store", "value", "ties", "near_floor"])
 
 
+def worst_calls(rows: pd.DataFrame) -> pd.DataFrame:
+    """For each store the row whose slowest call took the largest `share` of its trial's time."""
+    stalls = rows.assign(share=rows.max_ns / rows.sum_ns)
+    return stalls.sort_values("share", ascending=False).groupby("store", sort=False).head(1)
+
+
 def shares(found: pd.DataFrame, stores: Iterable[str]) -> dict[str, dict[str, Any]]:
     """For each store: in how many fields it is best or ties, and as a share of all fields."""
     counts = {

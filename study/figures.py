@@ -63,16 +63,37 @@ def dodge(k: int, count: int) -> float:
     return (k - (count - 1) / 2) * min(0.1, 0.8 / count)
 
 
-def draw_points(axis: Any, places: Any, found: Any, across: bool = False, **look: Any) -> Any:
+def grid(rows: int, columns: int, height: float) -> tuple[Figure, Any]:
+    """Charts whose rows are `height` inches each and share an axis, as do their columns."""
+    shared: Any = {"sharex": True, "sharey": "row", "squeeze": False}
+    size = (7, 0.5 + height * rows)
+    return plt.subplots(rows, columns, figsize=size, layout="constrained", **shared)
+
+
+def name_times(axes: Any, i: int, j: int, row: str, column: str, label: str) -> None:
+    """Name a chart of a grid; times in µs, both axes logarithmic, `label` is of the axis below."""
+    axis = axes[i, j]
+    axis.set(xscale="log", yscale="log")
+    if i == 0:
+        axis.set_title(column)
+    if j == 0:
+        axis.set_ylabel(f"{row}\ntime [µs]")
+    if i == len(axes) - 1:
+        axis.set_xlabel(label)
+
+
+def draw_points(
+    axis: Any, places: Any, found: Any, across: bool = False, unit: float = 1, **look: Any
+) -> Any:
     """Medians over the trials with their range as a line, along the y axis or across it.
 
-    `found` has median, low and high: points(), or rows of over_trials().
+    `found` are rows of over_trials().
     """
-    middle = found["median"] if isinstance(found, pd.DataFrame | pd.Series) else found.median
-    reach = np.array([middle - found.low, found.high - middle]).reshape(2, -1)
+    middle = found["median"]
+    reach = np.array([middle - found.low, found.high - middle]).reshape(2, -1) / unit
     if across:
-        return axis.errorbar(middle, places, xerr=reach, **look)
-    return axis.errorbar(places, middle, yerr=reach, **look)
+        return axis.errorbar(middle / unit, places, xerr=reach, **look)
+    return axis.errorbar(places, middle / unit, yerr=reach, **look)
 
 
 def draw_stores(
@@ -90,11 +111,39 @@ def draw_stores(
     summary = found.set_index("store").reindex(list(names))
     for y, name in enumerate(names):
         store, row = name.partition(",")[0], summary.loc[name]
-        own = {"color": colour(store), "marker": marker(store), "elinewidth": 0.8} | look
+        own: dict[str, Any] = {
+            "color": colour(store),
+            "marker": marker(store),
+            "elinewidth": 0.8,
+        } | look
         draw_points(axis, y + aside, row, across=True, **own)
         if near:
             is_near = row.near_floor is True  # not of stores without a value
             hollow(axis, [row["median"]], [y], [is_near], colour(store), marker(store))
+
+
+def draw_sizes(
+    axis: Any,
+    found: pd.DataFrame,
+    sizes: Sequence[str],
+    stores: Sequence[str],
+    scale: float,
+    ranges: bool = True,
+) -> dict[str, Any]:
+    """A column a record size, a point a store beside the others, in units of 1 / `scale`; with
+    its range over the trials, or without. The handles of a legend."""
+    handles: dict[str, Any] = {}
+    for k, store in enumerate(stores):
+        own = found[found.store == store].set_index("record_size").reindex(list(sizes))
+        own = own[["median", "low", "high"]] * scale
+        places = np.arange(len(sizes)) + dodge(k, len(stores))
+        look: Any = {"color": colour(store), "marker": marker(store), "markersize": 3.5}
+        look |= {"linestyle": "none", "label": store}
+        if ranges:
+            handles[store] = draw_points(axis, places, own, elinewidth=0.8, **look)
+        else:
+            (handles[store],) = axis.plot(places, own["median"], **look)
+    return handles
 
 
 def name_rows(axis: Any, names: Sequence[str], **look: Any) -> None:

@@ -8,10 +8,11 @@ import pandas as pd
 from kvbench import BadInput
 from kvbench.factors import (
     CACHE,
+    COMPARED,
     COMPRESSION,
+    CONDITION,
     DEFAULT,
     DURABILITY,
-    LEVELS,
     UNCAPPED,
     RecordSize,
     parse_bytes,
@@ -56,9 +57,9 @@ class Results:
             raise BadInput(f"{folder}: no cell was measured with access {' or '.join(access)}")
         if len(self.cells.machine.unique()) > 1:
             raise BadInput(f"{folder}: results of several machines; collect each by itself")
-        for factor in LEVELS:
+        for factor in COMPARED:
             found = sorted(self.cells[factor].unique())
-            if len(found) > 1 and factor not in {"label", "options", *varying}:
+            if len(found) > 1 and factor not in varying:
                 raise BadInput(
                     f"{folder}: results of several levels of {factor}: "
                     f"{', '.join(map(str, found))}; collect each by itself"
@@ -67,9 +68,8 @@ class Results:
         self.cells["memory_bytes"] = peaks
         self.cells["space_efficiency"] = self.cells.live_bytes / self.cells.disk_bytes
         operations = tables["operations"].assign(mean_ns=lambda rows: rows.sum_ns / rows.n)
-        where = ["cell", "store", "access", "binding"]
         self.unsteady = unsteady(self.cells, tables["operations"])
-        factors = [*where, "record_size", "records", "compressibility", *LEVELS, "trial", "seed"]
+        factors = ["cell", "access", *CONDITION, "trial", "seed"]
         rows = self.cells[[*factors, "floor_ns"]].merge(operations, on="cell", validate="1:m")
         self.operations = rows.assign(near_floor=rows.mean_ns < FLOORS * rows.floor_ns)
 

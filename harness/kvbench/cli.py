@@ -16,7 +16,7 @@ from tabulate import tabulate
 
 from kvbench import BadInput, one_line, say, stores, write_whole
 from kvbench.factors import Cell
-from kvbench.grid import TIME_LIMIT, read_grids
+from kvbench.grid import TIME_LIMIT, read_grids, reference
 
 if TYPE_CHECKING:
     from kvbench.results import Folder
@@ -114,6 +114,12 @@ def _reasons(reasons: Counter[tuple[str, str]]) -> list[str]:
         for (status, reason), number in sorted(reasons.items())
         if reason
     ]
+
+
+@cli.command("grid-keys")
+def grid_keys() -> None:
+    """Print the keys of a grid, with their levels and defaults."""
+    click.echo(reference(), nl=False)
 
 
 @cli.command(short_help="Measure the cells of a grid.")

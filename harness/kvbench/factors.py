@@ -225,6 +225,7 @@ class Cell:
             'Name of a part of a grid, as `"equal settings"`; empty: none',
             allowed="up to 60 letters, digits, spaces and .,:/%+-",
             varied=False,
+            compared=False,
         ),
     ] = ""
     durability: Annotated[
@@ -367,5 +368,7 @@ def _factor(field: "dataclasses.Field[Any]") -> Factor:
 FACTORS = {field.name: _factor(field) for field in dataclasses.fields(Cell)}
 # What a cell sets beside the records: the factors that have a default.
 LEVELS = tuple(name for name, f in FACTORS.items() if f.default is not dataclasses.MISSING)
+# Stores are compared at one level of each of these.
+COMPARED = tuple(name for name in LEVELS if FACTORS[name].compared)
 # What the trials of one combination of levels share.
 CONDITION = tuple(name for name in FACTORS if name not in ("operations", "trial", "seed"))

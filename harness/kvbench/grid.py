@@ -13,23 +13,14 @@ from typing import Any, Self
 
 from kvbench import BadInput
 from kvbench.bindings import BINDINGS
-from kvbench.factors import (  # noqa: F401 - those that this module does not use are moving
-    CACHE,
+from kvbench.factors import (
     COLD_OPERATIONS,
-    COMPRESSIBILITY,
-    COMPRESSION,
-    DEFAULT,
-    DURABILITY,
     FACTORS,
-    KEY_ORDER,
     KEY_SIZE,
     LEVELS,
     OPERATIONS,
-    UNCAPPED,
     Cell,
     Operation,
-    RecordSize,
-    format_bytes,
     parse_bytes,
 )
 from kvbench.workload import ROUNDS
@@ -39,7 +30,18 @@ MOST_CHARACTERS = 100  # of an option
 MOST_CELLS = 100_000  # of an experiment: more are a slip, and take minutes to list
 ACCESS = ("c", "python")
 VARIED = {name: factor for name, factor in FACTORS.items() if factor.varied}
-# The keys of a grid: those of the factors, and two more. The order is that of the reference page.
+# Meaning and allowed values of the keys that are no factor, or are another thing than its levels.
+OWN = {
+    "stores": ("Stores to measure, as `kvbench stores` lists them", "names"),
+    "access": ("`c`: through shims in C; `python`: through Python bindings", "c, python"),
+    "bindings": ("Bindings to measure where `access` has `python`", "names"),
+    "trials": ("Trials of each cell, each in a fresh process on a fresh store", "1 or more"),
+    "options": (
+        "The engines' own options, a table for each store: `{ sqlite = { page_size = 1024 } }`",
+        "numbers, sizes and words",
+    ),
+    "byte_limit": ("Cells with more bytes of values are skipped", 'a size as "4 MiB"'),
+}
 KEYS = ("stores", "access", *(f.key for f in FACTORS.values() if f.name != "store"), "byte_limit")
 
 
@@ -225,6 +227,22 @@ def defaults(known_stores: Sequence[str]) -> dict[str, Any]:
         "options": {},
         "byte_limit": "50 GiB",
     }
+
+
+def reference() -> str:
+    """The page docs/grids.md."""
+    words = {f.key: (f.meaning, f.levels()) for f in FACTORS.values()} | OWN
+    usual = {key: f"`{json.dumps(value)}`" for key, value in defaults(()).items()}
+    usual |= {"stores": "all but `null`", "bindings": "all but `null`", "options": "none"}
+    rows = (f"| `{key}` | {' | '.join(words[key])} | {usual[key]} |" for key in KEYS)
+    head = (
+        "# The keys of a grid\n",
+        "`kvbench grid-keys` prints this page. A key whose default is a list takes a list. A sweep",
+        "measures every combination of the levels.\n",
+        "| key | meaning | levels | default |",
+        "|---|---|---|---|",
+    )
+    return "\n".join((*head, *rows, ""))
 
 
 def _refuse_many(grids: Sequence[Grid]) -> None:

@@ -25,17 +25,14 @@ from kvbench import BadInput, one_line, write_whole
 from kvbench.factors import Cell
 from kvbench.grid import Grid
 from kvbench.stores import Store, checksum
-from kvbench.tables import (  # noqa: F401 - those that this module does not use are moving
+from kvbench.tables import (
     MEASURED,
     READABLE,
     SCHEMA_VERSION,
     STATUSES,
     TABLES,
     check,
-    check_targets,
     check_values,
-    export,
-    read_tables,
     table_of,
 )
 

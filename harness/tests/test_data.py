@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from conftest import Run
 from kvbench import BadInput, stores
 from kvbench.factors import FACTORS, LEVELS
 from kvbench.grid import read_grids
@@ -46,6 +47,11 @@ def test_the_dictionary_is_the_schema() -> None:
         columns = [row[0] for row in described.pop(path.name)]
         assert columns == list(pd.read_csv(path).columns)
     assert {name: [row[:3] for row in rows] for name, rows in described.items()} == schema
+
+
+def test_the_page_on_grids_is_what_the_command_prints(kvbench: Run) -> None:
+    page = DATA.parent / "docs" / "grids.md"
+    assert page.read_text() == kvbench("grid-keys").stdout
 
 
 EXPERIMENTS = ["durability", "memory-budget", "compression", "cold-cache"]
