@@ -1,4 +1,4 @@
-"""The timed loops, in C (bench.c) and in Python: plans in, nanoseconds out."""
+"""The timed loops, in C (loop.c) and in Python: plans in, nanoseconds out."""
 
 import contextlib
 import ctypes
@@ -18,9 +18,19 @@ from kvbench.cache import PAGE
 from kvbench.contract import Capability, StoreError
 from kvbench.factors import KEY_SIZE
 from kvbench.histogram import LOG_WIDTH, Histogram
+from kvbench.library import (
+    Constant,
+    Direction,
+    Status,
+    address,
+    filled,
+    loop_library,
+    make_keys,
+    structure,
+)
 from kvbench.plan import CHUNK, CODES, POOL_SIZE, Keyspace, Plan
-from kvbench.shim import Driver, Status, option_array, read_effective_options
-from kvbench.stores import Store, loop_library
+from kvbench.shim import option_array, read_effective_options
+from kvbench.stores import Store
 
 BATCH_RECORDS = 1000
 BATCH_BYTES = 4 << 20  # of values; a larger value is a batch of its own
@@ -30,92 +40,8 @@ NAMES = {code: name for name, code in CODES.items()}
 Nanoseconds = npt.NDArray[np.uint64]
 
 
-class _Plan(ctypes.Structure):
-    """struct bench_plan"""
-
-    _fields_ = (
-        ("count", ctypes.c_size_t),
-        ("operation", ctypes.c_void_p),
-        ("number", ctypes.c_void_p),
-        ("offset", ctypes.c_void_p),
-        ("size", ctypes.c_void_p),
-    )
-
-
-class _Values(ctypes.Structure):
-    """struct records_values"""
-
-    _fields_ = (
-        ("seed", ctypes.c_uint64),
-        ("starts", ctypes.c_uint64),
-        ("low", ctypes.c_uint32),
-        ("span", ctypes.c_uint32),
-    )
-
-
-class _Pace(ctypes.Structure):
-    """struct bench_pace"""
-
-    _fields_ = (
-        ("interval", ctypes.c_uint64),
-        ("intended", ctypes.c_uint64),
-        ("left", ctypes.c_uint64),
-    )
-
-
-class _Bench(ctypes.Structure):
-    """struct bench"""
-
-    _fields_ = (
-        ("driver", ctypes.POINTER(Driver)),
-        ("kv", ctypes.c_void_p),
-        ("pool", ctypes.c_void_p),
-        ("stride", ctypes.c_uint64),
-        ("key_size", ctypes.c_size_t),
-        ("values", _Values),
-        ("buffer", ctypes.c_void_p),
-        ("value", ctypes.c_void_p),
-        ("capacity", ctypes.c_size_t),
-        ("pace", _Pace),
-        ("error", ctypes.c_char * 768),
-    )
-
-
-class _Tally(ctypes.Structure):
-    """struct traffic_tally"""
-
-    _fields_ = (
-        ("n", ctypes.c_uint64),
-        ("sum", ctypes.c_uint64),
-        ("min", ctypes.c_uint64),
-        ("max", ctypes.c_uint64),
-        ("bins", ctypes.c_void_p),
-        ("ticks", ctypes.c_void_p),
-        ("bin_count", ctypes.c_size_t),
-        ("tick_count", ctypes.c_size_t),
-    )
-
-
-class _Traffic(ctypes.Structure):
-    """struct traffic"""
-
-    _fields_ = (
-        ("readers", ctypes.c_size_t),
-        ("reads", ctypes.c_uint64),
-        ("duration", ctypes.c_uint64),
-        ("interval", ctypes.c_uint64),
-        ("tick", ctypes.c_uint64),
-        ("records", ctypes.c_uint64),
-        ("seed", ctypes.c_uint64),
-        ("version", ctypes.c_void_p),
-        ("read", _Tally),
-        ("write", _Tally),
-        ("elapsed", ctypes.c_uint64),
-    )
-
-
 SECOND = 1_000_000_000  # ns
-END = 2**64 - 1  # BENCH_END
+END = int(Constant.LOOP_END)
 TICK = SECOND // 10  # of a timeline
 LONGEST_LATENCY, LONGEST_RUN = 3600, 3600  # seconds that a tally tells apart
 
@@ -143,12 +69,12 @@ def make_pool(compressibility: str, largest_value: int, seed: int) -> npt.NDArra
     """What values are cut from."""
     pool = np.empty(POOL_SIZE + largest_value, np.uint8)
     fill = loop_library()[f"records_fill_{compressibility}"]
-    fill(ctypes.c_void_p(pool.ctypes.data), ctypes.c_size_t(len(pool)), ctypes.c_uint64(seed))
+    fill(address(pool), ctypes.c_size_t(len(pool)), ctypes.c_uint64(seed))
     return pool
 
 
 def page_buffers(capacity: int) -> tuple[list[npt.NDArray[np.uint8]], tuple[int, int]]:
-    """Two buffers for values, and the addresses in them that begin a page (bench.h says why). Their
+    """Two buffers for values, and the addresses in them that begin a page (loop.h says why). Their
     memory is touched, so that it belongs to the process before it belongs to a store."""
     pages = [np.full(capacity + 2 * PAGE, 0xA5, np.uint8) for _ in range(2)]
     first, second = (-(-page.ctypes.data // PAGE) * PAGE for page in pages)
@@ -158,7 +84,7 @@ def page_buffers(capacity: int) -> tuple[list[npt.NDArray[np.uint8]], tuple[int,
 def as_struct(plan: Plan) -> ctypes.Structure:
     """For C; it points into the plan's arrays."""
     columns = (plan.operation, plan.number, plan.offset, plan.size)
-    return _Plan(len(plan), *(column.ctypes.data for column in columns))
+    return structure("loop_plan")(len(plan), *(column.ctypes.data for column in columns))
 
 
 class Loop(Protocol):
@@ -173,7 +99,7 @@ class Loop(Protocol):
         """Returns the time of each operation. A wrong answer is a StoreError."""
 
     def refuse(self, plan: Plan) -> None:
-        """Try what the store must refuse: see bench_refuse. What it does all the same is a
+        """Try what the store must refuse: see loop_refuse. What it does all the same is a
         StoreError."""
 
     def check(self, plan: Plan, first: int, end: int) -> None:
@@ -188,7 +114,7 @@ class Loop(Protocol):
 
 
 class ShimLoop:
-    """The loop of bench.c, on a store in C."""
+    """The loop of loop.c, on a store in C."""
 
     def __init__(
         self,
@@ -204,42 +130,42 @@ class ShimLoop:
         self._store = store
         self._pool = pool  # kept alive
         self._nanoseconds = np.zeros(CHUNK, np.uint64)
-        values = (
-            (int(keys.seed), POOL_SIZE, keys.size.low, capacity - keys.size.low + 1) if keys else ()
-        )
         self._pages, (buffer, value) = page_buffers(capacity)
-        self._bench = _Bench(
+        values: dict[str, Any] = {"values": keys.values} if keys else {"key_size": KEY_SIZE}
+        self._loop = filled(
+            "loop",
+            keys.cell if keys else None,
             pool=pool.ctypes.data,
             stride=stride,
-            key_size=keys.key_size if keys else KEY_SIZE,
-            values=_Values(*values),
             buffer=buffer,
             value=value,
             capacity=capacity,
+            **values,
         )
 
     def _call(self, function: str, *arguments: Any) -> None:
-        status = self._library[function](ctypes.byref(self._bench), *arguments)
+        status = self._library[function](ctypes.byref(self._loop), *arguments)
         if status != Status.OK:
-            raise StoreError(self._bench.error.decode(errors="replace"))
+            raise StoreError(self._loop.error.decode(errors="replace"))
 
     def open(self, folder: Path, settings: Mapping[str, str]) -> None:
-        self._bench.driver = ctypes.pointer(self._store.driver())
-        _refuse_forgetful(self._store, Capability(self._bench.driver.contents.capabilities))
+        self._driver = self._store.driver()
+        self._loop.driver = ctypes.addressof(self._driver)
+        _refuse_forgetful(self._store, Capability(self._driver.capabilities))
         options = option_array(settings)
-        self._call("bench_open", os.fsencode(folder), options, ctypes.c_size_t(len(options)))
+        self._call("loop_open", os.fsencode(folder), options, ctypes.c_size_t(len(options)))
 
     def close(self) -> None:
-        self._call("bench_close")
+        self._call("loop_close")
 
     def load(self, plan: Plan, batch_records: int = BATCH_RECORDS) -> Nanoseconds:
         batches = ctypes.c_size_t()
         self._call(
-            "bench_load",
+            "loop_load",
             ctypes.byref(as_struct(plan)),
             ctypes.c_size_t(batch_records),
             ctypes.c_size_t(BATCH_BYTES),
-            ctypes.c_void_p(self._nanoseconds.ctypes.data),
+            address(self._nanoseconds),
             ctypes.byref(batches),
         )
         return self._nanoseconds[: batches.value].copy()
@@ -251,31 +177,37 @@ class ShimLoop:
 
     def run_into(self, plan: Plan, nanoseconds: Nanoseconds) -> None:
         """Run a plan of any length; the times are there as the operations return."""
-        times = ctypes.c_void_p(nanoseconds.ctypes.data)
-        self._call("bench_run", ctypes.byref(as_struct(plan)), times)
+        self._call("loop_run", ctypes.byref(as_struct(plan)), address(nanoseconds))
 
     def refuse(self, plan: Plan) -> None:
-        self._call("bench_refuse", ctypes.byref(as_struct(plan)))
+        self._call("loop_refuse", ctypes.byref(as_struct(plan)))
 
     def check(self, plan: Plan, first: int, end: int) -> None:
-        if self._bench.driver.contents.capabilities & Capability.SCAN:
+        if self._driver.capabilities & Capability.SCAN:
             limits = (ctypes.c_uint64(first), ctypes.c_uint64(end))
-            self._call("bench_check", ctypes.byref(as_struct(plan)), *limits)
+            self._call("loop_check", ctypes.byref(as_struct(plan)), *limits)
         self.run_into(plan, self._nanoseconds)
 
     def pace(self, rate: int) -> None:
-        """From here on an open loop of so many operations a second; 0: a closed one."""
-        self._bench.pace = _Pace(interval=SECOND // rate if rate else 0)
+        """From here on an open loop of so many operations a second, a batch counting as its
+        records; 0: a closed one."""
+        self._loop.pace = structure("loop_pace")(rate=rate)
 
     def scan(self, plan: Plan, first: int, end: int, backwards: bool) -> Nanoseconds:
-        """The time of each record: see bench_scan."""
-        limits = (ctypes.c_uint64(first), ctypes.c_uint64(end), ctypes.c_bool(backwards))
-        times = ctypes.c_void_p(self._nanoseconds.ctypes.data)
-        self._call("bench_scan", ctypes.byref(as_struct(plan)), *limits, times)
+        """The time of each record: see loop_scan."""
+        direction = Direction.BACKWARD if backwards else Direction.FORWARD
+        self._call(
+            "loop_scan",
+            ctypes.byref(as_struct(plan)),
+            ctypes.c_uint64(first),
+            ctypes.c_uint64(end),
+            direction,
+            address(self._nanoseconds),
+        )
         return self._nanoseconds[: len(plan)].copy()
 
     def compact(self) -> None:
-        self._call("bench_compact")
+        self._call("loop_compact")
 
     def traffic(
         self, traffic: Traffic, version: npt.NDArray[np.uint32]
@@ -289,10 +221,14 @@ class ShimLoop:
         length = traffic.seconds or LONGEST_RUN
         ticks = [np.zeros(length * SECOND // TICK + 1, np.uint64) for _ in range(2)]
         read, write = (
-            _Tally(bins=b.ctypes.data, ticks=t.ctypes.data, bin_count=len(b), tick_count=len(t))
+            structure("traffic_tally")(
+                bins=b.ctypes.data, ticks=t.ctypes.data, bin_count=len(b), tick_count=len(t)
+            )
             for b, t in zip(bins, ticks, strict=True)
         )
-        run = _Traffic(
+        run = filled(
+            "traffic",
+            None,
             readers=traffic.readers,
             reads=traffic.reads,
             duration=traffic.seconds * SECOND,
@@ -304,9 +240,7 @@ class ShimLoop:
             read=read,
             write=write,
         )
-        status = self._library.traffic_run(ctypes.byref(self._bench), ctypes.byref(run))
-        if status != Status.OK:
-            raise StoreError(self._bench.error.decode(errors="replace"))
+        self._call("traffic_run", ctypes.byref(run))
         used = -(-run.elapsed // TICK)
         sides = [
             Side(Histogram.of(b, t.n, t.sum, t.min, t.max), line[:used].astype(int).tolist())
@@ -315,7 +249,7 @@ class ShimLoop:
         return sides[0], sides[1], run.elapsed / SECOND
 
     def effective_options(self) -> dict[str, str]:
-        return read_effective_options(self._bench.driver.contents, self._bench.kv)
+        return read_effective_options(self._driver, self._loop.kv)
 
 
 def _refuse_forgetful(store: Store, capabilities: Capability) -> None:
@@ -361,14 +295,8 @@ class PythonLoop:
 
     def _records(self, plan: Plan) -> Iterator[tuple[int, int, bytes, bytes]]:
         """Operation, number, key and value of each."""
-        keys = ctypes.create_string_buffer(KEY_SIZE * len(plan))
-        loop_library().records_keys(
-            ctypes.c_size_t(len(plan)),
-            ctypes.c_void_p(plan.number.ctypes.data),
-            ctypes.c_uint64(self._stride),
-            keys,
-        )
-        key, columns = keys.raw, (plan.operation, plan.number, plan.offset, plan.size)
+        key = make_keys(plan.number, self._stride)
+        columns = (plan.operation, plan.number, plan.offset, plan.size)
         for i, (operation, number, offset, size) in enumerate(
             zip(*(column.tolist() for column in columns), strict=True)
         ):
@@ -455,10 +383,7 @@ class PythonLoop:
             raise StoreError(f"wrong answer: scan: {key} at the place of {what}")
 
     def _key(self, number: int) -> bytes:
-        key = ctypes.create_string_buffer(KEY_SIZE)
-        numbers = (ctypes.c_uint64 * 1)(number)
-        loop_library().records_keys(ctypes.c_size_t(1), numbers, ctypes.c_uint64(self._stride), key)
-        return key.raw
+        return make_keys(np.array([number], np.uint64), self._stride)
 
     def effective_options(self) -> dict[str, str]:
         with _named("effective options"):

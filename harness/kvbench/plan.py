@@ -5,6 +5,7 @@ A population of records has `records` live ones at rest. Its key numbers run fro
 `churn` more live, and later removes as many others.
 """
 
+import ctypes
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -15,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kvbench.factors import Cell
+from kvbench.library import Operation, address, filled, loop_library
 
-CODES = {"insert": 0, "get": 1, "update": 2, "remove": 3, "scan": 4}  # as in bench.h
+CODES = {operation.name.lower(): operation.value for operation in Operation}
 SAMPLES = 1000  # of each operation, at least
 CHURN_SHARE, CHURN_LIMIT = 10, 100  # a round replaces a tenth of the records, but at most 100
 SKEW = 0.99  # of the zipfian order, as in YCSB
@@ -28,7 +30,7 @@ UInt64Array = npt.NDArray[np.uint64]
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """One operation on each of `number`; see bench_plan in bench.h."""
+    """One operation on each of `number`; see loop_plan in loop.h."""
 
     operation: npt.NDArray[np.uint8]
     number: UInt64Array
@@ -47,14 +49,6 @@ class Plan:
     def followed_by(self, other: "Plan") -> "Plan":
         both = zip(self._columns(), other._columns(), strict=True)
         return Plan(*(np.concatenate(columns) for columns in both))
-
-
-def mix(x: UInt64Array) -> UInt64Array:
-    """SplitMix64 of each element."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 def coprime(count: int) -> int:
@@ -92,26 +86,32 @@ class Keyspace(ABC):
     """The keys of the numbers 0 to `universe` - 1, and the value of each version of each."""
 
     def __init__(self, cell: Cell, universe: int) -> None:
+        self.cell = cell
         self.universe = universe
         self.stride = (2**64 - 1) // universe
         self.key_size = cell.key_size
         self.size = cell.record_size
-        self.seed = np.uint64(cell.plan_seed)
+        self.values = filled(
+            "records_values",
+            cell,
+            seed=cell.plan_seed,
+            starts=POOL_SIZE,
+            low=self.size.low,
+            span=self.size.high - self.size.low + 1,
+        )
         self.random = np.random.default_rng(cell.plan_seed)
 
     def plan(self, operation: str, numbers: UInt64Array, versions: UInt64Array) -> Plan:
-        """The value of a record follows from its number and version alone (records_value in
-        records.h has the same rule)."""
-        bits = mix(mix(numbers ^ self.seed) + versions)
-        span = np.uint64(self.size.high - self.size.low + 1)
-        return Plan(
-            operation=np.full(len(numbers), CODES[operation], np.uint8),
-            number=np.ascontiguousarray(numbers),
-            offset=((bits >> np.uint64(32)) % np.uint64(POOL_SIZE)).astype(np.uint32),
-            size=(np.uint64(self.size.low) + (bits & np.uint64(0xFFFFFFFF)) % span).astype(
-                np.uint32
-            ),
+        """The value of a record follows from its number and version alone, see records.h."""
+        count, number = len(numbers), np.ascontiguousarray(numbers)
+        version = versions.astype(np.uint32)
+        offset, size = np.empty(count, np.uint32), np.empty(count, np.uint32)
+        loop_library().records_value_each(
+            ctypes.byref(self.values),
+            ctypes.c_size_t(count),
+            *(address(column) for column in (number, version, offset, size)),
         )
+        return Plan(np.full(count, CODES[operation], np.uint8), number, offset, size)
 
     @abstractmethod
     def dead_ones(self) -> UInt64Array:

@@ -2,7 +2,6 @@
 
 import ast
 import contextlib
-import ctypes
 import dataclasses
 import functools
 import hashlib
@@ -17,28 +16,16 @@ from kvbench import BadInput, die_with_parent, how_it_ended
 from kvbench.bindings import BINDINGS, full_name, load, open_binding
 from kvbench.contract import Capability, OpenStore, Setting
 from kvbench.factors import DEFAULT
-from kvbench.shim import Driver, OpenShim, read_settings
+from kvbench.library import shims_folder, structure
+from kvbench.shim import Driver, OpenShim, load_driver, read_settings
 
 PROBE_LIMIT = 30  # seconds until a store has to say what it is
-
-
-def shims_folder() -> Path:
-    """Where the shared objects lie: beside this file, or where KVBENCH_SHIMS says."""
-    return Path(os.environ.get("KVBENCH_SHIMS") or Path(__file__).parent / "shims")
 
 
 def build_facts() -> dict[str, str]:
     """From which revision, and by which compiler, the shims were built."""
     facts: dict[str, str] = json.loads((shims_folder() / "build.json").read_text())
     return facts
-
-
-@functools.cache
-def loop_library() -> ctypes.CDLL:
-    """The functions of bench.h and records.h."""
-    library = ctypes.CDLL(str(shims_folder() / "libbench.so"))
-    library.bench_driver.restype = ctypes.POINTER(Driver)
-    return library
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,13 +81,7 @@ class Store:
 
     def driver(self) -> Driver:
         """The shim's own functions."""
-        error = ctypes.create_string_buffer(1024)
-        path, capacity = os.fsencode(self.path), ctypes.c_size_t(len(error))
-        pointer = loop_library().bench_driver(path, error, capacity)
-        if not pointer:
-            raise OSError(error.value.decode(errors="replace"))
-        driver: Driver = pointer.contents
-        return driver
+        return load_driver(self.path)
 
     def open(self, folder: Path, **options: str) -> OpenStore:
         """Open it in an existing folder, which is its own."""
@@ -199,7 +180,7 @@ def _shims() -> dict[str, str]:
     except OSError as error:
         raise BadInput(f"{folder}: no shims here: {error.strerror}; build them first") from None
     for path in sorted(folder.glob("*.so")):
-        if path.name != "libbench.so":
+        if path.name != "libloop.so":
             report.setdefault(path.stem, "")
     return report
 
@@ -216,6 +197,7 @@ def known() -> dict[str, Store]:
 
 @functools.cache
 def _known(_folder: Path) -> dict[str, Store]:
+    structure("kv_driver")  # if the library itself is wrong, that is no store's fault
     found = [
         Store(name, reason=reason) if reason else _apart(Store(name), _probe_shim, name)
         for name, reason in _shims().items()

@@ -28,7 +28,7 @@ from kvbench.histogram import Histogram
 from kvbench.loop import END, NAMES, ShimLoop, Traffic, make_loop, make_pool
 from kvbench.meter import Memory, usage
 from kvbench.plan import CHUNK, Population
-from kvbench.records import Records
+from kvbench.steps import Records
 from kvbench.stores import Store
 from kvbench.workload import FILLS, ROUNDS, SCANS, TRAFFIC, YCSB, Step
 

@@ -46,13 +46,15 @@ REWRITES = {"overwrite"} | {
 }
 # A batch is planned at once (plan.CHUNK); a timeline has a place for each tenth of a second.
 MOST_STEPS = 100
-MOST = {"batch": 4096, "seconds": 3600, "readers": 1024}
+# A clock of nanoseconds tells no more than a billion operations a second apart.
+MOST = {"batch": 4096, "seconds": 3600, "readers": 1024, "rate": 10**9, "writes": 10**9}
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """`ops` operations (default: as many as records), in batches of `batch` records, at `rate`
-    operations a second in an open loop (default: one after the other).
+    """`ops` operations (default: as many as records), in batches of `batch` records. `rate` of them
+    are due a second, in an open loop (default: one after the other): a batch of b records every
+    b / rate seconds.
 
     readwhilewriting: `readers` (4) make `reads` gets each (default: as many as records) beside one
     writer at `writes` a second at most (10,000), for no longer than `seconds`.
@@ -109,7 +111,7 @@ def parse(text: object) -> tuple[Step, ...]:
         if name == TRAFFIC and not last:
             raise BadInput(f"workloads: {text!r}: {name} is allowed as the last step only")
         if name == "ycsb-e" and (before := REWRITES & set(names[:i])):
-            # A scan tells what it found from what each number's first value is (bench.h).
+            # A scan tells what it found from what each number's first value is (loop.h).
             raise BadInput(
                 f"workloads: {text!r}: after {', '.join(sorted(before))} records have changed; "
                 f"allowed: {name} before it"

@@ -5,10 +5,9 @@ disk. Run as
     python -m kvbench.writer FOLDER STORE COUNT SIZE TRACE [NAME=VALUE ...]
 
 TRACE becomes a file of COUNT 64-bit numbers, of which the i-th is not 0 once write i has returned:
-the times that the loop of bench.c takes anyhow, in memory that outlives the process.
+the times that the loop of loop.c takes anyhow, in memory that outlives the process.
 """
 
-import ctypes
 import os
 import sys
 from collections.abc import Iterator
@@ -18,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kvbench.factors import KEY_SIZE
+from kvbench.library import make_keys
 from kvbench.loop import ShimLoop
 from kvbench.plan import CODES, POOL_SIZE, Plan
-from kvbench.stores import Store, loop_library
+from kvbench.stores import Store
 
 STRIDE = 1 << 40  # between two keys
 CYCLE = ("insert", "insert", "update", "remove")  # of records 2k, 2k + 1, 2k and 2k + 1
@@ -46,13 +46,10 @@ def pool(size: int) -> npt.NDArray[np.uint8]:
 def replay(count: int, size: int) -> Iterator[tuple[bytes, bytes | None]]:
     """Key and value of each write; None where it removes."""
     plan, values = writes(count, size), pool(size).tobytes()
-    keys = ctypes.create_string_buffer(KEY_SIZE * count)
-    numbers = ctypes.c_void_p(plan.number.ctypes.data)
-    loop_library().records_keys(ctypes.c_size_t(count), numbers, ctypes.c_uint64(STRIDE), keys)
-    key, columns = keys.raw, (plan.operation, plan.offset, plan.size)
+    keys, columns = make_keys(plan.number, STRIDE), (plan.operation, plan.offset, plan.size)
     for i, (code, offset, length) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
         value = None if code == CODES["remove"] else values[offset : offset + length]
-        yield key[KEY_SIZE * i : KEY_SIZE * (i + 1)], value
+        yield keys[KEY_SIZE * i : KEY_SIZE * (i + 1)], value
 
 
 def main() -> None:

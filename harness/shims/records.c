@@ -11,6 +11,12 @@ uint64_t records_mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
+void records_mix_each(size_t count, uint64_t *x)
+{
+    for (size_t i = 0; i < count; i++)
+        x[i] = records_mix(x[i]);
+}
+
 static void put_big_endian(unsigned char *bytes, uint64_t x)
 {
     for (int i = 7; i >= 0; i--, x >>= 8)
@@ -23,10 +29,10 @@ void records_key(uint64_t number, uint64_t stride, unsigned char key[RECORDS_KEY
     put_big_endian(key + 8, records_mix(number));
 }
 
-void records_keys(size_t count, const uint64_t *numbers, uint64_t stride, unsigned char *keys)
+void records_key_each(size_t count, const uint64_t *number, uint64_t stride, unsigned char *keys)
 {
     for (size_t i = 0; i < count; i++)
-        records_key(numbers[i], stride, keys + i * RECORDS_KEY_SIZE);
+        records_key(number[i], stride, keys + i * RECORDS_KEY_SIZE);
 }
 
 void records_value(const struct records_values *values, uint64_t number, uint32_t version,
@@ -35,6 +41,13 @@ void records_value(const struct records_values *values, uint64_t number, uint32_
     uint64_t bits = records_mix(records_mix(number ^ values->seed) + version);
     *offset = (uint32_t)((bits >> 32) % values->starts);
     *size = values->low + (uint32_t)((bits & UINT32_MAX) % values->span);
+}
+
+void records_value_each(const struct records_values *values, size_t count, const uint64_t *number,
+                        const uint32_t *version, uint32_t *offset, uint32_t *size)
+{
+    for (size_t i = 0; i < count; i++)
+        records_value(values, number[i], version[i], &offset[i], &size[i]);
 }
 
 void records_fill_incompressible(unsigned char *pool, size_t size, uint64_t seed)

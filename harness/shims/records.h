@@ -15,7 +15,7 @@ enum { RECORDS_KEY_SIZE = 16 };
  * the first 8 bytes or more of them are used. */
 void records_key(uint64_t number, uint64_t stride, unsigned char key[RECORDS_KEY_SIZE]);
 /* The keys of `count` numbers, one after the other. */
-void records_keys(size_t count, const uint64_t *numbers, uint64_t stride, unsigned char *keys);
+void records_key_each(size_t count, const uint64_t *number, uint64_t stride, unsigned char *keys);
 
 /* Where in the pool the values of a population begin, and how large they are. */
 struct records_values {
@@ -28,8 +28,14 @@ struct records_values {
 void records_value(const struct records_values *values, uint64_t number, uint32_t version,
                    uint32_t *offset, uint32_t *size);
 
+/* The same of `count` records. */
+void records_value_each(const struct records_values *values, size_t count, const uint64_t *number,
+                        const uint32_t *version, uint32_t *offset, uint32_t *size);
+
 /* One step of SplitMix64 from a counter: 64 well-mixed bits. */
 uint64_t records_mix(uint64_t x);
+/* The same of each of `count` numbers, in their place. */
+void records_mix_each(size_t count, uint64_t *x);
 
 /* Fills a pool of `size` bytes from a seed: with bytes that no compressor shrinks, or with words
  * whose frequencies fall as those of a language do (Zipf's law). */

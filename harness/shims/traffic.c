@@ -5,6 +5,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -13,7 +14,7 @@ enum { CATCH_UP = 10000000 /* ns of writes that a late writer makes up for */ };
 
 /* What the threads share. */
 struct run {
-    struct bench *bench;
+    struct loop *loop;
     struct traffic *traffic;
     uint64_t start;
     atomic_size_t running; /* readers */
@@ -30,14 +31,14 @@ struct reader {
 static void fail(struct run *run, const char *text)
 {
     if (!atomic_exchange(&run->failed, true))
-        snprintf(run->bench->error, sizeof run->bench->error, "%s", text);
+        snprintf(run->loop->error, sizeof run->loop->error, "%s", text);
 }
 
 static void fail_status(struct run *run, int status, const char *what, uint64_t number)
 {
-    char text[700], undefined[32];
+    char text[700], unknown[32];
     const char *why = status == KV_OK ? "wrong answer: a value that was not there at that time"
-                                      : bench_reason(run->bench->driver, status, undefined);
+                                      : store_reason(run->loop->driver, status, unknown);
     snprintf(text, sizeof text, "%s of record %" PRIu64 ": %s", what, number, why);
     fail(run, text);
 }
@@ -77,12 +78,12 @@ static uint32_t version_of(const struct traffic *traffic, uint64_t number)
     return __atomic_load_n(&traffic->version[number], __ATOMIC_ACQUIRE);
 }
 
-static bool is_version(const struct bench *bench, uint64_t number, uint32_t version,
+static bool is_version(const struct loop *loop, uint64_t number, uint32_t version,
                        struct kv_slice found)
 {
     uint32_t offset, size;
-    records_value(&bench->values, number, version, &offset, &size);
-    return found.size == size && memcmp(found.data, bench->pool + offset, size) == 0;
+    records_value(&loop->values, number, version, &offset, &size);
+    return found.size == size && memcmp(found.data, loop->pool + offset, size) == 0;
 }
 
 static bool over(const struct run *run, uint64_t time)
@@ -95,26 +96,26 @@ static bool over(const struct run *run, uint64_t time)
 static void read_records(struct reader *reader, struct kv *session, unsigned char *buffer)
 {
     struct run *run = reader->run;
-    struct bench *bench = run->bench;
+    struct loop *loop = run->loop;
     struct traffic *traffic = run->traffic;
-    bool checked = (bench->driver->capabilities & KV_FORGETS) == 0;
+    bool checked = (loop->driver->capabilities & KV_FORGETS) == 0;
     uint64_t random = records_mix(traffic->seed + reader->index + 1);
     uint64_t stop = now();
     for (uint64_t i = 0; (traffic->reads == 0 || i < traffic->reads) && !over(run, stop); i++) {
         unsigned char key[RECORDS_KEY_SIZE];
         size_t size = 0;
         uint64_t number = records_mix(random + i) % traffic->records;
-        records_key(number, bench->stride, key);
+        records_key(number, loop->stride, key);
         uint32_t version = version_of(traffic, number);
         uint64_t start = now();
-        int status = bench->driver->get(session, (struct kv_slice){key, bench->key_size}, buffer,
-                                        bench->capacity, &size);
+        int status = loop->driver->get(session, (struct kv_slice){key, loop->key_size}, buffer,
+                                       loop->capacity, &size);
         stop = now();
         /* One more than has ended may be on its way. */
         uint32_t last = version_of(traffic, number) + 1;
         struct kv_slice found = {buffer, size};
         while (checked && status == KV_OK && version <= last &&
-               !is_version(bench, number, version, found))
+               !is_version(loop, number, version, found))
             version++;
         if (status != KV_OK || (checked && version > last)) {
             fail_status(run, status, "get", number);
@@ -128,10 +129,10 @@ static void *read_in_thread(void *argument)
 {
     struct reader *reader = argument;
     struct run *run = reader->run;
-    const struct kv_driver *driver = run->bench->driver;
-    struct kv *session = run->bench->kv;
-    unsigned char *buffer = malloc(run->bench->capacity + 1);
-    int status = driver->begin == NULL ? KV_OK : driver->begin(run->bench->kv, &session);
+    const struct kv_driver *driver = run->loop->driver;
+    struct kv *session = run->loop->kv;
+    unsigned char *buffer = malloc(run->loop->capacity + 1);
+    int status = driver->begin == NULL ? KV_OK : driver->begin(run->loop->kv, &session);
     if (buffer == NULL)
         fail(run, "out of memory");
     else if (status != KV_OK)
@@ -153,16 +154,16 @@ static void sleep_until(uint64_t time)
 
 static void write_records(struct run *run)
 {
-    struct bench *bench = run->bench;
+    struct loop *loop = run->loop;
     struct traffic *traffic = run->traffic;
     uint64_t random = records_mix(traffic->seed), due = run->start, time = now();
     for (uint64_t i = 0; atomic_load(&run->running) > 0 && !over(run, time); i++) {
         unsigned char key[RECORDS_KEY_SIZE];
         uint64_t number = records_mix(random + i) % traffic->records;
         uint32_t offset, size, version = traffic->version[number] + 1;
-        records_key(number, bench->stride, key);
-        records_value(&bench->values, number, version, &offset, &size);
-        struct kv_record record = {{key, bench->key_size}, {bench->pool + offset, size}};
+        records_key(number, loop->stride, key);
+        records_value(&loop->values, number, version, &offset, &size);
+        struct kv_record record = {{key, loop->key_size}, {loop->pool + offset, size}};
         due += traffic->interval;
         time = now();
         if (due + CATCH_UP < time)
@@ -170,7 +171,7 @@ static void write_records(struct run *run)
         if (due > time)
             sleep_until(due);
         uint64_t start = now();
-        int status = bench->driver->write_batch(bench->kv, &record, 1);
+        int status = loop->driver->write(loop->kv, KV_PUT, &record, 1);
         time = now();
         if (status != KV_OK) {
             fail_status(run, status, "write", number);
@@ -181,13 +182,13 @@ static void write_records(struct run *run)
     }
 }
 
-int traffic_run(struct bench *bench, struct traffic *traffic)
+int traffic_run(struct loop *loop, struct traffic *traffic)
 {
-    struct run run = {.bench = bench, .traffic = traffic};
+    struct run run = {.loop = loop, .traffic = traffic};
     struct reader *readers = calloc(traffic->readers, sizeof *readers);
     size_t begun = 0;
     if (readers == NULL) {
-        snprintf(bench->error, sizeof bench->error, "out of memory");
+        snprintf(loop->error, sizeof loop->error, "out of memory");
         return KV_ERROR;
     }
     prctl(PR_SET_TIMERSLACK, 1UL); /* a sleep of 100 us would take 150 */

@@ -2,7 +2,7 @@
 #ifndef TRAFFIC_H
 #define TRAFFIC_H
 
-#include "bench.h"
+#include "loop.h"
 
 /* What one side did. The caller gives the arrays, all zero. Bin i counts the operations that took
  * 1.02^i to 1.02^(i+1) ns (as histogram.py), tick i those that ended in the i-th tick of the run;
@@ -31,7 +31,7 @@ struct traffic {
  * one, or one that is being written. The writer writes over records at random, in batches of one.
  * A write that is late is made up for, but no more than a hundredth of a second of writes: so in
  * any second at most 1 % more is written than the interval allows. For stores with KV_THREADS.
- * Returns a kv_status; what went wrong is in bench->error. */
-int traffic_run(struct bench *bench, struct traffic *traffic);
+ * Returns a kv_status; what went wrong is in loop->error. */
+int traffic_run(struct loop *loop, struct traffic *traffic);
 
 #endif

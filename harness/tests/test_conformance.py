@@ -12,13 +12,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from conftest import SHIMS
 from kvbench import stores
 from kvbench.contract import OpenStore, StoreError, TooLarge
-from kvbench.shim import OpenShim, Slice
+from kvbench.library import Direction, structure, visit_type
+from kvbench.shim import OpenShim
 
 LARGEST_TRIED = 1 << 20  # bytes
 KNOWN = stores.known()
@@ -258,12 +259,14 @@ def test_scan_back(subject: Subject, tmp_path: Path) -> None:
     store = subject.open(tmp_path)
     assert isinstance(store, OpenShim)
     for start in (b"", b"\x00", b"key", b"\xff" * 20):
-        assert list(store.scan_back(start)) == []
+        assert list(store.scan(start, backwards=True)) == []
     assert store.insert(b"key", b"only")
     for start, found in ((b"kex", 0), (b"ke", 0), (b"key", 1), (b"key\x00", 1), (b"z", 1)):
-        assert list(store.scan_back(start)) == [(b"key", b"only")] * found, start
+        assert list(store.scan(start, backwards=True)) == [(b"key", b"only")] * found, start
     assert not store.insert(b"key", b"again")
-    assert list(store.scan_back(b"")) == []  # what was refused before is nothing to a scan
+    assert (
+        list(store.scan(b"", backwards=True)) == []
+    )  # what was refused before is nothing to a scan
     assert store.remove(b"key")
     numbers = random.Random(5).sample(range(1 << 15), 1500)  # of which many pages are needed
     expected = {number.to_bytes(2, "big"): b"v%d" % number * (number % 70) for number in numbers}
@@ -272,13 +275,17 @@ def test_scan_back(subject: Subject, tmp_path: Path) -> None:
         assert store.insert(key, value)
     rising = sorted(expected.items())
     falling = rising[::-1]
-    assert list(store.scan_back(b"\xff" * 20)) == falling  # from beyond the last
+    assert list(store.scan(b"\xff" * 20, backwards=True)) == falling  # from beyond the last
     for start in (b"", b"\x00", b"\x00\x00"):  # from before the first
-        assert list(store.scan_back(start)) == [item for item in falling if item[0] <= start]
+        assert list(store.scan(start, backwards=True)) == [
+            item for item in falling if item[0] <= start
+        ]
     keys = [key for key, _ in rising]
     for key in (keys[0], keys[1], b"\x10\x00\x00", keys[700], keys[-2], keys[-1]):
         for start in (key, key + b"\x00", key[:-1], key[:-1] + b"\xff" * 3):  # and between
-            assert list(store.scan_back(start)) == [item for item in falling if item[0] <= start]
+            assert list(store.scan(start, backwards=True)) == [
+                item for item in falling if item[0] <= start
+            ]
             assert list(store.scan(start)) == [item for item in rising if item[0] >= start]
     store.close()
 
@@ -291,20 +298,22 @@ def test_scans_of_both_directions_end_where_they_are_told_to(
     assert isinstance(store, OpenShim)
     records = [(b"%04d" % number, b"value %d" % number) for number in range(500)]
     store.write_batch(records)
-    forth, back = store.scan(b"0250"), store.scan_back(b"0249")
+    forth, back = store.scan(b"0250"), store.scan(b"0249", backwards=True)
     for number in range(250):  # in turns, each fetching a part at a time
         assert next(forth) == records[250 + number]
         assert next(back) == records[249 - number]
         if number % 50 == 0:
             assert store.update(b"0499", b"value 499")
     assert [next(forth, None), next(back, None)] == [None, None]
-    first = list(itertools.islice(store.scan_back(b"0300x"), 5))  # and then no more of it
+    first = list(
+        itertools.islice(store.scan(b"0300x", backwards=True), 5)
+    )  # and then no more of it
     assert first == records[300:295:-1]
     assert store.remove(b"0300")
-    assert next(store.scan_back(b"0300x")) == records[299]
+    assert next(store.scan(b"0300x", backwards=True)) == records[299]
     assert next(store.scan(b"0300")) == records[301]
     session = store.session()
-    assert next(session.scan_back(b"0100")) == records[100]
+    assert next(session.scan(b"0100", backwards=True)) == records[100]
     session.end()
     store.close()
 
@@ -317,16 +326,18 @@ def test_a_scan_never_gives_null(subject: Subject, tmp_path: Path) -> None:
     assert store.insert(b"key", b"")
     visits: list[tuple[bool, bool]] = []
 
-    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, Slice, Slice)
-    def visit(_context: object, key: Slice, value: Slice) -> int:
+    slice_ = structure("kv_slice")
+
+    @visit_type(slice_)  # type: ignore[untyped-decorator]
+    def visit(_context: object, key: Any, value: Any) -> int:
         visits.append((bool(key.data), bool(value.data)))
         return 0
 
     driver = subject.store.driver()
     place = ctypes.create_string_buffer(b"key")
-    start = Slice(ctypes.addressof(place), 3)
-    for function in (driver.scan, driver.scan_back):
-        assert function(store._kv, start, visit, None) == 0
+    start = slice_(ctypes.addressof(place), 3)
+    for direction in Direction:
+        assert driver.scan(store._kv, start, direction, visit, None) == 0
     store.close()
     assert visits == [(True, True)] * 2
 
@@ -338,17 +349,15 @@ def test_a_scan_does_not_tell_an_earlier_refusal(subject: Subject, tmp_path: Pat
     assert store.insert(b"key", b"value")
     for start in (b"", b"a", b"key", b"z"):
         assert not store.insert(b"key", b"again")
-        assert list(store.scan_back(start)) == [(b"key", b"value")] * (start >= b"key")
+        assert list(store.scan(start, backwards=True)) == [(b"key", b"value")] * (start >= b"key")
         assert not store.remove(b"missing")
         assert list(store.scan(start)) == [(b"key", b"value")] * (start <= b"key")
     store.close()
 
 
 @pytest.mark.parametrize("subject", shims(), ids=str)
-def test_who_scans_scans_back_as_well(subject: Subject) -> None:
-    driver = subject.store.driver()
-    scans = "scan" in subject.store.capabilities
-    assert (bool(driver.scan), bool(driver.scan_back)) == (scans, scans)
+def test_who_scans_has_the_function(subject: Subject) -> None:
+    assert bool(subject.store.driver().scan) == ("scan" in subject.store.capabilities)
 
 
 @pytest.mark.parametrize("subject", shims(), ids=str)
@@ -363,7 +372,7 @@ def test_all_is_there_after_compact(subject: Subject, tmp_path: Path) -> None:
         run_random(store, 3000, choose, model)
         assert store.compact()
         assert list(store.scan()) == sorted(model.items())
-        assert list(store.scan_back(b"z")) == sorted(model.items(), reverse=True)
+        assert list(store.scan(b"z", backwards=True)) == sorted(model.items(), reverse=True)
     run_random(store, 1000, choose, model)
     store.close()
     store = subject.open(tmp_path)
@@ -602,17 +611,17 @@ def test_the_template_conforms(compile_shim: Callable[..., Path], own_shims: Pat
 @pytest.mark.parametrize(
     ("honest", "altered", "fails"),
     [
-        ("if (visit(context", "if (place % 2 == 0 && visit(context", "test_ordered_scan"),
-        ("find(kv, from, &found); place", "0; place", "test_ordered_scan"),
-        ("&found) + found", "&found)", "test_scan_back"),
-        ("    .scan_back = scan_back,\n", "", "test_who_scans"),
-        ("return found ? KV_EXISTS :", "return", "test_double_keys"),
-        ("    if (value.size > capacity)\n        return KV_TOO_LARGE;\n", "", "test_value_larger"),
         (
-            "int status = sync_store(kv);",
-            "int status = KV_OK;",
-            "test_random_operations_then_reopen",
+            "        if (visit(context",
+            "        static int turn;\n        if (turn++ % 2 == 0 && visit(context",
+            "test_ordered_scan",
         ),
+        ("find(kv, from, &place, &end)", "place = 0, end = kv->size", "test_ordered_scan"),
+        ("from, &place, &end);", "from, &place, &end), end = place;", "test_scan_back"),
+        ("    .scan = scan,\n", "", "test_who_scans"),
+        ("found ? mode == KV_INSERT :", "found ? false :", "test_double_keys"),
+        ("buffer, capacity, size)\n", "buffer, ROOM, size)\n", "test_value_larger"),
+        ("MAP_SHARED", "MAP_PRIVATE", "test_random_operations_then_reopen"),
     ],
 )
 def test_the_template_altered_fails(

@@ -1,16 +1,22 @@
 """The loop in Python is the loop in C: same records, same checks."""
 
 import dataclasses
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import SHIMS
 from kvbench import stores
 from kvbench.bindings import Binding, load
 from kvbench.contract import StoreError
 from kvbench.factors import Cell, RecordSize
+from kvbench.library import filled, structure
 from kvbench.loop import END, PythonLoop, ShimLoop, make_loop, make_pool
 from kvbench.plan import CHUNK, CODES, Plan, Population
 
@@ -221,6 +227,129 @@ def test_a_wrong_answer_is_found(
     loop.close()
 
 
+TEMPLATE = (SHIMS / "stores" / "template.c").read_text()
+VISITED = "record_at(kv, place, &next);\n        if (visit("
+STOPPED = "!= 0)\n            return KV_OK;"
+
+
+@pytest.fixture
+def altered_scan(
+    compile_shim: Callable[..., Path], own_shims: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[ShimLoop, Population]]:
+    """A loop on the template, open and loaded, whose scans do something else to each record, and
+    end with another statement."""
+
+    def build(folder: Path, each: str, end: str = "return KV_OK;") -> tuple[ShimLoop, Population]:
+        assert VISITED in TEMPLATE
+        assert STOPPED in TEMPLATE
+        before, after = VISITED.split("\n")
+        source = TEMPLATE.replace(VISITED, f"{before}{each}\n{after}")
+        compile_shim("altered", source.replace(STOPPED, f"!= 0)\n            {end}"))
+        monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
+        population = Population(cell("altered"))
+        pool = make_pool("incompressible", SIZE.high, 1)
+        loop = make_loop(stores.Store("altered"), population, pool)
+        assert isinstance(loop, ShimLoop)
+        loop.open(folder, {})
+        for plan in population.live("insert"):
+            loop.load(plan)
+        return loop, population
+
+    return build
+
+
+def test_a_wrong_answer_is_told_though_the_engine_fails_after_it(
+    altered_scan: Callable[..., tuple[ShimLoop, Population]], tmp_path: Path
+) -> None:
+    end = 'return kv_fail("told to stop");'
+    loop, population = altered_scan(tmp_path, " record.value.size--;", end)
+    (plan,) = population.live("get")
+    with pytest.raises(StoreError, match=f"wrong answer: get of record {plan.number[0]}:"):
+        loop.check(plan, 0, population.universe)
+    loop.close()
+
+
+def test_a_scan_that_fails_has_no_time(
+    altered_scan: Callable[..., tuple[ShimLoop, Population]], tmp_path: Path
+) -> None:
+    """Its third value is too large for the buffer, so when it was copied is not known."""
+    each = " static int count; if (++count == 3) record.value.size += 4096;"
+    loop, population = altered_scan(tmp_path, each)
+    (plan,) = population.live("get")
+    start = np.flatnonzero(plan.number[2:] - plan.number[:-2] == 2)[0]  # three in a row
+    scan = Plan(
+        np.array([CODES["scan"]], np.uint8),
+        plan.number[start : start + 1],
+        np.zeros(1, np.uint32),
+        np.array([3], np.uint32),
+    )
+    nanoseconds = np.zeros(1, np.uint64)
+    with pytest.raises(StoreError, match="wrong answer: get of record"):
+        loop.run_into(scan, nanoseconds)
+    assert nanoseconds[0] == 0
+    loop.close()
+
+
+def test_a_record_beyond_the_limits_is_refused_before_the_store_is_opened(tmp_path: Path) -> None:
+    pool = make_pool("incompressible", 8, 1)
+    limit = KNOWN["nested"].max_value
+    loop = ShimLoop(KNOWN["nested"], 1, 8, pool)
+    loop._loop.capacity = limit + 1
+    with pytest.raises(StoreError, match=rf"values of {limit + 1}; the store holds at most"):
+        loop.open(tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    ("header", "honest", "altered", "said"),
+    [
+        ("loop.h", "uint64_t stride;", "uint64_t stride, forgotten;", "struct loop: "),
+        ("traffic.h", "size_t readers;", "size_t readers[2];", "struct traffic: "),
+        ("kv.h", "uint32_t capabilities;", "uint32_t capabilities, more[2];", "struct kv_driver: "),
+        ("loop.h", "    LOOP_INSERT,\n", "    LOOP_OTHER,\n    LOOP_INSERT,\n", "LOOP_INSERT is 1"),
+        ("kv.h", "KV_ABI 4", "KV_ABI 5", "KV_ABI is 5 there, and 4 in library.py"),
+    ],
+)
+def test_a_library_that_python_does_not_fit_is_refused(
+    header: str,
+    honest: str,
+    altered: str,
+    said: str,
+    own_shims: Path,
+    tmp_path: Path,
+) -> None:
+    """One line for the library, not one for each store."""
+    sources = tmp_path / "sources"
+    shutil.copytree(SHIMS, sources)
+    text = (sources / header).read_text()
+    assert honest in text
+    (sources / header).write_text(text.replace(honest, altered))
+    files = [sources / f"{name}.c" for name in ("loop", "traffic", "records", "store", "layout")]
+    compiler = ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-shared", "-fPIC", *map(str, files), "-lm"]
+    subprocess.run([*compiler, "-o", str(own_shims / "libloop.so")], check=True)
+    done = subprocess.run(  # a fork of this process would have the honest one
+        [sys.executable, "-m", "kvbench.cli", "stores"],
+        env={**os.environ, "KVBENCH_SHIMS": str(own_shims)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_structure_has_no_other_fields_than_those_of_c() -> None:
+    pace = structure("loop_pace")(rate=5)
+    with pytest.raises(AttributeError, match="interval"):
+        pace.interval = 5
+
+
+def test_a_factor_that_a_structure_has_a_field_for_needs_no_line_in_python() -> None:
+    small = dataclasses.replace(cell("flat"), key_size=8)
+    assert filled("loop", small, stride=5).key_size == 8
+    assert filled("loop", small, key_size=9).key_size == 9  # what is given comes first
+
+
 def test_a_failing_batch_is_named(tmp_path: Path) -> None:
     population = Population(cell("lmdb", "lmdb"))
     loop = PythonLoop(KNOWN["lmdb/lmdb"], population.stride, make_pool("incompressible", 200, 1))
@@ -231,7 +360,7 @@ def test_a_failing_batch_is_named(tmp_path: Path) -> None:
 
 
 def test_large_values_are_batches_of_their_own(tmp_path: Path) -> None:
-    """As bench.c has it: at most 4 MiB of values a batch, but at least one record."""
+    """As loop.c has it: at most 4 MiB of values a batch, but at least one record."""
     size = RecordSize.parse("3 MiB")
     counts = []
     for store in (KNOWN["null"], KNOWN["null/null"]):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from kvbench.factors import KEY_ORDER, Cell, RecordSize
 from kvbench.histogram import Histogram
+from kvbench.library import make_keys, mix
 from kvbench.plan import SAMPLES, SKEW, Population, coprime, zipf
 
 CELL = Cell(
@@ -72,6 +73,19 @@ def test_live_records_come_in_key_order_and_with_their_sizes() -> None:
     assert (np.diff(numbers.astype(np.int64)) > 0).all()
     assert 100 <= sizes.min() < 110 and 990 < sizes.max() <= 1000
     assert sum(population.bytes_of(plan) for plan in plans) == sizes.sum() + 16 * 10_000
+
+
+def test_the_value_of_a_version_never_changes() -> None:
+    """The data measured so far rest on this rule, which is in C alone (records.h)."""
+    numbers, versions = np.array([0, 1, 999], np.uint64), np.array([0, 5, 4_000_000_000], np.uint64)
+    population = Population(CELL)
+    plan = population.plan("get", numbers, versions)
+    assert plan.offset.tolist() == [3649642, 7033192, 2553775]
+    assert plan.size.tolist() == [395, 906, 475]
+    assert mix(numbers[:2]).tolist() == [16294208416658607535, 10451216379200822465]
+    assert make_keys(numbers, population.stride)[16:].hex() == (
+        "003b9403b9403b94910a2dec89025cc1" + "e87e9a87e9a87e8c68925370be18119c"
+    )
 
 
 def test_only_what_is_timed_runs_but_inserts_and_removes_go_together() -> None:

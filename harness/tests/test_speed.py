@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from kvbench import stores
+from kvbench.library import loop_library
 from kvbench.loop import ShimLoop, make_pool
 
 BENCH = Path(__file__).parents[1] / "checks/bench"
@@ -116,7 +117,7 @@ def test_bad_input_is_one_line(
 
 def test_reading_the_clock_tells_every_pair() -> None:
     times = (ctypes.c_uint64 * 1000)()
-    stores.loop_library().bench_clock(ctypes.c_size_t(1000), times)
+    loop_library().loop_clock(ctypes.c_size_t(1000), times)
     assert all(times)
 
 

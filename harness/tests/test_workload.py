@@ -14,9 +14,9 @@ from kvbench import BadInput
 from kvbench.factors import Cell, RecordSize
 from kvbench.loop import TICK, ShimLoop, make_loop, make_pool
 from kvbench.plan import CHUNK, CODES, Plan
-from kvbench.records import Permutation, Records
 from kvbench.results import Folder
 from kvbench.shelf import own_name
+from kvbench.steps import Permutation, Records
 from kvbench.sweep import TMPFS
 from kvbench.worker import allocated
 from kvbench.workload import YCSB, normal, parse
@@ -76,6 +76,8 @@ def test_a_permutation_visits_every_place_once(count: int) -> None:
         ("fillseq, overwrite, ycsb-e", ["overwrite", "ycsb-e before it"]),
         ("deleterandom, overwrite", ["deleterandom", "only reads"]),
         ("readwhilewriting readers=0", ["readers=0", "from 1"]),
+        ("readrandom rate=1000000001", ["rate=1000000001", "to 1000000000"]),
+        ("readwhilewriting writes=1000000001", ["writes=1000000001", "to 1000000000"]),
     ],
 )
 def test_bad_workloads_are_named(text: object, named: list[str]) -> None:
@@ -204,14 +206,14 @@ ALTERED = """
 static atomic_int calls;
 static int my_get(struct kv *kv, struct kv_slice k, void *b, size_t c, size_t *n)
 {{
-    int status = get(kv, k, b, c, n);
+    int status = honest.get(kv, k, b, c, n);
     {lie}
     return status;
 }}
-static int my_write(struct kv *kv, const struct kv_record *records, size_t count)
+static int my_write(struct kv *kv, enum kv_mode mode, const struct kv_record *records, size_t count)
 {{
     {forget}
-    return write_batch(kv, records, count);
+    return honest.write(kv, mode, records, count);
 }}
 __attribute__((constructor)) static void alter(void);
 struct kv_driver kv_driver;
@@ -219,7 +221,7 @@ static void alter(void)
 {{
     kv_driver = honest;
     kv_driver.get = my_get;
-    kv_driver.write_batch = my_write;
+    kv_driver.write = my_write;
 }}
 """
 NOT_THERE = "wrong answer: a value that was not there at that time"
@@ -288,6 +290,17 @@ def test_a_rate_is_kept(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> 
     grid = write_grid(stores=["lmdb"], records=[500], workloads=["readrandom rate=1000"])
     found = sweep(kvbench, grid, tmp_path / "out").set_index("operation")
     assert found.loc["readrandom", "wall_s"] >= 0.499
+
+
+def test_a_rate_counts_records_not_batches(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    """The last of five batches of 100 is due after 400 records, at 2,000 a second."""
+    workloads = ["fillrandom batch=100 rate=2000"]
+    grid = write_grid(stores=["leveldb"], records=[500], workloads=workloads)
+    found = sweep(kvbench, grid, tmp_path / "out").set_index("operation")
+    assert found.loc["fillrandom", "n"] == 5
+    assert found.loc["fillrandom", "wall_s"] >= 0.199
 
 
 def test_space_is_told_while_an_engine_removes_files(

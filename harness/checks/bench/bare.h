@@ -9,8 +9,7 @@
 #ifndef BARE_H
 #define BARE_H
 
-#include "../../shims/bench.h"
-#include "../../shims/records.h"
+#include "../../shims/loop.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,7 +36,7 @@ static bool update(struct record *record, bool look_up);
 static size_t get(unsigned char *key, void *buffer, size_t capacity);
 static void close_store(void);
 
-/* Where values come from and go to; see struct bench. */
+/* Where values come from and go to; see struct loop. */
 struct bare {
     const unsigned char *pool;
     uint64_t stride;
@@ -68,7 +67,7 @@ void bare_open(const char *folder)
 
 /* Writes all records in batches of `batch`, at most BARE_BATCH; nanoseconds[i] is the time of
  * batch i. As in the harness, values are in the processor's cache when the clock starts. */
-void bare_fill(const struct bare *bare, const struct bench_plan *plan, size_t batch,
+void bare_fill(const struct bare *bare, const struct loop_plan *plan, size_t batch,
                uint64_t *nanoseconds)
 {
     static struct record records[BARE_BATCH];
@@ -91,7 +90,7 @@ void bare_fill(const struct bare *bare, const struct bench_plan *plan, size_t ba
 }
 
 /* nanoseconds[i] is the time of update i. The value is copied to where a program has just made it. */
-void bare_update(const struct bare *bare, const struct bench_plan *plan, bool look_up,
+void bare_update(const struct bare *bare, const struct loop_plan *plan, bool look_up,
                  uint64_t *nanoseconds)
 {
     for (size_t i = 0; i < plan->count; i++) {
@@ -106,7 +105,7 @@ void bare_update(const struct bare *bare, const struct bench_plan *plan, bool lo
 }
 
 /* nanoseconds[i] is the time of get i, which ends with the value in the buffer. */
-void bare_get(const struct bare *bare, const struct bench_plan *plan, uint64_t *nanoseconds)
+void bare_get(const struct bare *bare, const struct loop_plan *plan, uint64_t *nanoseconds)
 {
     for (size_t i = 0; i < plan->count; i++) {
         unsigned char key[KEY];

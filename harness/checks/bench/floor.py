@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from kvbench import stores
 from kvbench.factors import OPERATIONS
+from kvbench.library import loop_library
 from kvbench.loop import ShimLoop, make_pool
 from kvbench.plan import POOL_SIZE
 from loops import VALUE, plan
@@ -45,7 +46,7 @@ def _null_loops(threads: int, operations: int) -> dict[str, float]:
         found["told"] = float(np.mean([own.mean() for own in times]))
         for loop in loops:
             loop.close()
-    clock = stores.loop_library().bench_clock
+    clock = loop_library().loop_clock
 
     def read_clock(i: int) -> None:
         clock(ctypes.c_size_t(operations), ctypes.c_void_p(times[i].ctypes.data))

@@ -1,8 +1,11 @@
 /* open_close SHIM FOLDER: opens a store, uses it and closes it, three times as it ships and once
  * with each of its settings, and provokes the errors that can be; then ends, for LeakSanitizer. */
-#include "../../shims/bench.h"
+#include "../../shims/store.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 enum { TIMES = 3, RECORDS = 50, VALUE = 300 };
@@ -35,34 +38,35 @@ static void scan(struct kv *kv)
 {
     const struct kv_slice from = {"2", 1};
     for (size_t most = 3; driver->scan != NULL && most <= RECORDS; most += RECORDS - 3) {
-        size_t left = most;
-        expect_status("scan", KV_OK, driver->scan(kv, from, visit, &left));
-        left = most;
-        expect_status("scan_back", KV_OK, driver->scan_back(kv, from, visit, &left));
+        for (enum kv_direction direction = KV_FORWARD; direction <= KV_BACKWARD; direction++) {
+            size_t left = most;
+            expect_status("scan", KV_OK, driver->scan(kv, from, direction, visit, &left));
+        }
     }
 }
 
 static void use(struct kv *kv)
 {
-    char key[RECORDS][3], buffer[VALUE], text[4096];
+    char key[RECORDS][12], buffer[VALUE], text[4096];
     static const char bytes[VALUE];
-    const struct kv_slice value = {bytes, VALUE}, none = {"", 0}, absent = {"absent", 6};
+    const struct kv_slice value = {bytes, VALUE};
+    const struct kv_record absent = {{"absent", 6}, value};
     struct kv_record batch[RECORDS];
     size_t size;
     for (int i = 0; i < RECORDS; i++) {
         snprintf(key[i], sizeof key[i], "%02d", i);
         batch[i] = (struct kv_record){{key[i], 2}, value};
-        expect_status("insert", KV_OK, driver->insert(kv, batch[i].key, value));
+        expect_status("insert", KV_OK, driver->write(kv, KV_INSERT, &batch[i], 1));
     }
-    expect_status("insert again", KV_EXISTS, driver->insert(kv, batch[0].key, value));
-    expect_status("insert without a key", KV_TOO_LARGE, driver->insert(kv, none, value));
-    expect_status("write_batch", KV_OK, driver->write_batch(kv, batch, RECORDS));
+    expect_status("insert again", KV_EXISTS, driver->write(kv, KV_INSERT, batch, 1));
+    expect_status("put", KV_OK, driver->write(kv, KV_PUT, batch, RECORDS));
     expect_status("get", KV_OK, driver->get(kv, batch[0].key, buffer, VALUE, &size));
     expect_status("get too large", KV_TOO_LARGE, driver->get(kv, batch[0].key, buffer, 1, &size));
-    expect_status("get absent", KV_NOT_FOUND, driver->get(kv, absent, buffer, VALUE, &size));
-    expect_status("update", KV_OK, driver->update(kv, batch[0].key, none));
-    expect_status("update absent", KV_NOT_FOUND, driver->update(kv, absent, value));
-    expect_status("remove absent", KV_NOT_FOUND, driver->remove(kv, absent));
+    expect_status("get absent", KV_NOT_FOUND, driver->get(kv, absent.key, buffer, VALUE, &size));
+    batch[0].value.size = 0;
+    expect_status("update", KV_OK, driver->write(kv, KV_UPDATE, batch, 1));
+    expect_status("update absent", KV_NOT_FOUND, driver->write(kv, KV_UPDATE, &absent, 1));
+    expect_status("remove absent", KV_NOT_FOUND, driver->write(kv, KV_REMOVE, &absent, 1));
     scan(kv);
     struct kv *session;
     int begun = driver->begin == NULL ? KV_ERROR : driver->begin(kv, &session);
@@ -73,7 +77,7 @@ static void use(struct kv *kv)
     expect_status("sync", KV_OK, driver->sync(kv));
     expect_status("effective_options", KV_OK, driver->effective_options(kv, text, sizeof text));
     for (int i = 0; i < RECORDS; i++)
-        expect_status("remove", KV_OK, driver->remove(kv, batch[i].key));
+        expect_status("remove", KV_OK, driver->write(kv, KV_REMOVE, &batch[i], 1));
 }
 
 static void make_folder(const char *path)
@@ -111,13 +115,13 @@ static void use_settings(const char *folder)
 
 int main(int count, char **arguments)
 {
-    char error[512], path[4096];
+    char error[STORE_ERROR], path[4096];
     struct kv *kv = NULL;
     if (count != 3) {
         fprintf(stderr, "usage: open_close SHIM FOLDER\n");
         return 2;
     }
-    driver = bench_driver(arguments[1], error, sizeof error);
+    driver = store_load(arguments[1], error);
     if (driver == NULL) {
         fprintf(stderr, "%s\n", error);
         return 2;
@@ -131,7 +135,7 @@ int main(int count, char **arguments)
     }
     use_settings(arguments[2]);
     const struct kv_option unknown = {"no_such_option", "1"};
-    expect("open with an unknown option", driver->open(path, &unknown, 1, &kv) == KV_ERROR);
+    expect("open with an unknown option", store_open(driver, path, &unknown, 1, &kv, error) == KV_ERROR);
     snprintf(path, sizeof path, "%s/missing/missing", arguments[2]);
     if (driver->open(path, NULL, 0, &kv) == KV_OK) /* it looks for its folder later */
         driver->close(kv);

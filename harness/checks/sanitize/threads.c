@@ -3,6 +3,7 @@
 #include "../../shims/traffic.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 enum {
     RECORDS = 1000, /* few, so that readers and the writer meet at the same ones */
@@ -19,7 +20,7 @@ int main(void)
     static unsigned char pool[POOL], buffer[VALUE], value[VALUE];
     static uint64_t bins[2][BINS], ticks[2][TICKS];
     static uint32_t version[RECORDS];
-    struct bench bench = {
+    struct loop loop = {
         .driver = &kv_driver,
         .pool = pool,
         .stride = UINT64_MAX / RECORDS,
@@ -41,14 +42,14 @@ int main(void)
         .write = {.bins = bins[1], .ticks = ticks[1], .bin_count = BINS, .tick_count = TICKS},
     };
     records_fill_incompressible(pool, POOL, 1);
-    int status = bench_open(&bench, ".", NULL, 0);
+    int status = loop_open(&loop, ".", NULL, 0);
     if (status == KV_OK) {
-        status = traffic_run(&bench, &traffic);
-        int closed = bench_close(&bench);
+        status = traffic_run(&loop, &traffic);
+        int closed = loop_close(&loop);
         status = status == KV_OK ? closed : status;
     }
     if (status != KV_OK) {
-        fprintf(stderr, "%s\n", bench.error);
+        fprintf(stderr, "%s\n", loop.error);
         return 1;
     }
     printf("%" PRIu64 " reads, %" PRIu64 " writes\n", traffic.read.n, traffic.write.n);

@@ -6,7 +6,7 @@
  *   liar-honest-0.so           does neither
  *
  * When it does, it makes a file of its name in the folder KVBENCH_TOLD. */
-#include "kv.h"
+#include "shim.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -180,13 +180,19 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     return breaks("open") ? broken() : honest.open(path, options, count, kv);
 }
 
+static int honestly(struct kv *kv, enum kv_mode mode, struct kv_slice key, struct kv_slice value)
+{
+    const struct kv_record record = {key, value};
+    return honest.write(kv, mode, &record, 1);
+}
+
 static int close_store(struct kv *kv)
 {
     if (breaks("close"))
         return broken();
     if (is("loses-one-on-closing") && other_size > 0) {
         told();
-        honest.remove(kv, another());
+        honestly(kv, KV_REMOVE, another(), another());
     }
     return honest.close(kv);
 }
@@ -221,11 +227,9 @@ static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity
 
 static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
 {
-    if (breaks("insert"))
-        return broken();
     if (is("lost-insert") && now_is_the_time())
         return KV_OK;
-    int status = honest.insert(kv, key, value);
+    int status = honestly(kv, KV_INSERT, key, value);
     if (status == KV_OK)
         remember(key);
     if (status != KV_EXISTS)
@@ -233,25 +237,23 @@ static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
     if (is("insert-accepted") && now_is_the_time())
         return KV_OK;
     if (is("insert-overwrites") && now_is_the_time())
-        return honest.update(kv, key, value);
+        return honestly(kv, KV_UPDATE, key, value);
     if (is("insert-overwrites-and-denies-it") && now_is_the_time())
-        honest.update(kv, key, value);
+        honestly(kv, KV_UPDATE, key, value);
     return status;
 }
 
 static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
 {
-    if (breaks("update"))
-        return broken();
     if (is("stale") && key.size <= sizeof stale &&
         (kv_same(key, (struct kv_slice){stale, stale_size}) || now_is_the_time())) {
         memcpy(stale, key.data, key.size);
         stale_size = key.size;
         return KV_OK;
     }
-    int status = honest.update(kv, key, value);
+    int status = honestly(kv, KV_UPDATE, key, value);
     if (status == KV_NOT_FOUND && is("update-inserts") && now_is_the_time())
-        return honest.insert(kv, key, value);
+        return honestly(kv, KV_INSERT, key, value);
     if (status == KV_NOT_FOUND && is("update-accepted") && now_is_the_time())
         return KV_OK;
     return status;
@@ -259,15 +261,13 @@ static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
 
 static int remove_record(struct kv *kv, struct kv_slice key)
 {
-    if (breaks("remove"))
-        return broken();
     if (is("kept") && now_is_the_time())
         return KV_OK;
-    int status = honest.remove(kv, key);
+    int status = honestly(kv, KV_REMOVE, key, key);
     if (status == KV_NOT_FOUND && is("remove-accepted") && now_is_the_time())
         return KV_OK;
     if (is("removes-another") && other_size > 0 && !kv_same(key, another()) &&
-        now_is_the_time() && honest.remove(kv, another()) != KV_OK)
+        now_is_the_time() && honestly(kv, KV_REMOVE, another(), another()) != KV_OK)
         not_told();
     if (stale_size > 0 && kv_same(key, (struct kv_slice){stale, stale_size})) {
         stale_size = 0;
@@ -277,20 +277,37 @@ static int remove_record(struct kv *kv, struct kv_slice key)
 }
 
 /* "lost": the record of that turn, of all that are loaded. */
-static int write_batch(struct kv *kv, const struct kv_record *records, size_t count)
+static int put(struct kv *kv, const struct kv_record *records, size_t count)
 {
-    if (breaks("write_batch"))
-        return broken();
     size_t lost = count;
     for (size_t i = 0; is("lost") && i < count; i++)
         if (now_is_the_time())
             lost = i;
     if (is("batch-cut-off") && count > 1 && now_is_the_time())
         lost = --count;
-    int status = lost == 0 ? KV_OK : honest.write_batch(kv, records, lost);
+    int status = lost == 0 ? KV_OK : honest.write(kv, KV_PUT, records, lost);
     if (status == KV_OK && lost + 1 < count)
-        status = honest.write_batch(kv, records + lost + 1, count - lost - 1);
+        status = honest.write(kv, KV_PUT, records + lost + 1, count - lost - 1);
     return status;
+}
+
+static int write_records(struct kv *kv, enum kv_mode mode, const struct kv_record *records,
+                         size_t count)
+{
+    static const char *const function[] = {"write_batch", "insert", "update", "remove"};
+    if (breaks(function[mode]))
+        return broken();
+    switch (mode) {
+    case KV_INSERT:
+        return insert(kv, records->key, records->value);
+    case KV_UPDATE:
+        return update(kv, records->key, records->value);
+    case KV_REMOVE:
+        return remove_record(kv, records->key);
+    case KV_PUT:
+        break;
+    }
+    return put(kv, records, count);
 }
 
 struct visit {
@@ -322,9 +339,12 @@ static int visit(void *context, struct kv_slice key, struct kv_slice value)
     return to->ended && !is("scan-alters");
 }
 
-/* Adds a record of its own before the first or after the last. */
-static int scan(struct kv *kv, struct kv_slice from, kv_visit to, void *context)
+/* Adds a record of its own before the first or after the last. Backward it is honest. */
+static int scan(struct kv *kv, struct kv_slice from, enum kv_direction direction, kv_visit to,
+                void *context)
 {
+    if (direction == KV_BACKWARD)
+        return honest.scan(kv, from, direction, to, context);
     struct visit through = {to, context, false};
     const struct kv_slice first = {"", 1}, last = {"\xff\xff", 2};
     if (breaks("scan"))
@@ -332,7 +352,7 @@ static int scan(struct kv *kv, struct kv_slice from, kv_visit to, void *context)
     if (is("scan-adds-first") && from.size == 0 && now_is_the_time() &&
         to(context, first, last) != 0)
         return KV_OK;
-    int status = honest.scan(kv, from, visit, &through);
+    int status = honest.scan(kv, from, direction, visit, &through);
     if (is("scan-adds-last") && status == KV_OK && !through.ended && now_is_the_time())
         to(context, last, last);
     return status;
@@ -378,10 +398,7 @@ __attribute__((constructor)) static void disguise(void)
     kv_driver.open = open_store;
     kv_driver.close = close_store;
     kv_driver.get = get;
-    kv_driver.insert = insert;
-    kv_driver.update = update;
-    kv_driver.remove = remove_record;
-    kv_driver.write_batch = write_batch;
+    kv_driver.write = write_records;
     if (honest.scan != NULL)
         kv_driver.scan = scan;
 }

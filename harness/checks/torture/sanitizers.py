@@ -95,7 +95,7 @@ def conformance(built: Path, form: Form) -> Row:
 
 def threads(place: Path) -> Row:
     sources = [SOURCES / "threads.c", SHIMS / "stores/null.c"]
-    sources += [SHIMS / name for name in ("traffic.c", "bench.c", "records.c")]
+    sources += [SHIMS / name for name in ("traffic.c", "loop.c", "records.c", "store.c")]
     tested = program("threads", sources, "-fsanitize=thread")
     with tempfile.TemporaryDirectory(dir=place) as logs:
         done = run([tested], {"TSAN_OPTIONS": f"log_path={logs}/log"})
@@ -107,7 +107,7 @@ def threads(place: Path) -> Row:
 
 def leaks(built: Path, place: Path) -> Row:
     """Each store runs in a process of its own, whose leaks are counted when it ends."""
-    sources = [SOURCES / "open_close.c", SHIMS / "bench.c", SHIMS / "records.c"]
+    sources = [SOURCES / "open_close.c", SHIMS / "store.c"]
     tested = program("open_close", sources, "-fsanitize=address")
     names = [*available(False), "null", "template"]
     environment = {

@@ -103,7 +103,7 @@ class Served:
 
     def scan_back(self, start: bytes, count: int) -> list[Record]:
         assert isinstance(self._store, OpenShim)
-        return list(itertools.islice(self._store.scan_back(start), count))
+        return list(itertools.islice(self._store.scan(start, backwards=True), count))
 
     def effective_options(self, capacity: int) -> None:
         """They end with a NUL, however small the buffer is."""

@@ -14,7 +14,8 @@ from typing import Any
 
 import psutil
 from builds import SHIMS
-from kvbench import BadInput, stores
+from kvbench import BadInput
+from kvbench.library import shims_folder
 from kvbench.results import Folder
 from kvbench.shelf import marked, own_name
 from kvbench.sweep import TMPFS
@@ -129,7 +130,7 @@ def liar_environment(place: Path, honest: str, names: Iterable[str]) -> dict[str
     """In which liar.c is a store by each of the names, otherwise as the honest one; when it lies it
     makes a file of its name in `place`/told."""
     shims, built = place / "shims", place / "liar.so"
-    shutil.copytree(stores.shims_folder(), shims)
+    shutil.copytree(shims_folder(), shims)
     flags = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra"]
     command = ["cc", *flags, f"-I{SHIMS}", str(HERE / "liar.c"), "-o", str(built)]
     subprocess.run(command, check=True)

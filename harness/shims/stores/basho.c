@@ -4,10 +4,9 @@
  * exit. Such threads sync what the log's map has outgrown, 20 MiB at a time, and let the kernel
  * drop it from its cache. In this fork the tables of level 1 overlap, too, and as long as no level
  * below has any, compact leaves them side by side there. */
-#include "../kv.h"
+#include "../shim.h"
 
 #include <leveldb/c.h>
-#include <stdlib.h>
 
 static const char store_name[] = "basho";
 static const char shipped[] = "write buffer 60 MiB, logs synced in the background";

@@ -1,5 +1,5 @@
 /* Berkeley DB's hash table. */
-#include "../kv.h"
+#include "../shim.h"
 
 #include <db.h>
 
@@ -7,8 +7,9 @@ static const char store_name[] = "bdb-hash";
 static const DBTYPE type = DB_HASH;
 enum {
     CAPABILITIES = KV_BATCH,
-    /* The engine loses sight of a record (5.3.28) that shares its page with a key of more than a
-     * quarter of one, of which it is the beginning. The smallest page has 512 bytes. */
+    /* Version 5.3.28 loses a record that shares its page with a longer key of which its key is the
+     * beginning, if that key takes more than a quarter of the page. The smallest page has 512
+     * bytes. */
     MAX_KEY = 128,
 };
 

@@ -1,5 +1,5 @@
 /* Berkeley DB's B-tree. */
-#include "../kv.h"
+#include "../shim.h"
 
 #include <db.h>
 

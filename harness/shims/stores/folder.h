@@ -1,25 +1,19 @@
 /* One file a record: what the stores `flat` and `nested` share. The file's name is its key in
  * hexadecimal, so that no key can leave the folder or differ from another only in case; a link in
- * its place is refused. Nested stores put it below two folders, named by the key's first two pairs
- * of digits; links in the place of those are followed. */
-#ifndef FOLDER_H
-#define FOLDER_H
-
-#include "../kv.h"
+ * its place is refused. Nested stores put it below two folders, named by the key's first two bytes;
+ * links in the place of those are followed. Who includes this has defined store_name and NESTED. */
+#include "../shim.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 enum {
-    FOLDER_MAX_KEY = 127,    /* a name has at most 255 bytes */
+    FOLDER_MAX_KEY = 127,     /* a name has at most 255 bytes */
     FOLDER_PATH = 6 + 255 + 1 /* "aa/bb/", the name, perhaps a "~", NUL */
 };
-#define FOLDER_MAX_VALUE (UINT64_C(1) << 32) /* far below any file system's limit */
 
 struct kv {
     int folder; /* descriptor of the store's folder */
@@ -27,9 +21,7 @@ struct kv {
     bool sync, atomic; /* each write; atomic writes are synced too */
 };
 
-extern const struct kv_driver kv_driver;
-
-static const struct kv_setting folder_settings[] = {
+static const struct kv_setting settings[] = {
     {.name = "durability", .value = "process", .means = "nothing is synced, as shipped"},
     {.name = "durability",
      .value = "sync",
@@ -37,7 +29,7 @@ static const struct kv_setting folder_settings[] = {
     {.name = "durability",
      .value = "atomic",
      .means = "as sync, and each value is written to a temporary file that is then renamed"},
-    {.name = "durability", .value = "*", .lacks = "a file's bytes go to the operating system at once"},
+    {.name = "durability", .value = "*", .lacks = "the operating system has its bytes at once"},
     {.name = "memory", .value = "*", .lacks = "no cache of its own: it leans on the page cache"},
     {.name = "compression", .value = "none", .means = "files are kept as they are"},
     {.name = "compression", .value = "*", .lacks = "files are kept as they are"},
@@ -45,42 +37,40 @@ static const struct kv_setting folder_settings[] = {
 };
 
 /* The engine of a folder is the kernel's file system. */
-static const char *folder_version(void)
+static const char *version(void)
 {
     static struct utsname system;
     return uname(&system) == 0 ? system.release : "unknown";
 }
 
-static int folder_fail(const char *what)
+static int failed(const char *what)
 {
     return kv_fail("%s: %s", what, strerror(errno));
 }
 
-static int folder_open(const char *path, int nested, const struct kv_option *options, size_t count,
-                       struct kv **kv)
+static int open_store(const char *path, const struct kv_option *options, size_t count,
+                      struct kv **kv)
 {
-    if (kv_check_options(&kv_driver, options, count) != KV_OK)
-        return KV_ERROR;
     struct kv *opened = calloc(1, sizeof *opened);
     if (opened == NULL)
         return kv_fail("out of memory");
-    opened->nested = nested;
+    opened->nested = NESTED;
     opened->atomic = kv_is(options, count, "durability", "atomic");
     opened->sync = opened->atomic || kv_is(options, count, "durability", "sync");
     opened->folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (opened->folder < 0) {
         free(opened);
-        return folder_fail("open folder");
+        return failed("open folder");
     }
     *kv = opened;
     return KV_OK;
 }
 
-static int folder_close(struct kv *kv)
+static int close_store(struct kv *kv)
 {
     int status = close(kv->folder);
     free(kv);
-    return status == 0 ? KV_OK : folder_fail("close folder");
+    return status == 0 ? KV_OK : failed("close folder");
 }
 
 static void folder_path(const struct kv *kv, struct kv_slice key, char path[FOLDER_PATH])
@@ -102,70 +92,59 @@ static void folder_path(const struct kv *kv, struct kv_slice key, char path[FOLD
 }
 
 /* Makes the names in a folder durable; `path` is that of a record in it. */
-static int folder_sync_names(const struct kv *kv, const char *path, size_t parent_length)
+static int sync_names(const struct kv *kv, const char *path, int parent_length)
 {
     char parent[6] = ".";
-    if (kv->nested && parent_length > 0) {
-        memcpy(parent, path, parent_length);
-        parent[parent_length] = '\0';
-    }
+    if (kv->nested && parent_length > 0)
+        snprintf(parent, sizeof parent, "%.*s", parent_length, path);
     int folder = openat(kv->folder, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
-        return folder_fail("open folder");
-    int status = fsync(folder) == 0 ? KV_OK : folder_fail("fsync folder");
+        return failed("open folder");
+    int status = fsync(folder) == 0 ? KV_OK : failed("fsync folder");
     close(folder);
     return status;
 }
 
-/* Makes the two folders above a nested record. */
-static int folder_make_parents(const struct kv *kv, const char *path)
+static int make_parents(const struct kv *kv, const char *path)
 {
-    char parent[6];
-    memcpy(parent, path, 5);
-    parent[5] = '\0';
-    parent[2] = '\0';
-    if (mkdirat(kv->folder, parent, 0777) != 0 && errno != EEXIST)
-        return folder_fail("make folder");
-    parent[2] = '/';
-    if (mkdirat(kv->folder, parent, 0777) != 0 && errno != EEXIST)
-        return folder_fail("make folder");
+    for (int length = 2; length <= 5; length += 3) {
+        char parent[6];
+        snprintf(parent, sizeof parent, "%.*s", length, path);
+        if (mkdirat(kv->folder, parent, 0777) != 0 && errno != EEXIST)
+            return failed("make folder");
+    }
     if (!kv->sync)
         return KV_OK;
-    return folder_sync_names(kv, path, 0) == KV_OK ? folder_sync_names(kv, path, 2) : KV_ERROR;
+    return sync_names(kv, path, 0) == KV_OK ? sync_names(kv, path, 2) : KV_ERROR;
 }
 
 /* Opens for writing, with the folders above made where they are missing; -1 and errno otherwise. */
-static int folder_create(const struct kv *kv, const char *path, int flags)
+static int create_file(const struct kv *kv, const char *path, int flags)
 {
-    int file = openat(kv->folder, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
-    if (file < 0 && errno == ENOENT && kv->nested && folder_make_parents(kv, path) == KV_OK)
-        file = openat(kv->folder, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
+    flags |= O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+    int file = openat(kv->folder, path, flags, 0666);
+    if (file < 0 && errno == ENOENT && kv->nested && make_parents(kv, path) == KV_OK)
+        file = openat(kv->folder, path, flags, 0666);
     return file;
 }
 
 /* Writes the value, syncs it if asked to, and closes the file. */
-static int folder_write(int file, struct kv_slice value, bool sync)
+static int write_file(int file, struct kv_slice value, bool sync)
 {
-    const char *data = value.data;
-    size_t left = value.size;
-    while (left > 0) {
-        ssize_t written = write(file, data, left);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0) {
-            folder_fail("write");
-            close(file);
-            return KV_ERROR;
-        }
-        data += written;
-        left -= (size_t)written;
+    const char *data = value.data, *end = data + value.size;
+    int status = KV_OK;
+    while (data < end && status == KV_OK) {
+        ssize_t written = write(file, data, (size_t)(end - data));
+        if (written >= 0)
+            data += written;
+        else if (errno != EINTR)
+            status = failed("write");
     }
-    if (sync && fsync(file) != 0) {
-        folder_fail("fsync");
-        close(file);
-        return KV_ERROR;
-    }
-    return close(file) == 0 ? KV_OK : folder_fail("close");
+    if (status == KV_OK && sync && fsync(file) != 0)
+        status = failed("fsync");
+    if (close(file) != 0 && status == KV_OK)
+        status = failed("close");
+    return status;
 }
 
 /* The name of the temporary file beside a record: no key's, and no longer than a name may be. */
@@ -177,139 +156,104 @@ static void folder_temporary(const char *path, char temporary[FOLDER_PATH])
 }
 
 /* Writes beside the record, then gives the file its name. */
-static int folder_write_atomic(struct kv *kv, const char *path, struct kv_slice value,
-                               unsigned rename_flags)
+static int write_atomic(struct kv *kv, const char *path, struct kv_slice value, unsigned flags)
 {
     char temporary[FOLDER_PATH];
     folder_temporary(path, temporary);
-    int file = folder_create(kv, temporary, O_TRUNC);
+    int file = create_file(kv, temporary, O_TRUNC);
     if (file < 0)
-        return folder_fail("create");
-    int status = folder_write(file, value, true);
-    if (status == KV_OK &&
-        renameat2(kv->folder, temporary, kv->folder, path, rename_flags) != 0)
-        status = errno == EEXIST ? KV_EXISTS : folder_fail("rename");
-    if (status != KV_OK) {
-        unlinkat(kv->folder, temporary, 0);
-        return status;
-    }
-    return folder_sync_names(kv, path, 5);
+        return failed("create");
+    int status = write_file(file, value, true);
+    if (status == KV_OK && renameat2(kv->folder, temporary, kv->folder, path, flags) != 0)
+        status = errno == EEXIST ? KV_EXISTS : failed("rename");
+    if (status == KV_OK)
+        return sync_names(kv, path, 5);
+    unlinkat(kv->folder, temporary, 0);
+    return status;
 }
 
-static int folder_get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity,
-                      size_t *size)
+static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity, size_t *size)
 {
     char path[FOLDER_PATH];
     struct stat status;
-    if (kv_check(&kv_driver, key, 0) != KV_OK)
-        return KV_TOO_LARGE;
     folder_path(kv, key, path);
     int file = openat(kv->folder, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0)
-        return errno == ENOENT ? KV_NOT_FOUND : folder_fail("open");
-    int result = KV_OK;
-    if (fstat(file, &status) != 0)
-        result = folder_fail("fstat");
-    else if ((*size = (size_t)status.st_size) > capacity)
+        return errno == ENOENT ? KV_NOT_FOUND : failed("open");
+    int result = fstat(file, &status) == 0 ? KV_OK : failed("fstat");
+    if (result == KV_OK && (*size = (size_t)status.st_size) > capacity)
         result = KV_TOO_LARGE;
     for (size_t done = 0; result == KV_OK && done < *size;) {
         ssize_t count = read(file, (char *)buffer + done, *size - done);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            result = count == 0 ? kv_fail("read: file ends early") : folder_fail("read");
-        else
+        if (count > 0)
             done += (size_t)count;
+        else if (count == 0)
+            result = kv_fail("read: file ends early");
+        else if (errno != EINTR)
+            result = failed("read");
     }
     if (close(file) != 0 && result == KV_OK)
-        result = folder_fail("close");
+        result = failed("close");
     return result;
 }
 
-static int folder_insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
+static int sync_store(struct kv *kv)
 {
-    char path[FOLDER_PATH];
-    if (kv_check(&kv_driver, key, value.size) != KV_OK)
-        return KV_TOO_LARGE;
-    folder_path(kv, key, path);
-    if (kv->atomic)
-        return folder_write_atomic(kv, path, value, RENAME_NOREPLACE);
-    int file = folder_create(kv, path, O_EXCL);
-    if (file < 0)
-        return errno == EEXIST ? KV_EXISTS : folder_fail("create");
-    int result = folder_write(file, value, kv->sync);
-    if (result != KV_OK)
-        unlinkat(kv->folder, path, 0); /* no half record */
-    return result == KV_OK && kv->sync ? folder_sync_names(kv, path, 5) : result;
+    return syncfs(kv->folder) == 0 ? KV_OK : failed("syncfs");
 }
 
-/* As a program does by default: truncate, then write. The folder stays as it is. */
-static int folder_update(struct kv *kv, struct kv_slice key, struct kv_slice value)
-{
-    char path[FOLDER_PATH];
-    if (kv_check(&kv_driver, key, value.size) != KV_OK)
-        return KV_TOO_LARGE;
-    folder_path(kv, key, path);
-    if (kv->atomic && faccessat(kv->folder, path, F_OK, 0) == 0)
-        return folder_write_atomic(kv, path, value, 0);
-    int file = openat(kv->folder, path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
-    if (file < 0)
-        return errno == ENOENT ? KV_NOT_FOUND : folder_fail("open");
-    return folder_write(file, value, kv->sync);
-}
-
-/* Leaves the folders above a nested record in place. */
-static int folder_remove(struct kv *kv, struct kv_slice key)
-{
-    char path[FOLDER_PATH];
-    if (kv_check(&kv_driver, key, 0) != KV_OK)
-        return KV_TOO_LARGE;
-    folder_path(kv, key, path);
-    if (unlinkat(kv->folder, path, 0) != 0)
-        return errno == ENOENT ? KV_NOT_FOUND : folder_fail("unlink");
-    return kv->sync ? folder_sync_names(kv, path, 5) : KV_OK;
-}
-
-static int folder_sync(struct kv *kv)
-{
-    return syncfs(kv->folder) == 0 ? KV_OK : folder_fail("syncfs");
-}
-
-/* Gives the temporary files of a batch, all of them synced, their names. */
-static int folder_rename_batch(struct kv *kv, const struct kv_record *records, size_t count)
+/* An atomic batch gives the temporary files their names once all of them are synced. */
+static int put(struct kv *kv, const struct kv_record *records, size_t count)
 {
     char path[FOLDER_PATH], temporary[FOLDER_PATH];
-    for (size_t i = 0; i < count; i++) {
+    int status = KV_OK;
+    for (size_t i = 0; i < count && status == KV_OK; i++) {
+        folder_path(kv, records[i].key, path);
+        folder_temporary(path, temporary);
+        int file = create_file(kv, kv->atomic ? temporary : path, O_TRUNC);
+        status = file < 0 ? failed("create") : write_file(file, records[i].value, false);
+    }
+    if (status == KV_OK && kv->sync)
+        status = sync_store(kv);
+    for (size_t i = 0; i < count && status == KV_OK && kv->atomic; i++) {
         folder_path(kv, records[i].key, path);
         folder_temporary(path, temporary);
         if (renameat(kv->folder, temporary, kv->folder, path) != 0)
-            return folder_fail("rename");
+            status = failed("rename");
     }
-    return KV_OK;
+    return status == KV_OK && kv->atomic ? sync_store(kv) : status;
 }
 
-static int folder_write_batch(struct kv *kv, const struct kv_record *records, size_t count)
+/* An update truncates, then writes, as a program does by default; the folder stays as it is. A
+ * remove leaves the folders above a nested record in place. */
+static int write_records(struct kv *kv, enum kv_mode mode, const struct kv_record *records,
+                         size_t count)
 {
-    char path[FOLDER_PATH], temporary[FOLDER_PATH];
-    if (kv_check_batch(&kv_driver, records, count) != KV_OK)
-        return KV_TOO_LARGE;
-    for (size_t i = 0; i < count; i++) {
-        folder_path(kv, records[i].key, path);
-        folder_temporary(path, temporary);
-        int file = folder_create(kv, kv->atomic ? temporary : path, O_TRUNC);
-        if (file < 0)
-            return folder_fail("create");
-        if (folder_write(file, records[i].value, false) != KV_OK)
-            return KV_ERROR;
+    char path[FOLDER_PATH];
+    bool inserts = mode == KV_INSERT;
+    if (mode == KV_PUT)
+        return put(kv, records, count);
+    folder_path(kv, records->key, path);
+    if (mode == KV_REMOVE) {
+        if (unlinkat(kv->folder, path, 0) != 0)
+            return errno == ENOENT ? KV_NOT_FOUND : failed("unlink");
+        return kv->sync ? sync_names(kv, path, 5) : KV_OK;
     }
-    int status = kv->sync ? folder_sync(kv) : KV_OK;
-    if (status != KV_OK || !kv->atomic)
-        return status;
-    status = folder_rename_batch(kv, records, count);
-    return status == KV_OK ? folder_sync(kv) : status;
+    if (kv->atomic && (inserts || faccessat(kv->folder, path, F_OK, 0) == 0))
+        return write_atomic(kv, path, records->value, inserts ? RENAME_NOREPLACE : 0);
+    int file = inserts ? create_file(kv, path, O_EXCL)
+                       : openat(kv->folder, path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0 && errno == (inserts ? EEXIST : ENOENT))
+        return inserts ? KV_EXISTS : KV_NOT_FOUND;
+    if (file < 0)
+        return failed(inserts ? "create" : "open");
+    int status = write_file(file, records->value, kv->sync);
+    if (status != KV_OK && inserts)
+        unlinkat(kv->folder, path, 0); /* no half record */
+    return status == KV_OK && inserts && kv->sync ? sync_names(kv, path, 5) : status;
 }
 
-static int folder_effective_options(struct kv *kv, char *text, size_t capacity)
+static int effective_options(struct kv *kv, char *text, size_t capacity)
 {
     snprintf(text, capacity, "levels=%d\nupdate=%s\nsync=%s\n", kv->nested ? 2 : 0,
              kv->atomic ? "write and rename" : "truncate and write",
@@ -317,4 +261,20 @@ static int folder_effective_options(struct kv *kv, char *text, size_t capacity)
     return KV_OK;
 }
 
-#endif
+KV_EXPORT const struct kv_driver kv_driver = {
+    .abi = KV_ABI,
+    .capabilities = 0, /* no KV_THREADS: a reader may find a file truncated, not yet written */
+    .name = store_name,
+    .max_key = FOLDER_MAX_KEY,
+    .max_value = UINT64_C(1) << 32, /* far below any file system's limit */
+    .settings = settings,
+    .default_durability = "process",
+    .version = version,
+    .error = kv_error,
+    .open = open_store,
+    .close = close_store,
+    .get = get,
+    .write = write_records,
+    .sync = sync_store,
+    .effective_options = effective_options,
+};

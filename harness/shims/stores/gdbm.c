@@ -1,32 +1,26 @@
 /* GNU dbm, a hash in one file, as shipped: what is written stays in the operating system's cache
- * until the store is closed or synced. Without order, transactions or a lock between threads. A
- * kill in mid-write leaves a file that refuses every call until gdbm_recover, which may not find
- * all records again. */
-#include "../kv.h"
+ * until the store is closed or synced. It has no order, no transactions and no lock between
+ * threads. A kill in mid-write leaves a file that refuses every call until gdbm_recover, which may
+ * not find all records again. */
+#include "../shim.h"
 
 #include <errno.h>
 #include <gdbm.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct kv {
     GDBM_FILE db;
 };
 
 static const struct kv_setting settings[] = {
-    {.name = "durability", .value = "none", .means = "nothing is synced, as shipped"},
-    {.name = "durability",
-     .value = "*",
+    {"durability", "none", .means = "nothing is synced, as shipped"},
+    {"durability", "*",
      .lacks = "a kill in mid-write tears its index: records are lost even after gdbm_recover"},
-    {.name = "memory",
-     .value = "*",
+    {"memory", "*",
      .lacks = "no cache of records: it maps its file, so it leans on the page cache"},
-    {.name = "compression", .value = "none", .means = "the engine has none"},
-    {.name = "compression", .value = "*", .lacks = "the engine has no compression"},
-    {.name = NULL},
+    {"compression", "none", .means = "the engine has none"},
+    {"compression", "*", .lacks = "the engine has no compression"},
+    {NULL},
 };
-
-extern const struct kv_driver kv_driver;
 
 static const char *version(void)
 {
@@ -44,9 +38,8 @@ static int failed(void)
         return KV_NOT_FOUND;
     if (code == GDBM_CANNOT_REPLACE)
         return KV_EXISTS;
-    return gdbm_check_syserr(code)
-               ? kv_fail("%s: %s", gdbm_strerror(code), strerror(system_code))
-               : kv_fail("%s", gdbm_strerror(code));
+    return gdbm_check_syserr(code) ? kv_fail("%s: %s", gdbm_strerror(code), strerror(system_code))
+                                   : kv_fail("%s", gdbm_strerror(code));
 }
 
 /* The API has no const, but changes no key or value. */
@@ -66,11 +59,10 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
                       struct kv **kv)
 {
     char file[4096];
-    if (kv_check_options(&kv_driver, options, count) != KV_OK)
-        return KV_ERROR;
+    (void)options, (void)count; /* there is nothing to choose */
     if (snprintf(file, sizeof file, "%s/records.gdbm", path) >= (int)sizeof file)
         return kv_fail("path too long");
-    struct kv *opened = calloc(1, sizeof *opened);
+    struct kv *opened = malloc(sizeof *opened);
     if (opened == NULL)
         return kv_fail("out of memory");
     opened->db = gdbm_open(file, 0, GDBM_WRCREAT, 0666, NULL);
@@ -85,55 +77,27 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
 
 static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity, size_t *size)
 {
-    if (kv_check(&kv_driver, key, 0) != KV_OK)
-        return KV_TOO_LARGE;
     datum value = gdbm_fetch(kv->db, datum_of(key));
     if (value.dptr == NULL) /* an empty value is not NULL */
         return failed();
-    *size = (size_t)value.dsize;
-    int fits = *size <= capacity;
-    if (fits)
-        memcpy(buffer, value.dptr, *size);
+    int status =
+        kv_copy((struct kv_slice){value.dptr, (size_t)value.dsize}, buffer, capacity, size);
     free(value.dptr);
-    return fits ? KV_OK : KV_TOO_LARGE;
-}
-
-static int put(struct kv *kv, struct kv_slice key, struct kv_slice value, int how)
-{
-    return gdbm_store(kv->db, datum_of(key), datum_of(value), how) == 0 ? KV_OK : failed();
-}
-
-static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
-{
-    if (kv_check(&kv_driver, key, value.size) != KV_OK)
-        return KV_TOO_LARGE;
-    return put(kv, key, value, GDBM_INSERT);
-}
-
-static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
-{
-    if (kv_check(&kv_driver, key, value.size) != KV_OK)
-        return KV_TOO_LARGE;
-    if (!gdbm_exists(kv->db, datum_of(key))) /* a missing key is no error to it */
-        return gdbm_errno == GDBM_NO_ERROR ? KV_NOT_FOUND : failed();
-    return put(kv, key, value, GDBM_REPLACE);
-}
-
-static int remove_record(struct kv *kv, struct kv_slice key)
-{
-    if (kv_check(&kv_driver, key, 0) != KV_OK)
-        return KV_TOO_LARGE;
-    return gdbm_delete(kv->db, datum_of(key)) == 0 ? KV_OK : failed();
-}
-
-static int write_batch(struct kv *kv, const struct kv_record *records, size_t count)
-{
-    if (kv_check_batch(&kv_driver, records, count) != KV_OK)
-        return KV_TOO_LARGE;
-    int status = KV_OK;
-    for (size_t i = 0; i < count && status == KV_OK; i++)
-        status = put(kv, records[i].key, records[i].value, GDBM_REPLACE);
     return status;
+}
+
+static int write_records(struct kv *kv, enum kv_mode mode, const struct kv_record *records,
+                         size_t count)
+{
+    if (mode == KV_REMOVE)
+        return gdbm_delete(kv->db, datum_of(records->key)) == 0 ? KV_OK : failed();
+    if (mode == KV_UPDATE && !gdbm_exists(kv->db, datum_of(records->key))) /* sets no error */
+        return gdbm_errno == GDBM_NO_ERROR ? KV_NOT_FOUND : failed();
+    for (size_t i = 0; i < count; i++)
+        if (gdbm_store(kv->db, datum_of(records[i].key), datum_of(records[i].value),
+                       mode == KV_INSERT ? GDBM_INSERT : GDBM_REPLACE) != 0)
+            return failed();
+    return KV_OK;
 }
 
 static int sync_store(struct kv *kv)
@@ -168,10 +132,7 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .open = open_store,
     .close = close_store,
     .get = get,
-    .insert = insert,
-    .update = update,
-    .remove = remove_record,
-    .write_batch = write_batch,
+    .write = write_records,
     .sync = sync_store,
     .effective_options = effective_options,
 };

@@ -1,6 +1,6 @@
 /* HyperLevelDB, from the source in the npm package that CMakeLists.txt names. The library knows
  * only the version of LevelDB that it was forked from; the package's folder tells its own. */
-#include "../kv.h"
+#include "../shim.h"
 
 #include <hyperleveldb/c.h>
 

@@ -1,5 +1,5 @@
 /* LevelDB. */
-#include "../kv.h"
+#include "../shim.h"
 
 #include <leveldb/c.h>
 

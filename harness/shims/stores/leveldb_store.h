@@ -1,11 +1,7 @@
 /* LevelDB's C API, which its forks kept. The file that includes this has included the engine's c.h
  * and defined store_name, version() and shipped, settings that the API can't read back.
  * The API has no way to ask whether a key exists, so insert, update and remove read it first. */
-#include "../kv.h"
-
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
+#include "../shim.h"
 
 #define MAX_BLOOM_BITS 1000 /* the engine's bits of a table are 32-bit numbers */
 
@@ -19,10 +15,10 @@ struct kv {
     bool sync;
 };
 
-extern const struct kv_driver kv_driver;
-
 static const struct kv_setting settings[] = {
-    {.name = "durability", .value = "process", .means = "the log is written, not synced, as shipped"},
+    {.name = "durability",
+     .value = "process",
+     .means = "the log is written, not synced, as shipped"},
     {.name = "durability", .value = "sync", .means = "write option sync"},
     {.name = "durability", .value = "none", .lacks = "every write goes to its log"},
     {.name = "durability", .value = "*", .lacks = "its writes are atomic at every level"},
@@ -91,8 +87,6 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
                       struct kv **kv)
 {
     char *message = NULL;
-    if (kv_check_options(&kv_driver, options, count) != KV_OK)
-        return KV_ERROR;
     if (kv_number(options, count, "bloom_bits") > MAX_BLOOM_BITS)
         return kv_fail("bloom_bits: more than %d", MAX_BLOOM_BITS);
     struct kv *opened = calloc(1, sizeof *opened);
@@ -115,22 +109,19 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
 static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity, size_t *size)
 {
     char *message = NULL;
-    if (kv_check(&kv_driver, key, 0) != KV_OK)
-        return KV_TOO_LARGE;
-    char *value = leveldb_get(kv->db, kv->read, key.data, key.size, size, &message);
+    struct kv_slice value;
+    value.data = leveldb_get(kv->db, kv->read, key.data, key.size, &value.size, &message);
     if (message != NULL)
         return failed(message);
-    if (value == NULL)
+    if (value.data == NULL)
         return KV_NOT_FOUND;
-    bool fits = *size <= capacity;
-    if (fits)
-        memcpy(buffer, value, *size);
-    leveldb_free(value);
-    return fits ? KV_OK : KV_TOO_LARGE;
+    int status = kv_copy(value, buffer, capacity, size);
+    leveldb_free((void *)value.data);
+    return status;
 }
 
-/* KV_OK when the key's presence is the wanted one. */
-static int expect(struct kv *kv, struct kv_slice key, bool wanted)
+/* KV_OK when the key is there or not, as the mode wants it. */
+static int expect(struct kv *kv, enum kv_mode mode, struct kv_slice key)
 {
     char *message = NULL;
     size_t size;
@@ -139,56 +130,37 @@ static int expect(struct kv *kv, struct kv_slice key, bool wanted)
         return failed(message);
     bool found = value != NULL;
     leveldb_free(value);
-    if (found == wanted)
+    if (found == (mode != KV_INSERT))
         return KV_OK;
     return found ? KV_EXISTS : KV_NOT_FOUND;
 }
 
-static int put(struct kv *kv, struct kv_slice key, struct kv_slice value, bool exists)
+static int put(struct kv *kv, const struct kv_record *records, size_t count)
 {
     char *message = NULL;
-    if (kv_check(&kv_driver, key, value.size) != KV_OK)
-        return KV_TOO_LARGE;
-    int status = expect(kv, key, exists);
-    if (status != KV_OK)
-        return status;
-    leveldb_put(kv->db, kv->write, key.data, key.size, value.data, value.size, &message);
-    return message == NULL ? KV_OK : failed(message);
-}
-
-static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
-{
-    return put(kv, key, value, false);
-}
-
-static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
-{
-    return put(kv, key, value, true);
-}
-
-static int remove_record(struct kv *kv, struct kv_slice key)
-{
-    char *message = NULL;
-    if (kv_check(&kv_driver, key, 0) != KV_OK)
-        return KV_TOO_LARGE;
-    int status = expect(kv, key, true);
-    if (status != KV_OK)
-        return status;
-    leveldb_delete(kv->db, kv->write, key.data, key.size, &message);
-    return message == NULL ? KV_OK : failed(message);
-}
-
-static int write_batch(struct kv *kv, const struct kv_record *records, size_t count)
-{
-    char *message = NULL;
-    if (kv_check_batch(&kv_driver, records, count) != KV_OK)
-        return KV_TOO_LARGE;
     leveldb_writebatch_t *batch = leveldb_writebatch_create();
     for (size_t i = 0; i < count; i++)
         leveldb_writebatch_put(batch, records[i].key.data, records[i].key.size,
                                records[i].value.data, records[i].value.size);
     leveldb_write(kv->db, kv->write, batch, &message);
     leveldb_writebatch_destroy(batch);
+    return message == NULL ? KV_OK : failed(message);
+}
+
+static int write_records(struct kv *kv, enum kv_mode mode, const struct kv_record *records,
+                         size_t count)
+{
+    char *message = NULL;
+    if (mode == KV_PUT)
+        return put(kv, records, count);
+    struct kv_slice key = records->key, value = records->value;
+    int status = expect(kv, mode, key);
+    if (status != KV_OK)
+        return status;
+    if (mode == KV_REMOVE)
+        leveldb_delete(kv->db, kv->write, key.data, key.size, &message);
+    else
+        leveldb_put(kv->db, kv->write, key.data, key.size, value.data, value.size, &message);
     return message == NULL ? KV_OK : failed(message);
 }
 
@@ -207,12 +179,12 @@ static void seek_back(leveldb_iterator_t *cursor, struct kv_slice from)
         leveldb_iter_prev(cursor);
 }
 
-/* Visits records until the visitor ends it or there are no more. */
-static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, void *context)
+static int scan(struct kv *kv, struct kv_slice from, enum kv_direction direction, kv_visit visit,
+                void *context)
 {
     char *message = NULL;
     leveldb_iterator_t *cursor = leveldb_create_iterator(kv->db, kv->read);
-    if (back)
+    if (direction == KV_BACKWARD)
         seek_back(cursor, from);
     else
         leveldb_iter_seek(cursor, from.data, from.size);
@@ -222,7 +194,7 @@ static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, 
         value.data = leveldb_iter_value(cursor, &value.size);
         if (visit(context, key, value) != 0)
             break;
-        if (back)
+        if (direction == KV_BACKWARD)
             leveldb_iter_prev(cursor);
         else
             leveldb_iter_next(cursor);
@@ -230,16 +202,6 @@ static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, 
     leveldb_iter_get_error(cursor, &message);
     leveldb_iter_destroy(cursor);
     return message == NULL ? KV_OK : failed(message);
-}
-
-static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
-{
-    return walk(kv, from, false, visit, context);
-}
-
-static int scan_back(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
-{
-    return walk(kv, from, true, visit, context);
 }
 
 /* The API does not tell how it went; an error that lasts comes with the next write. */
@@ -283,12 +245,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .open = open_store,
     .close = close_store,
     .get = get,
-    .insert = insert,
-    .update = update,
-    .remove = remove_record,
-    .write_batch = write_batch,
+    .write = write_records,
     .scan = scan,
-    .scan_back = scan_back,
     .compact = compact,
     .sync = sync_store,
     .effective_options = effective_options,

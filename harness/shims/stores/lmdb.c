@@ -1,32 +1,26 @@
-/* LMDB: one transaction a write and, as shipped, one sync. Its map is set once to a size that no
+/* LMDB: each write is one transaction, which as shipped is synced. The map has a size that no
  * experiment reaches; the file grows only with what is stored. */
-#include "../kv.h"
+#include "../shim.h"
 
-#include <inttypes.h>
 #include <lmdb.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define MAP_SIZE ((size_t)1 << 40) /* bytes of address space */
 
 struct kv {
     MDB_env *env;
     MDB_dbi dbi;
-    MDB_txn *reader; /* renewed for each get, as the engine advises; one a session */
+    MDB_txn *reader; /* one a session, renewed for each get as the engine advises */
 };
 
-extern const struct kv_driver kv_driver;
-
 static const struct kv_setting settings[] = {
-    {.name = "durability", .value = "process", .means = "MDB_NOSYNC"},
-    {.name = "durability", .value = "sync", .means = "each transaction is synced, as shipped"},
-    {.name = "durability", .value = "none", .lacks = "it hands each commit to the operating system"},
-    {.name = "durability", .value = "*", .lacks = "its writes are atomic at every level"},
-    {.name = "memory", .value = "*", .lacks = "no cache of its own: it maps the page cache"},
-    {.name = "compression", .value = "none", .means = "the engine has none"},
-    {.name = "compression", .value = "*", .lacks = "the engine has none"},
-    {.name = NULL},
+    {"durability", "process", .means = "MDB_NOSYNC"},
+    {"durability", "sync", .means = "each transaction is synced, as shipped"},
+    {"durability", "none", .lacks = "it hands each commit to the operating system"},
+    {"durability", "*", .lacks = "its writes are atomic at every level"},
+    {"memory", "*", .lacks = "no cache of its own: it maps the page cache"},
+    {"compression", "none", .means = "the engine has none"},
+    {"compression", "*", .lacks = "the engine has none"},
+    {NULL},
 };
 
 static const char *version(void)
@@ -38,13 +32,24 @@ static const char *version(void)
     return text;
 }
 
-static int failed(int code)
+/* The contract's status for a code of the engine. */
+static int status_of(int code)
 {
+    if (code == 0)
+        return KV_OK;
     if (code == MDB_NOTFOUND)
         return KV_NOT_FOUND;
-    if (code == MDB_KEYEXIST)
-        return KV_EXISTS;
-    return kv_fail("%s", mdb_strerror(code));
+    return code == MDB_KEYEXIST ? KV_EXISTS : kv_fail("%s", mdb_strerror(code));
+}
+
+static MDB_val val(struct kv_slice slice)
+{
+    return (MDB_val){.mv_size = slice.size, .mv_data = (void *)(uintptr_t)slice.data};
+}
+
+static struct kv_slice slice(MDB_val val)
+{
+    return (struct kv_slice){val.mv_data, val.mv_size};
 }
 
 static int end(struct kv *session)
@@ -57,50 +62,50 @@ static int end(struct kv *session)
 /* A session is a copy with a reader of its own. */
 static int begin(struct kv *kv, struct kv **session)
 {
-    struct kv *opened = calloc(1, sizeof *opened);
+    struct kv *opened = malloc(sizeof *opened);
     if (opened == NULL)
         return kv_fail("out of memory");
     *opened = *kv;
     int code = mdb_txn_begin(kv->env, NULL, MDB_RDONLY, &opened->reader);
     if (code != 0) {
         free(opened);
-        return failed(code);
+        return status_of(code);
     }
     mdb_txn_reset(opened->reader);
     *session = opened;
     return KV_OK;
 }
 
+/* Commits if all went well, else leaves the store as it was. */
+static int finish(MDB_txn *txn, int code)
+{
+    if (code == 0)
+        return mdb_txn_commit(txn);
+    mdb_txn_abort(txn);
+    return code;
+}
+
 static int open_dbi(struct kv *kv)
 {
     MDB_txn *txn;
     int code = mdb_txn_begin(kv->env, NULL, 0, &txn);
-    if (code != 0)
-        return code;
-    code = mdb_dbi_open(txn, NULL, 0, &kv->dbi);
-    if (code != 0) {
-        mdb_txn_abort(txn);
-        return code;
-    }
-    return mdb_txn_commit(txn);
+    return code != 0 ? code : finish(txn, mdb_dbi_open(txn, NULL, 0, &kv->dbi));
 }
 
 static int open_store(const char *path, const struct kv_option *options, size_t count,
                       struct kv **kv)
 {
     struct kv opened = {0};
-    if (kv_check_options(&kv_driver, options, count) != KV_OK)
-        return KV_ERROR;
     unsigned nosync = kv_is(options, count, "durability", "process") ? MDB_NOSYNC : 0;
     int code = mdb_env_create(&opened.env);
     if (code != 0)
-        return failed(code);
+        return status_of(code);
     code = mdb_env_set_mapsize(opened.env, MAP_SIZE);
-    if (code == 0) /* without thread-local reader slots, so that a thread may hold two sessions */
+    if (code == 0) /* MDB_NOTLS: a thread may hold two sessions */
         code = mdb_env_open(opened.env, path, MDB_NOTLS | nosync, 0666);
     if (code == 0)
         code = open_dbi(&opened);
-    int status = code == 0 ? begin(&opened, kv) : failed(code);
+    int status = code == 0 ? begin(&opened, kv) : status_of(code);
     if (status != KV_OK)
         mdb_env_close(opened.env);
     return status;
@@ -114,99 +119,41 @@ static int close_store(struct kv *kv)
     return KV_OK;
 }
 
-static MDB_val val(struct kv_slice slice)
-{
-    return (MDB_val){.mv_size = slice.size, .mv_data = (void *)(uintptr_t)slice.data};
-}
-
 static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity, size_t *size)
 {
     MDB_val k = val(key), v;
-    if (kv_check(&kv_driver, key, 0) != KV_OK)
-        return KV_TOO_LARGE;
     int code = mdb_txn_renew(kv->reader);
     if (code != 0)
-        return failed(code);
-    int status = KV_OK;
+        return status_of(code);
     code = mdb_get(kv->reader, kv->dbi, &k, &v);
-    if (code != 0) {
-        status = failed(code);
-    } else {
-        *size = v.mv_size;
-        if (v.mv_size > capacity)
-            status = KV_TOO_LARGE;
-        else
-            memcpy(buffer, v.mv_data, v.mv_size);
-    }
+    int status = code == 0 ? kv_copy(slice(v), buffer, capacity, size) : status_of(code);
     mdb_txn_reset(kv->reader);
     return status;
 }
 
-/* Commits when all went well, else leaves the store as it was. */
-static int finish(MDB_txn *txn, int code)
+static int write_one(MDB_txn *txn, MDB_dbi dbi, enum kv_mode mode, const struct kv_record *record)
 {
-    if (code == 0)
-        code = mdb_txn_commit(txn);
-    else
-        mdb_txn_abort(txn);
-    return code == 0 ? KV_OK : failed(code);
+    MDB_val k = val(record->key), old;
+    if (mode == KV_REMOVE)
+        return mdb_del(txn, dbi, &k, NULL);
+    MDB_val v = val(record->value);
+    int code = mode == KV_UPDATE ? mdb_get(txn, dbi, &k, &old) : 0;
+    return code != 0 ? code : mdb_put(txn, dbi, &k, &v, mode == KV_INSERT ? MDB_NOOVERWRITE : 0);
 }
 
-static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
-{
-    MDB_val k = val(key), v = val(value);
-    MDB_txn *txn;
-    if (kv_check(&kv_driver, key, value.size) != KV_OK)
-        return KV_TOO_LARGE;
-    int code = mdb_txn_begin(kv->env, NULL, 0, &txn);
-    if (code != 0)
-        return failed(code);
-    return finish(txn, mdb_put(txn, kv->dbi, &k, &v, MDB_NOOVERWRITE));
-}
-
-static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
-{
-    MDB_val k = val(key), v = val(value), old;
-    MDB_txn *txn;
-    if (kv_check(&kv_driver, key, value.size) != KV_OK)
-        return KV_TOO_LARGE;
-    int code = mdb_txn_begin(kv->env, NULL, 0, &txn);
-    if (code != 0)
-        return failed(code);
-    code = mdb_get(txn, kv->dbi, &k, &old);
-    if (code == 0)
-        code = mdb_put(txn, kv->dbi, &k, &v, 0);
-    return finish(txn, code);
-}
-
-static int remove_record(struct kv *kv, struct kv_slice key)
-{
-    MDB_val k = val(key);
-    MDB_txn *txn;
-    if (kv_check(&kv_driver, key, 0) != KV_OK)
-        return KV_TOO_LARGE;
-    int code = mdb_txn_begin(kv->env, NULL, 0, &txn);
-    if (code != 0)
-        return failed(code);
-    return finish(txn, mdb_del(txn, kv->dbi, &k, NULL));
-}
-
-static int write_batch(struct kv *kv, const struct kv_record *records, size_t count)
+static int write_records(struct kv *kv, enum kv_mode mode, const struct kv_record *records,
+                         size_t count)
 {
     MDB_txn *txn;
-    if (kv_check_batch(&kv_driver, records, count) != KV_OK)
-        return KV_TOO_LARGE;
     int code = mdb_txn_begin(kv->env, NULL, 0, &txn);
     if (code != 0)
-        return failed(code);
-    for (size_t i = 0; i < count && code == 0; i++) {
-        MDB_val k = val(records[i].key), v = val(records[i].value);
-        code = mdb_put(txn, kv->dbi, &k, &v, 0);
-    }
-    return finish(txn, code);
+        return status_of(code);
+    for (size_t i = 0; i < count && code == 0; i++)
+        code = write_one(txn, kv->dbi, mode, &records[i]);
+    return status_of(finish(txn, code));
 }
 
-/* Moves to the record where a walk from `from` begins. An empty `from` is no legal key here. */
+/* Moves to the first record of a scan. The engine refuses to seek an empty key. */
 static int seek(MDB_cursor *cursor, struct kv_slice from, bool back, MDB_val *k, MDB_val *v)
 {
     *k = val(from);
@@ -215,45 +162,34 @@ static int seek(MDB_cursor *cursor, struct kv_slice from, bool back, MDB_val *k,
     int code = mdb_cursor_get(cursor, k, v, MDB_SET_RANGE);
     if (back && code == MDB_NOTFOUND) /* all keys are less */
         return mdb_cursor_get(cursor, k, v, MDB_LAST);
-    if (back && code == 0 && !kv_same((struct kv_slice){k->mv_data, k->mv_size}, from))
+    if (back && code == 0 && !kv_same(slice(*k), from))
         return mdb_cursor_get(cursor, k, v, MDB_PREV);
     return code;
 }
 
-/* Visits records until the visitor ends it or there are no more. */
-static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, void *context)
+static int scan(struct kv *kv, struct kv_slice from, enum kv_direction direction, kv_visit visit,
+                void *context)
 {
+    bool back = direction == KV_BACKWARD;
     MDB_val k, v;
     MDB_cursor *cursor;
     int code = mdb_txn_renew(kv->reader);
     if (code != 0)
-        return failed(code);
+        return status_of(code);
     code = mdb_cursor_open(kv->reader, kv->dbi, &cursor);
     if (code == 0) {
         code = seek(cursor, from, back, &k, &v);
-        while (code == 0 && visit(context, (struct kv_slice){k.mv_data, k.mv_size},
-                                  (struct kv_slice){v.mv_data, v.mv_size}) == 0)
+        while (code == 0 && visit(context, slice(k), slice(v)) == 0)
             code = mdb_cursor_get(cursor, &k, &v, back ? MDB_PREV : MDB_NEXT);
         mdb_cursor_close(cursor);
     }
     mdb_txn_reset(kv->reader);
-    return code == 0 || code == MDB_NOTFOUND ? KV_OK : failed(code);
-}
-
-static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
-{
-    return walk(kv, from, false, visit, context);
-}
-
-static int scan_back(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
-{
-    return walk(kv, from, true, visit, context);
+    return code == MDB_NOTFOUND ? KV_OK : status_of(code);
 }
 
 static int sync_store(struct kv *kv)
 {
-    int code = mdb_env_sync(kv->env, 1);
-    return code == 0 ? KV_OK : failed(code);
+    return status_of(mdb_env_sync(kv->env, 1));
 }
 
 static int effective_options(struct kv *kv, char *text, size_t capacity)
@@ -261,16 +197,15 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
     MDB_envinfo info;
     MDB_stat stat;
     unsigned flags;
-    int code = mdb_env_info(kv->env, &info);
-    if (code == 0)
-        code = mdb_env_stat(kv->env, &stat);
-    if (code == 0)
-        code = mdb_env_get_flags(kv->env, &flags);
-    if (code != 0)
-        return failed(code);
-    snprintf(text, capacity, "map_size=%zu\npage_size=%u\nsync=%s\nwritemap=%s\n",
-             info.me_mapsize, stat.ms_psize,
-             flags & MDB_NOSYNC ? "off" : flags & MDB_NOMETASYNC ? "data" : "each transaction",
+    int code;
+    if ((code = mdb_env_info(kv->env, &info)) != 0 || (code = mdb_env_stat(kv->env, &stat)) != 0 ||
+        (code = mdb_env_get_flags(kv->env, &flags)) != 0)
+        return status_of(code);
+    snprintf(text, capacity, "map_size=%zu\npage_size=%u\nsync=%s\nwritemap=%s\n", info.me_mapsize,
+             stat.ms_psize,
+             flags & MDB_NOSYNC       ? "off"
+             : flags & MDB_NOMETASYNC ? "data"
+                                      : "each transaction",
              flags & MDB_WRITEMAP ? "on" : "off");
     return KV_OK;
 }
@@ -290,12 +225,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .begin = begin,
     .end = end,
     .get = get,
-    .insert = insert,
-    .update = update,
-    .remove = remove_record,
-    .write_batch = write_batch,
+    .write = write_records,
     .scan = scan,
-    .scan_back = scan_back,
     .sync = sync_store,
     .effective_options = effective_options,
 };

@@ -1,7 +1,7 @@
-/* Tkrzw's TreeDBM: a B+ tree in a file hash database. Once it was opened again, a scan backwards may
- * pass over records (seen where pages hold few large ones): the engine does not keep all its links
- * from page to page backwards. Gets and forward scans find them all. */
-#include "../kv.h"
+/* Tkrzw's TreeDBM: a B+ tree in a file hash database. After a second open a backward scan may skip
+ * records (seen where pages hold few large ones), because the engine does not keep all its backward
+ * links between pages. Gets and forward scans find them all. */
+#include "../shim.h"
 
 static const char store_name[] = "tkrzw-tree";
 static const char file_name[] = "records.tkt";
@@ -16,25 +16,20 @@ enum {
 };
 
 static const struct kv_setting settings[] = {
-    {.name = "durability", .value = "none", .means = "pages stay in the process, as shipped"},
-    {.name = "durability",
-     .value = "process",
+    {"durability", "none", .means = "pages stay in the process, as shipped"},
+    {"durability", "process",
      .means = "UPDATE_APPENDING, RECORD_CRC_32, RESTORE_SYNC; a soft synchronize after each write"},
-    {.name = "durability",
-     .value = "sync",
+    {"durability", "sync",
      .means = "UPDATE_APPENDING, RECORD_CRC_32, RESTORE_SYNC; a hard synchronize after each write"},
-    {.name = "durability",
-     .value = "*",
-     .lacks = "its updates are atomic at every level that survives a crash"},
-    {.name = "memory",
-     .least = 1 << 20,
+    {"durability", "*", .lacks = "its updates are atomic at every level that survives a crash"},
+    {"memory", .least = 1 << 20,
      .means = "max_cached_pages: one for each 8,130 bytes, the largest page"},
-    {.name = "compression", .value = "none", .means = "pages as they are, as shipped"},
-    {.name = "compression", .value = "zlib", .means = "each page by zlib"},
-    {.name = "compression", .value = "zstd", .means = "each page by Zstandard"},
-    {.name = "compression", .value = "lz4", .means = "each page by LZ4"},
-    {.name = "compression", .value = "lzma", .means = "each page by LZMA"},
-    {.name = "compression", .value = "*", .lacks = "the engine has zlib, zstd, lz4 and lzma only"},
+    {"compression", "none", .means = "pages as they are, as shipped"},
+    {"compression", "zlib", .means = "each page by zlib"},
+    {"compression", "zstd", .means = "each page by Zstandard"},
+    {"compression", "lz4", .means = "each page by LZ4"},
+    {"compression", "lzma", .means = "each page by LZMA"},
+    {"compression", "*", .lacks = "the engine has zlib, zstd, lz4 and lzma only"},
     {.name = NULL},
 };
 

@@ -1,13 +1,11 @@
-/* Tkrzw through its C API. As shipped, what is written stays in the process's cache or map until
- * the store is closed or synced, and a write that is cut off may lose a record or a whole page of
- * them; at a durability above none nothing is written over and each record has a checksum. The
- * file that includes this has defined store_name, file_name, type and durable_parameters
- * (parameters of the engine), CAPABILITIES, PAGE_SIZE, SOFT_AT_PROCESS and settings. */
-#include "../kv.h"
+/* Tkrzw through its C API. As shipped, writes stay in the process's cache or map until the store is
+ * closed or synced, and a write that is cut off may lose a record or a whole page of them. At a
+ * durability above none nothing is written over and each record has a checksum. The file that
+ * includes this header defines store_name, file_name, type and durable_parameters (parameters of
+ * the engine), CAPABILITIES, PAGE_SIZE, SOFT_AT_PROCESS and settings. */
+#include "../shim.h"
 
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 #include <tkrzw_langc.h>
 
 enum synchronize { LEFT, SOFT, HARD }; /* nothing, to the operating system, to the device */
@@ -17,53 +15,52 @@ struct kv {
     enum synchronize each_write;
 };
 
-extern const struct kv_driver kv_driver;
-
 static const char *version(void)
 {
     return TKRZW_PACKAGE_VERSION;
 }
 
-/* The status of the last call on this thread, for calls that concern no single record. */
-static int broken(void)
+/* Of the last call on this thread, if it concerns no single record. */
+static int status(bool done)
 {
-    return kv_fail("%s: %s", tkrzw_status_code_name(tkrzw_get_last_status_code()),
-                   tkrzw_get_last_status_message());
+    return done ? KV_OK
+                : kv_fail("%s: %s", tkrzw_status_code_name(tkrzw_get_last_status_code()),
+                          tkrzw_get_last_status_message());
 }
 
-/* The same for those that do. */
-static int failed(void)
+/* The same, if it concerns one. */
+static int record_status(bool done)
 {
-    int32_t code = tkrzw_get_last_status_code();
+    int32_t code = done ? TKRZW_STATUS_SUCCESS : tkrzw_get_last_status_code();
     if (code == TKRZW_STATUS_NOT_FOUND_ERROR)
         return KV_NOT_FOUND;
-    return code == TKRZW_STATUS_DUPLICATION_ERROR ? KV_EXISTS : broken();
+    return code == TKRZW_STATUS_DUPLICATION_ERROR ? KV_EXISTS : status(done);
 }
 
 static int close_store(struct kv *kv)
 {
-    int status = tkrzw_dbm_close(kv->dbm) ? KV_OK : broken();
+    int closed = status(tkrzw_dbm_close(kv->dbm));
     free(kv);
-    return status;
+    return closed;
 }
 
-/* Writes the engine's parameters that the options stand for. The engine's names of the ways to
- * compress are ours in upper case. */
+/* Writes the engine's parameters for the options. The engine calls a compression as we do, in upper
+ * case. */
 static void set_parameters(const struct kv_option *options, size_t count, char *text,
                            size_t capacity)
 {
     const char *durability = kv_given(options, count, "durability");
     const char *compression = kv_given(options, count, "compression");
     uint64_t pages = kv_number(options, count, "memory") / PAGE_SIZE;
-    size_t used = (size_t)snprintf(text, capacity, "%s", type);
-    if (durability != NULL && strcmp(durability, "none") != 0)
-        used += (size_t)snprintf(text + used, capacity - used, "%s", durable_parameters);
+    bool durable = durability != NULL && strcmp(durability, "none") != 0;
+    size_t used = (size_t)snprintf(text, capacity, "%s%s", type, durable ? durable_parameters : "");
     if (pages != 0)
         used += (size_t)snprintf(text + used, capacity - used, ",max_cached_pages=%llu",
                                  (unsigned long long)(pages < INT32_MAX ? pages : INT32_MAX));
-    if (compression != NULL)
-        used += (size_t)snprintf(text + used, capacity - used, ",record_comp_mode=RECORD_COMP_");
-    for (; compression != NULL && *compression != '\0' && used + 1 < capacity; compression++)
+    if (compression == NULL)
+        return;
+    used += (size_t)snprintf(text + used, capacity - used, ",record_comp_mode=RECORD_COMP_");
+    for (; *compression != '\0' && used + 1 < capacity; compression++)
         text[used++] = (char)toupper(*compression);
     text[used] = '\0';
 }
@@ -72,8 +69,6 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
                       struct kv **kv)
 {
     char file[4096], parameters[256];
-    if (kv_check_options(&kv_driver, options, count) != KV_OK)
-        return KV_ERROR;
     if (snprintf(file, sizeof file, "%s/%s", path, file_name) >= (int)sizeof file)
         return kv_fail("path too long");
     struct kv *opened = calloc(1, sizeof *opened);
@@ -87,7 +82,7 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     opened->dbm = tkrzw_dbm_open(file, true, parameters);
     if (opened->dbm == NULL) {
         free(opened);
-        return broken();
+        return status(false);
     }
     *kv = opened;
     return KV_OK;
@@ -103,96 +98,72 @@ static const char *copy(void *context, const char *key, int32_t key_size, const 
                         int32_t value_size, int32_t *new_size)
 {
     struct destination *to = context;
-    (void)key;
-    (void)key_size;
-    (void)new_size;
-    if (value == NULL)
-        return TKRZW_REC_PROC_NOOP;
-    *to->size = (size_t)value_size;
-    to->status = *to->size <= to->capacity ? KV_OK : KV_TOO_LARGE;
-    if (to->status == KV_OK)
-        memcpy(to->buffer, value, *to->size);
+    (void)key, (void)key_size, (void)new_size;
+    if (value != NULL)
+        to->status = kv_copy((struct kv_slice){value, (size_t)value_size}, to->buffer, to->capacity,
+                             to->size);
     return TKRZW_REC_PROC_NOOP;
 }
 
-/* From where the engine has the value: tkrzw_dbm_get would allocate a copy of it. */
+/* Copies the value from where the engine has it; tkrzw_dbm_get would allocate a copy first. */
 static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity, size_t *size)
 {
     struct destination to = {buffer, capacity, size, KV_NOT_FOUND};
-    if (kv_check(&kv_driver, key, 0) != KV_OK)
-        return KV_TOO_LARGE;
     bool done = tkrzw_dbm_process(kv->dbm, key.data, (int32_t)key.size, copy, &to, false);
-    return done ? to.status : failed();
+    return done ? to.status : record_status(false);
 }
 
 static int synchronize(struct kv *kv, bool hard)
 {
-    return tkrzw_dbm_synchronize(kv->dbm, hard, NULL, NULL, "") ? KV_OK : broken();
+    return status(tkrzw_dbm_synchronize(kv->dbm, hard, NULL, NULL, ""));
 }
 
-/* Ends a write that the engine has done or refused. */
-static int written(struct kv *kv, bool done)
+static bool write_one(TkrzwDBM *dbm, enum kv_mode mode, struct kv_slice key, struct kv_slice value)
 {
-    if (!done)
-        return failed();
-    return kv->each_write == LEFT ? KV_OK : synchronize(kv, kv->each_write == HARD);
+    int32_t size = (int32_t)key.size;
+    if (mode == KV_REMOVE)
+        return tkrzw_dbm_remove(dbm, key.data, size);
+    /* The engine's one call for an update, compare_exchange, would read the whole old value. */
+    if (mode == KV_UPDATE && !tkrzw_dbm_check(dbm, key.data, size))
+        return false;
+    return tkrzw_dbm_set(dbm, key.data, size, value.data, (int32_t)value.size, mode == KV_UPDATE);
 }
 
-static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
+/* A batch is one call, in which the engine sets one record after the other. */
+static int write_records(struct kv *kv, enum kv_mode mode, const struct kv_record *records,
+                         size_t count)
 {
-    if (kv_check(&kv_driver, key, value.size) != KV_OK)
-        return KV_TOO_LARGE;
-    bool done = tkrzw_dbm_set(kv->dbm, key.data, (int32_t)key.size, value.data,
-                              (int32_t)value.size, false);
-    return written(kv, done);
+    bool done;
+    if (mode == KV_PUT) {
+        if (count > INT32_MAX)
+            return kv_fail("a batch of %zu records; the engine takes at most 2^31 - 1", count);
+        TkrzwKeyValuePair *pairs = calloc(count + 1, sizeof *pairs);
+        if (pairs == NULL)
+            return kv_fail("out of memory");
+        for (size_t i = 0; i < count; i++)
+            pairs[i] = (TkrzwKeyValuePair){
+                .key_ptr = (char *)(uintptr_t)records[i].key.data,
+                .key_size = (int32_t)records[i].key.size,
+                .value_ptr = (char *)(uintptr_t)records[i].value.data,
+                .value_size = (int32_t)records[i].value.size,
+            };
+        done = tkrzw_dbm_set_multi(kv->dbm, pairs, (int32_t)count, true);
+        free(pairs);
+    } else {
+        done = write_one(kv->dbm, mode, records->key, records->value);
+    }
+    if (!done || kv->each_write == LEFT)
+        return record_status(done);
+    return synchronize(kv, kv->each_write == HARD);
 }
 
-/* The engine's one call for this, compare_exchange, would read the whole old value. */
-static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
-{
-    if (kv_check(&kv_driver, key, value.size) != KV_OK)
-        return KV_TOO_LARGE;
-    bool done = tkrzw_dbm_check(kv->dbm, key.data, (int32_t)key.size) &&
-                tkrzw_dbm_set(kv->dbm, key.data, (int32_t)key.size, value.data,
-                              (int32_t)value.size, true);
-    return written(kv, done);
-}
-
-static int remove_record(struct kv *kv, struct kv_slice key)
-{
-    if (kv_check(&kv_driver, key, 0) != KV_OK)
-        return KV_TOO_LARGE;
-    return written(kv, tkrzw_dbm_remove(kv->dbm, key.data, (int32_t)key.size));
-}
-
-/* One call, behind which the engine sets one record after the other. */
-static int write_batch(struct kv *kv, const struct kv_record *records, size_t count)
-{
-    if (kv_check_batch(&kv_driver, records, count) != KV_OK)
-        return KV_TOO_LARGE;
-    if (count > INT32_MAX)
-        return kv_fail("a batch of %zu records; the engine takes at most 2^31 - 1", count);
-    TkrzwKeyValuePair *pairs = calloc(count + 1, sizeof *pairs);
-    if (pairs == NULL)
-        return kv_fail("out of memory");
-    for (size_t i = 0; i < count; i++)
-        pairs[i] = (TkrzwKeyValuePair){
-            .key_ptr = (char *)(uintptr_t)records[i].key.data,
-            .key_size = (int32_t)records[i].key.size,
-            .value_ptr = (char *)(uintptr_t)records[i].value.data,
-            .value_size = (int32_t)records[i].value.size,
-        };
-    bool done = tkrzw_dbm_set_multi(kv->dbm, pairs, (int32_t)count, true);
-    free(pairs);
-    return written(kv, done);
-}
-
-/* Visits records until the visitor ends it or there are no more. Where there is none to stand on,
- * the engine says so when it is asked for it, not when it moves there. */
-static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, void *context)
+/* Where there is no record to stand on, the engine reports it when asked for the record, not when
+ * it moves there. */
+static __attribute__((unused)) int scan(struct kv *kv, struct kv_slice from,
+                                        enum kv_direction direction, kv_visit visit, void *context)
 {
     TkrzwDBMIter *cursor = tkrzw_dbm_make_iterator(kv->dbm);
-    bool ended = false;
+    bool back = direction == KV_BACKWARD, ended = false;
     bool valid = back ? tkrzw_dbm_iter_jump_lower(cursor, from.data, (int32_t)from.size, true)
                       : tkrzw_dbm_iter_jump(cursor, from.data, (int32_t)from.size);
     while (valid && !ended) {
@@ -209,21 +180,9 @@ static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, 
         if (valid && back && !ended)
             valid = tkrzw_dbm_iter_previous(cursor);
     }
-    int status = valid ? KV_OK : failed();
+    int scanned = record_status(valid);
     tkrzw_dbm_iter_free(cursor);
-    return status == KV_NOT_FOUND ? KV_OK : status; /* the end */
-}
-
-static __attribute__((unused)) int scan(struct kv *kv, struct kv_slice from, kv_visit visit,
-                                        void *context)
-{
-    return walk(kv, from, false, visit, context);
-}
-
-static __attribute__((unused)) int scan_back(struct kv *kv, struct kv_slice from, kv_visit visit,
-                                             void *context)
-{
-    return walk(kv, from, true, visit, context);
+    return scanned == KV_NOT_FOUND ? KV_OK : scanned; /* the end */
 }
 
 static int sync_store(struct kv *kv)
@@ -233,21 +192,24 @@ static int sync_store(struct kv *kv)
 
 static int effective_options(struct kv *kv, char *text, size_t capacity)
 {
-    static const char *const wanted[] = {"class",         "update_mode",   "record_comp_mode",
-                                         "num_buckets",   "max_page_size", "max_cached_pages",
-                                         "offset_width"};
+    static const char *const wanted[][2] = {
+        {"class", "class"},
+        {"update_mode", "update_mode"},
+        {"record_comp_mode", "record_comp_mode"},
+        {"record_comp_mode", "compression"},
+        {"num_buckets", "num_buckets"},
+        {"max_page_size", "max_page_size"},
+        {"max_cached_pages", "max_cached_pages"},
+        {"offset_width", "offset_width"},
+    };
     int32_t count;
     size_t used = 0;
     TkrzwKeyValuePair *pairs = tkrzw_dbm_inspect(kv->dbm, &count);
-    text[0] = '\0';
-    for (int32_t i = 0; i < count; i++) {
-        const char *name = pairs[i].key_ptr, *value = pairs[i].value_ptr;
+    for (int32_t i = 0; i < count; i++)
         for (size_t j = 0; j < sizeof wanted / sizeof *wanted; j++)
-            if (strcmp(name, wanted[j]) == 0 && used < capacity)
-                used += (size_t)snprintf(text + used, capacity - used, "%s=%s\n", name, value);
-        if (strcmp(name, "record_comp_mode") == 0 && used < capacity)
-            used += (size_t)snprintf(text + used, capacity - used, "compression=%s\n", value);
-    }
+            if (strcmp(pairs[i].key_ptr, wanted[j][0]) == 0 && used < capacity)
+                used += (size_t)snprintf(text + used, capacity - used, "%s=%s\n", wanted[j][1],
+                                         pairs[i].value_ptr);
     tkrzw_free_str_map(pairs, count);
     if (used < capacity)
         snprintf(text + used, capacity - used, "sync=%s\n",
@@ -268,12 +230,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .open = open_store,
     .close = close_store,
     .get = get,
-    .insert = insert,
-    .update = update,
-    .remove = remove_record,
-    .write_batch = write_batch,
+    .write = write_records,
     .scan = (CAPABILITIES & KV_SCAN) ? scan : NULL,
-    .scan_back = (CAPABILITIES & KV_SCAN) ? scan_back : NULL,
     .sync = sync_store,
     .effective_options = effective_options,
 };

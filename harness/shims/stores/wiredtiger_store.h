@@ -1,15 +1,12 @@
-/* WiredTiger: a table of raw bytes. As shipped it has no log, so that what is written reaches the
- * disk with a checkpoint, at close or sync; for a durability above none it has one. The file that
- * includes this has defined store_name, table_type, LEAST_CACHE, MAX_KEY and MAX_VALUE: the
- * engine's own limit is a little below 4 GiB, but beyond these a write was not seen to work with
- * the cache that ships. A session and its cursors serve one thread. */
+/* WiredTiger: a table of raw bytes. As shipped it has no log, so writes reach the disk with a
+ * checkpoint, at close or sync; for a durability above none it has one. The file that includes this
+ * header defines store_name, table_type, LEAST_CACHE, MAX_KEY and MAX_VALUE. The engine's own limit
+ * is a little below 4 GiB, but with the shipped cache we saw no write beyond MAX_KEY and MAX_VALUE
+ * work. A session and its cursors serve one thread. */
 #include "wiredtiger_settings.h"
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <wiredtiger.h>
 
 #define ROLLBACKS 1000 /* that one write may meet */
 
@@ -18,11 +15,9 @@ struct kv {
     bool logged, synced, sized;
     WT_CONNECTION *connection;
     WT_SESSION *session;
-    WT_CURSOR *strict; /* insert finds no record there, update and remove find one */
-    WT_CURSOR *loose;  /* writes whether there is one or not */
+    WT_CURSOR *strict; /* insert fails if the record exists, update and remove if it does not */
+    WT_CURSOR *loose;  /* writes in either case */
 };
-
-extern const struct kv_driver kv_driver;
 
 static const char *version(void)
 {
@@ -33,8 +28,8 @@ static const char *version(void)
     return text;
 }
 
-/* What the engine last complained of before it panicked, from whichever of its threads: calls fail
- * with the panic alone, which is the same for a full disk as for a damaged file. */
+/* The last error that any thread of the engine reported before it panicked. Calls then fail with
+ * the panic alone, which is the same for a full disk as for a damaged file. */
 static atomic_int complaint;
 
 static int hear(WT_EVENT_HANDLER *handler, WT_SESSION *session, int error, const char *message)
@@ -47,23 +42,23 @@ static int hear(WT_EVENT_HANDLER *handler, WT_SESSION *session, int error, const
 
 static WT_EVENT_HANDLER listener = {.handle_error = hear};
 
-static int failed(int code)
+static int status(int code)
 {
+    int cause = code == WT_PANIC ? atomic_load(&complaint) : 0;
     if (code == WT_NOTFOUND)
         return KV_NOT_FOUND;
     if (code == WT_DUPLICATE_KEY)
         return KV_EXISTS;
-    int cause = atomic_load(&complaint);
-    if (code == WT_PANIC && cause != 0)
+    if (cause != 0)
         return kv_fail("%s: %s", wiredtiger_strerror(code), wiredtiger_strerror(cause));
-    return kv_fail("%s", wiredtiger_strerror(code));
+    return code == 0 ? KV_OK : kv_fail("%s", wiredtiger_strerror(code));
 }
 
 static int end(struct kv *session)
 {
-    int code = session->session->close(session->session, NULL);
+    int code = session->session == NULL ? 0 : session->session->close(session->session, NULL);
     free(session);
-    return code == 0 ? KV_OK : failed(code);
+    return status(code);
 }
 
 static int begin(struct kv *kv, struct kv **session)
@@ -72,46 +67,35 @@ static int begin(struct kv *kv, struct kv **session)
     if (opened == NULL)
         return kv_fail("out of memory");
     *opened = *kv;
+    opened->session = NULL;
     int code = kv->connection->open_session(kv->connection, NULL, NULL, &opened->session);
-    if (code != 0) {
-        free(opened);
-        return failed(code);
-    }
     WT_SESSION *own = opened->session;
-    code = own->create(own, TABLE, kv->table);
+    code = code ?: own->create(own, TABLE, kv->table)
+                ?: own->open_cursor(own, TABLE, NULL, "overwrite=false", &opened->strict)
+                ?: own->open_cursor(own, TABLE, NULL, NULL, &opened->loose);
     if (code == 0)
-        code = own->open_cursor(own, TABLE, NULL, "overwrite=false", &opened->strict);
-    if (code == 0)
-        code = own->open_cursor(own, TABLE, NULL, NULL, &opened->loose);
-    if (code != 0) {
+        *session = opened;
+    else
         end(opened);
-        return failed(code);
-    }
-    *session = opened;
-    return KV_OK;
+    return status(code);
 }
 
 static int open_store(const char *path, const struct kv_option *options, size_t count,
                       struct kv **kv)
 {
     char configuration[5000];
-    struct kv shared = {
-        .sized = kv_given(options, count, "memory") != NULL,
-        .synced = kv_is(options, count, "durability", "sync"),
-        .logged = kv_is(options, count, "durability", "sync") ||
-                  kv_is(options, count, "durability", "process"),
-    };
-    if (kv_check_options(&kv_driver, options, count) != KV_OK ||
-        configure(options, count, configuration, sizeof configuration) != KV_OK)
+    struct kv shared = {.sized = kv_given(options, count, "memory") != NULL};
+    shared.synced = kv_is(options, count, "durability", "sync");
+    shared.logged = shared.synced || kv_is(options, count, "durability", "process");
+    snprintf(shared.table, sizeof shared.table, "%s,block_compressor=%s", table_type,
+             kv_given(options, count, "compression") ?: "none");
+    if (configure(options, count, configuration, sizeof configuration) != KV_OK)
         return KV_ERROR;
-    configure_table(options, count, shared.table, sizeof shared.table);
     int code = wiredtiger_open(path, &listener, configuration, &shared.connection);
-    if (code != 0)
-        return failed(code);
-    int status = begin(&shared, kv);
-    if (status != KV_OK)
+    int begun = code == 0 ? begin(&shared, kv) : status(code);
+    if (code == 0 && begun != KV_OK)
         shared.connection->close(shared.connection, NULL);
-    return status;
+    return begun;
 }
 
 /* Closes the sessions that are open as well. */
@@ -119,7 +103,7 @@ static int close_store(struct kv *kv)
 {
     int code = kv->connection->close(kv->connection, NULL);
     free(kv);
-    return code == 0 ? KV_OK : failed(code);
+    return status(code);
 }
 
 static WT_ITEM item(struct kv_slice slice)
@@ -127,166 +111,104 @@ static WT_ITEM item(struct kv_slice slice)
     return (WT_ITEM){.data = slice.data, .size = slice.size};
 }
 
-/* Lets go of the pages that the cursor stands on; the first error is the one to tell. */
+/* Lets go of the pages that the cursor stands on. */
 static int finish(WT_CURSOR *cursor, int code)
 {
     int reset = cursor->reset(cursor);
-    if (code == 0)
-        code = reset;
-    return code == 0 ? KV_OK : failed(code);
+    return status(code ?: reset);
 }
 
 static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity, size_t *size)
 {
     WT_CURSOR *cursor = kv->loose;
     WT_ITEM k = item(key), v;
-    if (kv_check(&kv_driver, key, 0) != KV_OK)
-        return KV_TOO_LARGE;
     cursor->set_key(cursor, &k);
-    int code = cursor->search(cursor);
+    int code = cursor->search(cursor) ?: cursor->get_value(cursor, &v);
+    int copied = KV_OK;
     if (code == 0)
-        code = cursor->get_value(cursor, &v);
-    if (code == 0) {
-        *size = v.size;
-        if (v.size <= capacity)
-            memcpy(buffer, v.data, v.size);
-    }
-    int status = finish(cursor, code);
-    return status == KV_OK && *size > capacity ? KV_TOO_LARGE : status;
+        copied = kv_copy((struct kv_slice){v.data, v.size}, buffer, capacity, size);
+    return finish(cursor, code) ?: copied;
 }
 
-/* Runs one of the cursor's writes, again for as long as the engine asks to, which it may do when
- * its cache is short. */
-static int change(WT_CURSOR *cursor, int (*write)(WT_CURSOR *), struct kv_slice key,
-                  struct kv_slice value)
-{
-    WT_ITEM k = item(key), v = item(value);
-    if (kv_check(&kv_driver, key, value.size) != KV_OK)
-        return KV_TOO_LARGE;
-    int code = WT_ROLLBACK;
-    for (int tries = 0; tries < ROLLBACKS && code == WT_ROLLBACK; tries++) {
-        cursor->set_key(cursor, &k);
-        cursor->set_value(cursor, &v);
-        code = write(cursor);
-    }
-    return finish(cursor, code);
-}
-
-static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
-{
-    return change(kv->strict, kv->strict->insert, key, value);
-}
-
-static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
-{
-    return change(kv->strict, kv->strict->update, key, value);
-}
-
-static int remove_record(struct kv *kv, struct kv_slice key)
-{
-    return change(kv->strict, kv->strict->remove, key, (struct kv_slice){"", 0});
-}
-
-/* One transaction. */
-static int write_batch(struct kv *kv, const struct kv_record *records, size_t count)
+/* A batch is one transaction; to any other write the engine gives its own. A write is repeated
+ * while the engine asks for it, which it may do when its cache is short. */
+static int write_records(struct kv *kv, enum kv_mode mode, const struct kv_record *records,
+                         size_t count)
 {
     WT_SESSION *session = kv->session;
-    WT_CURSOR *cursor = kv->loose;
-    if (kv_check_batch(&kv_driver, records, count) != KV_OK)
-        return KV_TOO_LARGE;
+    WT_CURSOR *cursor = mode == KV_PUT ? kv->loose : kv->strict;
+    int (*change)(WT_CURSOR *) = mode == KV_UPDATE   ? cursor->update
+                                 : mode == KV_REMOVE ? cursor->remove
+                                                     : cursor->insert;
     int code = WT_ROLLBACK;
     for (int tries = 0; tries < ROLLBACKS && code == WT_ROLLBACK; tries++) {
-        code = session->begin_transaction(session, NULL);
+        code = mode == KV_PUT ? session->begin_transaction(session, NULL) : 0;
         if (code != 0)
-            return failed(code);
+            break;
         for (size_t i = 0; i < count && code == 0; i++) {
-            WT_ITEM k = item(records[i].key), v = item(records[i].value);
+            const struct kv_slice none = {"", 0};
+            WT_ITEM k = item(records[i].key);
+            WT_ITEM v = item(mode == KV_REMOVE ? none : records[i].value);
             cursor->set_key(cursor, &k);
             cursor->set_value(cursor, &v);
-            code = cursor->insert(cursor);
+            code = change(cursor);
         }
-        if (code == 0)
+        if (mode == KV_PUT && code == 0)
             code = session->commit_transaction(session, NULL); /* rolls back when it fails */
-        else
+        else if (mode == KV_PUT)
             session->rollback_transaction(session, NULL);
     }
     return finish(cursor, code);
 }
 
-/* Moves to the record where a walk from `from` begins. */
-static int seek(WT_CURSOR *cursor, struct kv_slice from, bool back)
-{
-    WT_ITEM k = item(from);
-    int side;
-    if (from.size == 0)
-        return back ? WT_NOTFOUND : cursor->next(cursor);
-    cursor->set_key(cursor, &k);
-    int code = cursor->search_near(cursor, &side);
-    if (code == 0 && side < 0 && !back) /* it stands before the place */
-        return cursor->next(cursor);
-    if (code == 0 && side > 0 && back) /* or after it */
-        return cursor->prev(cursor);
-    return code;
-}
-
-/* Visits records until the visitor ends it or there are no more. */
-static int walk(struct kv *kv, struct kv_slice from, bool back, kv_visit visit, void *context)
+static int scan(struct kv *kv, struct kv_slice from, enum kv_direction direction, kv_visit visit,
+                void *context)
 {
     WT_CURSOR *cursor = kv->loose;
-    WT_ITEM k, v;
-    int code = seek(cursor, from, back);
-    while (code == 0) {
-        code = cursor->get_key(cursor, &k);
-        if (code == 0)
-            code = cursor->get_value(cursor, &v);
+    WT_ITEM k = item(from), v;
+    bool back = direction == KV_BACKWARD;
+    int (*step)(WT_CURSOR *) = back ? cursor->prev : cursor->next;
+    int code = 0, side = -1; /* of `from` on which the cursor stands; at first it is before all */
+    if (back && from.size == 0)
+        return KV_OK;
+    if (from.size > 0) {
+        cursor->set_key(cursor, &k);
+        code = cursor->search_near(cursor, &side);
+    }
+    if (code == 0 && (back ? side > 0 : side < 0))
+        code = step(cursor);
+    for (; code == 0; code = step(cursor)) {
+        code = cursor->get_key(cursor, &k) ?: cursor->get_value(cursor, &v);
         if (code != 0 || visit(context, (struct kv_slice){k.data, k.size},
                                (struct kv_slice){v.data, v.size}) != 0)
             break;
-        code = back ? cursor->prev(cursor) : cursor->next(cursor);
     }
     return finish(cursor, code == WT_NOTFOUND ? 0 : code);
 }
 
-static int scan(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
-{
-    return walk(kv, from, false, visit, context);
-}
-
-static int scan_back(struct kv *kv, struct kv_slice from, kv_visit visit, void *context)
-{
-    return walk(kv, from, true, visit, context);
-}
-
 /* The LSM tree merges while there is progress, and looks once a second. The B-tree is one sorted
- * piece: what it does is to move blocks to the front of its file. */
+ * piece: compaction moves blocks to the front of its file. */
 static int compact(struct kv *kv)
 {
-    int code = kv->session->compact(kv->session, TABLE, "timeout=0"); /* however long it takes */
-    return code == 0 ? KV_OK : failed(code);
+    return status(kv->session->compact(kv->session, TABLE, "timeout=0")); /* no time limit */
 }
 
 static int sync_store(struct kv *kv)
 {
-    WT_SESSION *session = kv->session;
-    int code = kv->logged ? session->log_flush(session, "sync=on")
-                          : session->checkpoint(session, NULL);
-    return code == 0 ? KV_OK : failed(code);
+    return status(kv->logged ? kv->session->log_flush(kv->session, "sync=on")
+                             : kv->session->checkpoint(kv->session, NULL));
 }
 
 static int effective_options(struct kv *kv, char *text, size_t capacity)
 {
+    int64_t size = 0;
     char cache[64] = "100MB (shipped; not read back)";
-    int64_t size;
-    int code = 0;
-    if (kv->sized) {
-        code = get_cache_size(kv->connection, kv->session, &size);
+    int code = kv->sized ? get_cache_size(kv->connection, kv->session, &size) : 0;
+    if (kv->sized)
         snprintf(cache, sizeof cache, "%lld", (long long)size);
-    }
-    snprintf(text, capacity, "cache_size=%s\nlog=%s\nsync=%s\n", cache,
-             kv->logged ? "on" : "off", kv->synced ? "each write" : "off");
-    if (code == 0)
-        code = add_table_settings(kv->session, text, capacity);
-    return code == 0 ? KV_OK : failed(code);
+    snprintf(text, capacity, "cache_size=%s\nlog=%s\nsync=%s\n", cache, kv->logged ? "on" : "off",
+             kv->synced ? "each write" : "off");
+    return status(code ?: add_table_settings(kv->session, text, capacity));
 }
 
 KV_EXPORT const struct kv_driver kv_driver = {
@@ -304,12 +226,8 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .begin = begin,
     .end = end,
     .get = get,
-    .insert = insert,
-    .update = update,
-    .remove = remove_record,
-    .write_batch = write_batch,
+    .write = write_records,
     .scan = scan,
-    .scan_back = scan_back,
     .compact = compact,
     .sync = sync_store,
     .effective_options = effective_options,

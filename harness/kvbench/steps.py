@@ -7,10 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kvbench.factors import Cell
-from kvbench.plan import CHUNK, CODES, Keyspace, Plan, UInt64Array, mix, zipf
+from kvbench.library import Constant, mix
+from kvbench.plan import CHUNK, CODES, Keyspace, Plan, UInt64Array, zipf
 from kvbench.workload import FILLS, NEWEST_FIRST, YCSB, Step, parse
 
-SCAN_LONGEST = 100  # records, as in YCSB; BENCH_SCAN_MAX in bench.h
+SCAN_LONGEST = Constant.LOOP_SCAN_MAX  # records, as in YCSB
 
 
 class Permutation:

@@ -1,0 +1,100 @@
+/* The timed loops: they open a store, run plans on it and note how long each operation took.
+ * Every function returns a kv_status; what went wrong is in loop->error. */
+#ifndef LOOP_H
+#define LOOP_H
+
+#include "records.h"
+#include "store.h"
+
+enum loop_operation {
+    LOOP_INSERT,
+    LOOP_GET,
+    LOOP_UPDATE,
+    LOOP_REMOVE,
+    LOOP_SCAN, /* reads records in key order; see loop_plan */
+};
+
+/* `count` operations, as arrays of that length. A value is `size` bytes from `offset` of the pool:
+ * what insert and update write, and what get must find. A scan begins at the number and reads
+ * `size` records; the numbers that follow have to live, and to be of the version `offset`. */
+struct loop_plan {
+    size_t count;
+    const uint8_t *operation;
+    const uint64_t *number;
+    const uint32_t *offset;
+    const uint32_t *size;
+};
+
+enum { LOOP_SCAN_MAX = 100 }; /* records that a LOOP_SCAN reads */
+
+/* When operations start. In a closed loop (rate 0) one starts when the last has ended. In an open
+ * loop `rate` records are due a second, and an operation's time begins when it is due: one that has
+ * to wait for an earlier one takes the longer for it. A batch of b records holds up the next
+ * one for b / rate seconds; any other operation counts as one record. */
+struct loop_pace {
+    uint64_t rate;  /* at most a record a nanosecond */
+    uint64_t start; /* when the first operation was due; 0 before it */
+    uint64_t done;  /* records since then */
+    uint64_t left;  /* when the last plan ended: what the harness takes until the next one delays no
+                       operation */
+};
+
+struct loop {
+    const struct kv_driver *driver;
+    struct kv *kv;
+    const unsigned char *pool;
+    uint64_t stride; /* of the keys, see records.h */
+    size_t key_size; /* bytes of it that are used, 8 to RECORDS_KEY_SIZE */
+    struct records_values values;
+    /* Each of `capacity` bytes, at the start of a page: 16 bytes after one, where malloc puts large
+     * blocks, some processors copy at half their speed (AMD EPYC, read() of 1 MiB: 114 us there,
+     * 53 us at the start). */
+    unsigned char *buffer; /* receives the values read */
+    unsigned char *value;  /* the value to write */
+    size_t capacity;       /* the largest value, in bytes */
+    struct loop_pace pace;
+    char error[768];
+};
+
+/* Opens the store in the folder `path`, if it holds such keys and values. The caller has set all
+ * but kv and error. */
+int loop_open(struct loop *loop, const char *path, const struct kv_option *options, size_t count);
+int loop_close(struct loop *loop);
+
+/* Writes the plan's records in batches of at most `batch_records` records and `batch_bytes` bytes
+ * of values (but at least one record). nanoseconds[i] is the time of batch i; *batches their
+ * number, at most the plan's count. */
+int loop_load(struct loop *loop, const struct loop_plan *plan, size_t batch_records,
+              size_t batch_bytes, uint64_t *nanoseconds, size_t *batches);
+
+/* Runs the plan, one operation after the other; nanoseconds[i] is the time of operation i. Each
+ * value read is compared with the expected one outside the timed part, unless the store keeps
+ * none (KV_FORGETS). Stops at the first operation that fails or answers wrongly. */
+int loop_run(struct loop *loop, const struct loop_plan *plan, uint64_t *nanoseconds);
+
+/* Runs a plan whose operations have to be refused: an insert since its key exists, a get, update or
+ * remove since its key does not. One that is done is a wrong answer, unless the store keeps nothing
+ * (KV_FORGETS). Nothing is timed. */
+int loop_refuse(struct loop *loop, const struct loop_plan *plan);
+
+#define LOOP_END UINT64_MAX
+
+/* Scans the keys of the numbers from `first` to below `end`, and compares what it finds with the
+ * plan: its records in the order of their numbers, with their values, and no other. From 0 it scans
+ * from the store's very first key, to LOOP_END to its last. For stores with KV_SCAN. */
+int loop_check(struct loop *loop, const struct loop_plan *plan, uint64_t first, uint64_t end);
+
+/* The same as a measurement: nanoseconds[i] is the time from the end of record i - 1 (of the first
+ * one: from the call) until the value of record i was copied. Backwards, the plan is in descending
+ * order. */
+int loop_scan(struct loop *loop, const struct loop_plan *plan, uint64_t first, uint64_t end,
+              enum kv_direction direction, uint64_t *nanoseconds);
+
+/* Has the engine merge what it keeps. KV_ERROR where it has no such call. */
+int loop_compact(struct loop *loop);
+
+/* Two clock reads `count` times, and no operation between: what timing costs by itself.
+ * nanoseconds[i] is the time that pair i tells. */
+void loop_clock(size_t count, uint64_t *nanoseconds);
+
+#endif
