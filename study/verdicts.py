@@ -385,6 +385,18 @@ def _text(claim: Claim) -> str:
     return figures[0].text if figures else "no figure"
 
 
+def counts(table: pd.DataFrame, settings: str) -> dict[str, int]:
+    """The number of claims by their verdict, at the settings `source` or `equal`."""
+    found = table[f"{settings}_verdict"]
+    return {verdict: int((found == verdict).sum()) for verdict in (HOLDS, FAILS, OPEN)}
+
+
+def turned(table: pd.DataFrame) -> int:
+    """The number of claims that are decided otherwise at equal settings."""
+    first, second = table.source_verdict, table.equal_verdict
+    return int(((first != second) & (first != OPEN) & (second != OPEN)).sum())
+
+
 def listing(table: pd.DataFrame, sources: Sequence[str]) -> str:
     """The verdicts on the claims of some sources, and on our own questions beside them, as a
     table in Markdown."""
