@@ -8,9 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import termios
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -161,20 +162,21 @@ def test_a_binding_is_measured_as_shipped_alone(
 
 
 @pytest.fixture
-def on_disk(tmp_path: Path) -> None:
-    """Skips where files live in memory, which nothing can put them out of."""
-    (tmp_path / "probe").write_bytes(bytes(1 << 20))
-    cache.evict(tmp_path)
-    if cache.cached_share(tmp_path) > 0:
-        pytest.skip(f"{tmp_path}: a file system in memory")
-    (tmp_path / "probe").unlink()
+def on_disk() -> Iterator[Path]:
+    """A folder on a disk; skips where it is in memory, out of which nothing can put files."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "probe").write_bytes(bytes(1 << 20))
+        cache.evict(folder)
+        if cache.cached_share(folder) > 0:
+            pytest.skip(f"{folder}: a file system in memory")
+        yield folder
 
 
-@pytest.mark.usefixtures("on_disk")
 def test_a_cold_cache_is_cold_and_a_warm_one_warm(
-    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+    kvbench: Run, write_grid: WriteGrid, on_disk: Path
 ) -> None:
-    out = tmp_path / "out"
+    out = on_disk / "out"
     grid = write_grid(stores=["flat", "lmdb"], records=[1000], cache=["warm", "cold"])
     assert kvbench("sweep", grid, "--out", out).stdout.strip() == "4 ok"
     for result in cells(out):
@@ -189,10 +191,7 @@ def test_a_cold_cache_is_cold_and_a_warm_one_warm(
             assert names == ["load", "get", "update"]
 
 
-@pytest.mark.usefixtures("on_disk")
-def test_a_cap_holds_the_page_cache_too(
-    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
-) -> None:
+def test_a_cap_holds_the_page_cache_too(kvbench: Run, write_grid: WriteGrid, on_disk: Path) -> None:
     """A store that uses the page cache works with less of it; one that needs more memory of its own
     is killed, and recorded with the reason."""
     if why := control_group.refused():
@@ -203,7 +202,7 @@ def test_a_cap_holds_the_page_cache_too(
         records=[4000],
         operations=["get"],
     )
-    out = tmp_path / "out"
+    out = on_disk / "out"
     done = kvbench("sweep", grid, "--out", out, "--memory-max", "32 MiB")
     assert done.stdout.strip() == "2 ok"
     for result in cells(out):
@@ -212,9 +211,9 @@ def test_a_cap_holds_the_page_cache_too(
     large = write_grid(
         stores=["sqlite"], record_sizes=["16 KiB"], records=[4000], memory=["64 MiB"]
     )
-    done = kvbench("sweep", large, "--out", tmp_path / "large", "--memory-max", "32 MiB")
+    done = kvbench("sweep", large, "--out", on_disk / "large", "--memory-max", "32 MiB")
     assert (done.returncode, done.stdout.strip()) == (3, "1 failed")
-    assert cells(tmp_path / "large")[0]["reason"] == "needs more memory than its cap of 32 MiB"
+    assert cells(on_disk / "large")[0]["reason"] == "needs more memory than its cap of 32 MiB"
 
 
 MISSING = '#include "kv.h"\nextern int engine(void); int use(void) { return engine(); }\n'
