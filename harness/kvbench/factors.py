@@ -112,7 +112,6 @@ class Factor:
     unit: str = ""
     told: str = "{}"  # a level that is not the default, in the name of a cell
     read: Callable[[Any], Any] = lambda level: level  # turns a level into its shortest form
-    allowed: str = ""  # in words, where the type does not say it
     varied: bool = True  # a grid lists its levels
     compared: bool = True  # stores are compared at one level of it
     name: str = ""
@@ -131,10 +130,7 @@ class Factor:
     def levels(self) -> str:
         """What is allowed, in words."""
         kind, limits, *_ = get_args(self.kind)
-        if kind is int:
-            most = "2^63 - 1" if limits.le == MOST else limits.le
-            return f"a whole number from {limits.ge} to {most}"
-        return self.allowed or ", ".join(get_args(kind))
+        return getattr(limits, "description", "") or ", ".join(get_args(kind))
 
     @property
     def column(self) -> type:
@@ -142,9 +138,43 @@ class Factor:
         return int if get_args(self.kind)[0] is int else str
 
 
-NAME = r"\A([A-Za-z0-9][A-Za-z0-9_.+-]*)?\Z"
-A_NAME = "up to 60 letters, digits and _.+-"
-A_SIZE = 'or a size as "4 MiB"'
+Name = Annotated[
+    str,
+    Meta(
+        pattern=r"\A([A-Za-z0-9][A-Za-z0-9_.+-]*)?\Z",
+        max_length=60,
+        description="up to 60 letters, digits and _.+-",
+    ),
+]
+Label = Annotated[
+    str,
+    Meta(
+        pattern=r"\A([A-Za-z0-9][A-Za-z0-9 .,:/%+-]*)?\Z",
+        max_length=60,
+        description="up to 60 letters, digits, spaces and .,:/%+-",
+    ),
+]
+Options = Annotated[
+    str,
+    Meta(
+        pattern=r"\A[A-Za-z0-9_ .=,:/+-]*\Z",
+        max_length=2000,
+        description="name=value, ... of letters, digits and _.:/+-",
+    ),
+]
+Count = Annotated[int, Meta(ge=1, le=MOST, description="a whole number from 1 to 2^63 - 1")]
+Seed = Annotated[int, Meta(ge=0, le=MOST, description="a whole number from 0 to 2^63 - 1")]
+KeySize = Annotated[int, Meta(ge=8, le=KEY_SIZE, description=f"a whole number, 8 to {KEY_SIZE}")]
+Size = Annotated[
+    RecordSize,
+    Meta(description='1 B to 64 MiB, as "1 KiB", or a range as "1-10 KiB"'),
+]
+Memory = Annotated[str, Meta(description='"default", or a size as "4 MiB"')]
+Cap = Annotated[str, Meta(description='"none", or a size as "4 MiB"')]
+Timed = Annotated[
+    tuple[Operation, ...], Meta(min_length=1, description=f"a list of {', '.join(OPERATIONS)}")
+]
+Workload = Annotated[str, Meta(description='"rounds", or steps as "fillrandom, readrandom"')]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,78 +182,36 @@ class Cell:
     """One trial of one combination of factor levels."""
 
     store: Annotated[
-        str,
-        Meta(pattern=NAME, min_length=1, max_length=60),
-        Factor(
-            "Name of the store, as `kvbench stores` lists it",
-            key="stores",
-            allowed=A_NAME,
-            varied=False,
-        ),
+        Name,
+        Factor("Name of the store, as `kvbench stores` lists it", "stores", varied=False),
     ]
     binding: Annotated[
-        str,
-        Meta(pattern=NAME, max_length=60),
-        Factor(
-            "The Python binding that reaches the store; empty: the shim in C",
-            key="bindings",
-            allowed=A_NAME,
-            varied=False,
-        ),
+        Name,
+        Factor("The Python binding; empty: the shim in C", "bindings", varied=False),
     ]
     record_size: Annotated[
-        RecordSize,
+        Size,
         Factor(
             'Size of a value: `"100 B"`, or uniform in a range: `"1-10 KiB"`',
-            key="record_sizes",
-            usual="1 KiB",
+            "record_sizes",
+            "1 KiB",
             read=RecordSize.parse,
-            allowed=f'1 B to {format_bytes(MAX_RECORD_SIZE)}, as "1 KiB", or a range as "1-10 KiB"',
         ),
     ]
-    records: Annotated[
-        int,
-        Meta(ge=1, le=MOST),
-        Factor("Nominal number of live records", usual=1000, unit="1"),
-    ]
+    records: Annotated[Count, Factor("Nominal number of live records", usual=1000, unit="1")]
     compressibility: Annotated[
         Compressibility,
-        Factor(
-            "Kind of data: `compressible` (words, Zipf's law) or `incompressible` (random bytes)",
-            usual="incompressible",
-        ),
+        Factor("Kind of data: words by Zipf's law, or random bytes", usual="incompressible"),
     ]
     operations: Annotated[
-        tuple[Operation, ...],
-        Meta(min_length=1),
-        Factor(
-            "Which operations of the workload `rounds` are timed",
-            allowed=", ".join(OPERATIONS),
-            varied=False,
-        ),
+        Timed, Factor("Which operations of the workload `rounds` are timed", varied=False)
     ]
-    trial: Annotated[
-        int,
-        Meta(ge=1, le=MOST),
-        Factor(
-            "Number of the trial, from 1; each runs in a fresh process on a fresh store",
-            key="trials",
-            usual=3,
-            unit="1",
-            varied=False,
-        ),
-    ]
-    seed: Annotated[
-        int,
-        Meta(ge=0, le=MOST),
-        Factor("Seed of order, keys and values", usual=1, unit="1", varied=False),
-    ]
+    trial: Annotated[Count, Factor("Number of the trial", "trials", 3, "1", varied=False)]
+    seed: Annotated[Seed, Factor("Seed of order, keys and values", "seed", 1, "1", varied=False)]
     label: Annotated[
-        str,
-        Meta(pattern=r"\A([A-Za-z0-9][A-Za-z0-9 .,:/%+-]*)?\Z", max_length=60),
+        Label,
         Factor(
             'Name of a part of a grid, as `"equal settings"`; empty: none',
-            allowed="up to 60 letters, digits, spaces and .,:/%+-",
             varied=False,
             compared=False,
         ),
@@ -237,26 +225,15 @@ class Cell:
         ),
     ] = "default"
     memory: Annotated[
-        str,
-        Factor(
-            "Budget of the engine's own caches and buffers; `default`: as shipped",
-            read=budget(DEFAULT),
-            allowed=f'"{DEFAULT}", {A_SIZE}',
-        ),
+        Memory,
+        Factor("Budget of the engine's own caches and buffers", read=budget(DEFAULT)),
     ] = DEFAULT
     compression: Annotated[
-        Compression,
-        Factor("Compression by the engine, whatever the data are; `default`: as shipped"),
+        Compression, Factor("Compression by the engine, whatever the data are")
     ] = "default"
     options: Annotated[
-        str,
-        Meta(pattern=r"\A([\w .=,:/+-]*)\Z", max_length=2000),
-        Factor(
-            "The engine's own options, as `name=value, ...`",
-            allowed="name=value, ... of letters, digits and .:/+-",
-            varied=False,
-            compared=False,
-        ),
+        Options,
+        Factor("The engine's own options, as `name=value, ...`", varied=False, compared=False),
     ] = ""
     cache: Annotated[
         Cache,
@@ -271,26 +248,18 @@ class Cell:
         Factor("Order of the keys in rounds; `zipfian` (0.99) leaves inserts and removes uniform"),
     ] = "uniform"
     memory_max: Annotated[
-        str,
+        Cap,
         Factor(
-            "Cap on all memory of a cell, page cache included (needs root); `none`: no cap",
+            "Cap on all memory of a cell, page cache included; needs root",
             told="max {}",
             read=budget(UNCAPPED),
-            allowed=f'"{UNCAPPED}", {A_SIZE}',
         ),
     ] = UNCAPPED
     workload: Annotated[
-        str,
-        Factor(
-            "`rounds` of insert, get, update and remove; or steps, as `fillrandom, readrandom`",
-            key="workloads",
-            read=normal,
-            allowed=f'"{ROUNDS}", or steps as "fillrandom, readrandom ops=5000"',
-        ),
+        Workload,
+        Factor("`rounds` of single operations, or steps", "workloads", read=normal),
     ] = ROUNDS
-    key_size: Annotated[
-        int, Meta(ge=8, le=KEY_SIZE), Factor("Size of a key", unit="B", told="keys of {} B")
-    ] = KEY_SIZE
+    key_size: Annotated[KeySize, Factor("Size of a key", unit="B", told="keys of {} B")] = KEY_SIZE
     place: Annotated[
         Place,
         Factor("Where the store's folder is: `disk`, below the results; `tmpfs`, in `/dev/shm`"),

@@ -9,7 +9,10 @@ import random
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
+
+import msgspec
+from msgspec import Meta
 
 from kvbench import BadInput
 from kvbench.bindings import BINDINGS
@@ -26,9 +29,12 @@ from kvbench.factors import (
 from kvbench.workload import ROUNDS
 
 TIME_LIMIT = 3600.0  # seconds a cell may take, unless a sweep is told otherwise
-MOST_CHARACTERS = 100  # of an option
 MOST_CELLS = 100_000  # of an experiment: more are a slip, and take minutes to list
 ACCESS = ("c", "python")
+PARTS = Annotated[list[dict[str, Any]], Meta(min_length=1)]
+SCALES = dict[str, dict[str, Any]]
+OPTION = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_.-]+=[A-Za-z0-9_ .:/+-]{1,100}\Z")]
+TIMES = Annotated[float, Meta(gt=0, lt=1e9)]
 VARIED = {name: factor for name, factor in FACTORS.items() if factor.varied}
 # Meaning and allowed values of the keys that are no factor, or are another thing than its levels.
 OWN = {
@@ -63,28 +69,22 @@ def _choices(key: str, values: object, allowed: Sequence[str]) -> tuple[str, ...
 
 def _options(values: object, stores: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """The options of each store that has any, as one text; sizes in bytes."""
-    if not isinstance(values, Mapping):
-        raise BadInput(f"options: {values!r} is not a table; allowed: sqlite = {{...}}, ...")
     found = []
-    for store, given in values.items():
+    for store, given in _typed("options", values, dict[str, Any], "a table of stores").items():
         if store not in stores:
             raise BadInput(f"options: {store!r} is not measured; allowed: {', '.join(stores)}")
-        if not isinstance(given, Mapping):
-            raise BadInput(f"options: {store}: {given!r} is not a table of names and values")
         texts = {}
-        for name, value in given.items():
+        where = f"options: {store}"
+        for name, value in _typed(where, given, dict[str, Any], "a table").items():
             if name in LEVELS:
-                raise BadInput(f"options: {store}: {name!r} is a key of the grid itself")
+                raise BadInput(f"{where}: {name!r} is a key of the grid itself")
             try:
-                texts[name] = str(parse_bytes(value))
+                text = str(parse_bytes(value))
             except BadInput:
-                texts[name] = str(value)
-            fit = 0 < len(texts[name]) <= MOST_CHARACTERS
-            if {",", "="} & set(name) or {",", "="} & set(texts[name]) or not fit:
-                raise BadInput(
-                    f"options: {store}: {name!r} can't be {value!r}; allowed: a number or word"
-                )
-        text = ", ".join(f"{name}={texts[name]}" for name in sorted(texts))
+                text = str(value)
+            _typed(f"{where}: {name}", f"{name}={text}", OPTION, "a number or a word")
+            texts[name] = f"{name}={text}"
+        text = ", ".join(texts[name] for name in sorted(texts))
         found.append((store, FACTORS["options"].level(text)))
     return tuple(sorted(found))
 
@@ -258,7 +258,14 @@ def _read_toml(path: Path) -> dict[str, Any]:
         return values
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise BadInput(f"{path}: not a readable TOML file: {reason}") from None
+        raise BadInput(f"not a readable TOML file: {reason}") from None
+
+
+def _typed(key: str, value: object, kind: Any, allowed: str) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        raise BadInput(f"{key}: {value!r:.200} is not allowed; allowed: {allowed}") from None
 
 
 def read_grids(
@@ -274,44 +281,27 @@ def read_grids(
 
     A file with no parts and no scales is one grid.
     """
-    shared = _read_toml(path)
-    parts, scales = shared.pop("parts", [{}]), shared.pop("scale", {})
-    if not _tables(parts, list) or not parts:
-        raise BadInput(f"{path}: parts: {parts!r} is no list of one or more tables")
-    if not _tables(scales, dict):
-        raise BadInput(f"{path}: scale: {scales!r} is no table of tables")
-    name, change = _scale(path, scales, scale)
-    factor = change.pop("factor", 1)
-    if not isinstance(factor, (int, float)) or isinstance(factor, bool) or not 0 < factor < 1e9:
-        raise BadInput(f"{path}: scale: factor {factor!r} is not allowed; allowed: more than 0")
-    found = []
-    for part in parts:
-        own = {key: value for key, value in part.items() if key not in scales}
-        last = part.get(name, {}) if name is not None else {}
-        values = shared | own | change
-        try:
-            if not isinstance(last, dict):
-                raise BadInput(f"{name}: {last!r} is no table, as a part has for a scale")
+    try:
+        shared = _read_toml(path)
+        parts = _typed("parts", shared.pop("parts", [{}]), PARTS, "one or more tables")
+        scales = _typed("scale", shared.pop("scale", {}), SCALES, "a table of tables")
+        name, change = _scale(scales, scale)
+        factor = _typed("scale: factor", change.pop("factor", 1), TIMES, "more than 0")
+        found = []
+        for part in parts:
+            values = shared | {key: part[key] for key in part if key not in scales} | change
             if factor != 1 and isinstance(values.get("records"), list):
                 counts = map(FACTORS["records"].level, values["records"])
                 values["records"] = [max(1, round(count * factor)) for count in counts]
-            values |= last | dict(replaced or {})
-            found.append(Grid.from_values(values, known_stores))
+            own = _typed(str(name), part.get(name, {}), dict[str, Any], "a table of keys")
+            found.append(Grid.from_values(values | own | dict(replaced or {}), known_stores))
             _refuse_many(found)
-        except BadInput as error:
-            raise BadInput(f"{path}: {error}") from None
-    return found
+        return found
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
 
 
-def _tables(value: object, kind: type) -> bool:
-    """Whether it is a list, or a table, of tables."""
-    inner = value.values() if isinstance(value, dict) else value
-    return isinstance(value, kind) and all(isinstance(table, dict) for table in inner)  # type: ignore[attr-defined]
-
-
-def _scale(
-    path: Path, scales: Mapping[str, Any], wanted: str | None
-) -> tuple[str | None, dict[str, Any]]:
+def _scale(scales: Mapping[str, Any], wanted: str | None) -> tuple[str | None, dict[str, Any]]:
     """The name of a scale, if it is one of the file's own, and what it changes."""
     if wanted is None and not scales:
         return None, {}
@@ -321,6 +311,4 @@ def _scale(
         return None, {"factor": float(wanted or "")}
     except ValueError:
         names = ", ".join([*scales, "a number"])
-        raise BadInput(
-            f"{path}: scale: {wanted!r} is none of its scales; allowed: {names}"
-        ) from None
+        raise BadInput(f"scale: {wanted!r} is none of its scales; allowed: {names}") from None

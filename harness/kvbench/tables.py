@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kvbench import BadInput, one_line, write_whole
-from kvbench.factors import FACTORS
+from kvbench.factors import FACTORS, LEVELS
 
 SCHEMA_VERSION = 7
 READABLE = {"6", "7"}
-ADDED = {"label": "", "stopped_s": None}  # what version 6 of the cells lacks, and its value
+# What older cells may lack, and its value: a factor that they do not know has its default.
+ADDED = {**{name: FACTORS[name].default for name in LEVELS}, "stopped_s": None}
 STATUSES = ("ok", "failed", "skipped", "unavailable")
 MOST_BYTES = 1 << 30  # of a table in memory
 MOST_ROWS = 10_000_000
@@ -246,7 +247,7 @@ def _read(file: Path, name: str) -> pa.Table:
     version = (found.metadata or {}).get(b"kvbench_schema", b"none").decode(errors="replace")
     if version not in READABLE:
         raise BadInput(f"{file}: schema version {version}; allowed: {SCHEMA_VERSION}")
-    lacking = ADDED if (version, name) == ("6", "cells") else {}
+    lacking = set(ADDED) - set(found.names) if name == "cells" else set()
     types = {field.name: field.type for field in TABLES[name] if field.name not in lacking}
     if len(found) != len(types) or {field.name: field.type for field in found} != types:
         raise BadInput(f"{file}: columns differ from those of schema version {version}")
@@ -259,8 +260,8 @@ def _read(file: Path, name: str) -> pa.Table:
             _refuse_large(file, size, "bytes", MOST_BYTES)
             parts.append(part)
     table = pa.Table.from_batches(parts, None if parts else pa.schema(types.items()))
-    for column, value in lacking.items():
-        table = table.append_column(column, pa.array([value] * table.num_rows))
+    for column in lacking:
+        table = table.append_column(column, pa.array([ADDED[column]] * table.num_rows))
     # With our own metadata: pandas acts upon what it finds there.
     table = table.select(TABLES[name].names).cast(TABLES[name])
     table.validate(full=True)
