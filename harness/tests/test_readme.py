@@ -1,0 +1,110 @@
+"""What README.md and docs/ say is there, and the number that README traces is still true."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md"))]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def table(header: str) -> list[list[str]]:
+    """The rows of the table whose first column has this header, as cells."""
+    rows = README.partition(f"\n| {header} |")[2].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
+
+
+def code(text: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", text)
+
+
+def trace() -> dict[str, tuple[Path, list[str]]]:
+    """For each step of the trace its file, and the code that README quotes from it."""
+    unlinked = re.compile(r"\[`[^]]*`\]\([^)]*\)")
+    return {
+        step: (ROOT / code(place)[0], code(unlinked.sub("", says)))
+        for step, place, says in table("step")
+    }
+
+
+TRACE = trace()
+NUMBER = re.findall(r"insert into `nested` took \*\*(.+?)\*\*", README)
+
+
+@pytest.mark.parametrize("step", ["sentence", "variable", "notebook", "grid", "clock"])
+def test_every_step_of_the_trace_is_where_readme_says(step: str) -> None:
+    path, quoted = TRACE[step]
+    text = path.read_text(encoding="utf-8")
+    assert [part for part in quoted if part not in text] == []
+
+
+def test_the_traced_number_follows_from_its_row() -> None:
+    variables: Any = yaml.safe_load((ROOT / "_variables.yml").read_text(encoding="utf-8"))
+    assert [variables["latency"]["stall"]["slowest"]] == NUMBER
+    (table_of_rows, (column, value, _, operation, _)), (table_of_cells, (name,)) = (
+        TRACE["row"],
+        TRACE["cell"],
+    )
+    rows = pd.read_parquet(table_of_rows).merge(pd.read_parquet(table_of_cells), on="cell")
+    row = rows[(rows.cell == name) & (rows.operation == operation)].squeeze()
+    assert row[column] == int(value)
+    assert [f"{row[column] / 1e6:.0f} ms"] == NUMBER
+    assert (row.store, row.access, row.record_size) == ("nested", "c", "100 B")
+    assert (row.records, row.trial) == (1_000_000, 1)
+    # Among all rows it is the one whose slowest call took the largest share of the trial's time.
+    rows = rows[(rows.compressibility == "incompressible") & (rows.operation != "load")]
+    assert (rows.max_ns / rows.sum_ns).idxmax() == row.name
+
+
+@pytest.mark.parametrize("page", [*PAGES, "data/README.md", "harness/shims/stores/README.md"])
+def test_links_lead_somewhere(page: str) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)", (ROOT / page).read_text(encoding="utf-8"))
+    local = [target for target in targets if "://" not in target]
+    assert [name for name in local if not (ROOT / page).parent.joinpath(name).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for target in set(re.findall(r"(?<=[`\n])make ([a-z-]+)", text)):
+        run = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, check=False)
+        assert b"No rule to make target" not in run.stderr, target
+    for command in set(re.findall(r"(?<=[`\n])kvbench ([a-z-]+)", text)):
+        run = subprocess.run(["kvbench", command, "--help"], capture_output=True, check=False)
+        assert run.returncode == 0, command
+    files = re.findall(r"(?:harness|notebooks|paper)/[\w./-]+\.\w+", text)
+    assert [name for name in files if not (ROOT / name).exists()] == []
+
+
+def overlap(one: str, other: str) -> bool:
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+
+
+def test_the_layout_names_every_folder() -> None:
+    named = {name for row in table("folder") for name in code(row[0])}
+    assert [name for name in named if not (ROOT / name).is_dir()] == []
+    run = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    folders = {path.rpartition("/")[0] for path in run.stdout.splitlines()} - {"", ".ci"}
+    assert [one for one in sorted(folders) if not any(overlap(one, other) for other in named)] == []
+
+
+def test_make_help_lists_the_commands_for_users() -> None:
+    run = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert [
+        name for name in ("paper", "test", "render", "bench") if f"make {name} " not in run.stdout
+    ] == []
+
+
+def test_conda_installs_what_pip_does() -> None:
+    conda = (ROOT / "environment.yml").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    names = {*project["dependencies"], *(name for extra in extras for name in extra)}
+    assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", conda)] == []
