@@ -29,8 +29,8 @@ static bool write_batch(struct record *records, size_t count)
     for (size_t i = 0; i < count; i++)
         bytes += records[i].size;
     bytes = (bytes + 1023) / 1024 * 1024;
-    DBT bulk = {.data = malloc(bytes), .ulen = (u_int32_t)bytes,
-                .flags = DB_DBT_USERMEM | DB_DBT_BULK};
+    DBT bulk = {
+        .data = malloc(bytes), .ulen = (u_int32_t)bytes, .flags = DB_DBT_USERMEM | DB_DBT_BULK};
     DBT none = {.data = NULL};
     void *position;
     need(bulk.data != NULL, "malloc");

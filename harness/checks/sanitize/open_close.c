@@ -135,7 +135,8 @@ int main(int count, char **arguments)
     }
     use_settings(arguments[2]);
     const struct kv_option unknown = {"no_such_option", "1"};
-    expect("open with an unknown option", store_open(driver, path, &unknown, 1, &kv, error) == KV_ERROR);
+    expect("open with an unknown option",
+           store_open(driver, path, &unknown, 1, &kv, error) == KV_ERROR);
     snprintf(path, sizeof path, "%s/missing/missing", arguments[2]);
     if (driver->open(path, NULL, 0, &kv) == KV_OK) /* it looks for its folder later */
         driver->close(kv);

@@ -266,8 +266,8 @@ static int remove_record(struct kv *kv, struct kv_slice key)
     int status = honestly(kv, KV_REMOVE, key, key);
     if (status == KV_NOT_FOUND && is("remove-accepted") && now_is_the_time())
         return KV_OK;
-    if (is("removes-another") && other_size > 0 && !kv_same(key, another()) &&
-        now_is_the_time() && honestly(kv, KV_REMOVE, another(), another()) != KV_OK)
+    if (is("removes-another") && other_size > 0 && !kv_same(key, another()) && now_is_the_time() &&
+        honestly(kv, KV_REMOVE, another(), another()) != KV_OK)
         not_told();
     if (stale_size > 0 && kv_same(key, (struct kv_slice){stale, stale_size})) {
         stale_size = 0;
