@@ -170,6 +170,7 @@ PYTEST := pytest --quiet --numprocesses 2
 test: setup
 	ruff check .
 	ruff format --check .
+	clang-format --dry-run --Werror $(shell find harness -name '*.[ch]')
 	mypy
 	$(PYTEST) --dist worksteal -m "not check" harness/tests paper/preview
 	$(PYTEST) --dist loadfile --nbval notebooks
