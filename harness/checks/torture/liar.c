@@ -93,53 +93,55 @@ static void write_everywhere(const char *text)
             continue; /* not open, or not for writing */
 }
 
-/* Breaks in the way that is asked for. Returns for those that only answer what they must not. */
+static const struct {
+    const char *way;
+    int signal;
+} signals[] = {{"segmentation-fault", SIGSEGV},
+               {"abort", SIGABRT},
+               {"killed", SIGKILL},
+               {"stopped", SIGSTOP},
+               {"real-time-signal", 40}};
+
+/* What the worker seems to answer before it ends. */
+static const struct {
+    const char *way, *text;
+} answers[] = {
+    {"exit-0", ""},
+    {"garbage", "\x80garbage{"},
+    {"a-number", "42"},
+    {"forged", "{\"status\": \"ok\", \"reason\": \"\"}"},
+    {"forged-text", "{\"status\": \"failed\", \"reason\": \"\\ud800\", \"cell\": 5}"},
+    {"forged-number",
+     "{\"status\": \"ok\", \"reason\": \"\", \"effective_options\": {}, \"eviction\": \"\", "
+     "\"compressed_share\": 1, \"snappy_share\": 1, \"cached_share\": 1, \"live_records\": 1, "
+     "\"live_bytes\": 1, \"disk_bytes\": -5, \"memory_anonymous_bytes\": 1, "
+     "\"memory_file_bytes\": 1, \"floor_ns\": NaN, \"open_s\": 1, \"load_s\": 1, "
+     "\"rounds_s\": 1, \"check_s\": 1, \"close_s\": 1, \"operations\": [{}]}"},
+};
+
+/* Breaks in the way that is asked for. Returns where the answer alone is one that it must not be. */
 static int broken(void)
 {
     volatile int zero = 0;
     told();
-    if (is("segmentation-fault"))
-        raise(SIGSEGV);
-    else if (is("abort"))
-        abort();
-    else if (is("illegal-instruction"))
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (is(signals[i].way))
+            raise(signals[i].signal);
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
+        if (is(answers[i].way)) {
+            write_everywhere(answers[i].text);
+            _exit(0);
+        }
+    if (is("illegal-instruction"))
         __builtin_trap();
     else if (is("stack-overflow"))
         return deep(&zero);
-    else if (is("killed"))
-        raise(SIGKILL);
-    else if (is("exit-0"))
-        _exit(0);
     else if (is("exit-1"))
         _exit(1);
-    else if (is("stopped"))
-        raise(SIGSTOP);
-    else if (is("garbage")) {
-        write_everywhere("\x80garbage{");
-        _exit(0);
-    } else if (is("forged")) {
-        write_everywhere("{\"status\": \"ok\", \"reason\": \"\"}");
-        _exit(0);
-    } else if (is("forged-text")) {
-        write_everywhere("{\"status\": \"failed\", \"reason\": \"\\ud800\", \"cell\": 5}");
-        _exit(0);
-    } else if (is("forged-number")) {
-        write_everywhere(
-            "{\"status\": \"ok\", \"reason\": \"\", \"effective_options\": {}, \"eviction\": \"\", "
-            "\"compressed_share\": 1, \"snappy_share\": 1, \"cached_share\": 1, \"live_records\": 1, "
-            "\"live_bytes\": 1, \"disk_bytes\": -5, \"memory_anonymous_bytes\": 1, "
-            "\"memory_file_bytes\": 1, \"floor_ns\": NaN, \"open_s\": 1, \"load_s\": 1, "
-            "\"rounds_s\": 1, \"check_s\": 1, \"close_s\": 1, \"operations\": [{}]}");
-        _exit(0);
-    } else if (is("nested")) { /* deeper than a reader of JSON may go */
+    else if (is("nested")) { /* deeper than a reader of JSON may go */
         static char text[100001];
         memset(text, '[', sizeof text - 1);
         write_everywhere(text);
-        _exit(0);
-    } else if (is("real-time-signal"))
-        raise(40);
-    else if (is("a-number")) {
-        write_everywhere("42");
         _exit(0);
     } else if (is("child") || is("daemon")) { /* which holds what its parent had open */
         if (fork() == 0) {
@@ -149,17 +151,13 @@ static int broken(void)
                 pause();
         }
         _exit(0);
-    } else if (is("hang"))
-        for (;;)
-            pause();
-    else if (is("spin"))
-        while (zero == 0)
-            ;
-    else if (is("status-77"))
-        return 77;
-    else if (is("status--1"))
-        return -1;
-    return KV_ERROR;
+    }
+    while (is("hang"))
+        pause();
+    while (is("spin"))
+        if (zero != 0)
+            break;
+    return is("status-77") ? 77 : is("status--1") ? -1 : KV_ERROR;
 }
 
 static bool breaks(const char *function)

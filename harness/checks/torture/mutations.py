@@ -622,43 +622,6 @@ def parameters(dice: Random, place: Path, _: Path) -> Iterator[Case]:
         yield Case(text[:5000], call, folder, [*given, *words])
 
 
-EXECUTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("sweep.ipynb", {"stores": ["flat"], "records": [-1]}),
-    ("best-option.ipynb", {"results": "nowhere"}),
-    ("sweep.ipynb", {"stores": ["flat"], "trials": 2**64}),
-    ("sweep.ipynb", {"stores": ["flat"], "workloads": ["fillseq batch=" + "9" * 5000]}),
-    ("sweep.ipynb", {"stores": ["a\nb"]}),
-    ("sweep.ipynb", {"stores": ["flat"], "out": 5}),
-    ("best-option.ipynb", {"results": 5}),
-    ("latency.ipynb", {"compressibility": ["half"]}),
-    ("space.ipynb", {"results": "data/pilot", "resluts": "x"}),
-    ("verdicts.ipynb", {"results": ["data"]}),
-)
-
-
-def execution(notebook: str, given: dict[str, Any], folder: Path) -> tuple[Outcome, str]:
-    """A real one: it fails with one line that says what is wrong, before anything is drawn."""
-    figures = folder / "figures"
-    figures.mkdir()
-    if notebook == "sweep.ipynb":
-        given = {"out": str(figures / "out"), **given}
-    run = [
-        sys.executable, "-m", "papermill", "-k", "python3", "--no-progress-bar",
-        str(ROOT / "notebooks" / notebook), str(folder / "out.ipynb"), "-y", json.dumps(given),
-    ]  # fmt: skip
-    figures_there = {**os.environ, "KVBENCH_FIGURES": str(figures)}
-    done = subprocess.run(
-        run, capture_output=True, text=True, check=False, cwd=ROOT, env=figures_there
-    )
-    said = [line for line in done.stderr.splitlines() if line.startswith("BadInput: ")]
-    wrong = ""
-    if done.returncode == 0 or len(said) != 1:
-        wrong = f"no single line of BadInput: {said}"
-    elif os.listdir(figures):
-        wrong = "drew or wrote something"
-    return Outcome(done.returncode, done.stdout, done.stderr), wrong
-
-
 class Kind(NamedTuple):
     cases: Callable[[Random, Path, Path], Iterator[Case]]
     long: int  # inputs
@@ -687,9 +650,4 @@ def rows(form: Form) -> Iterator[Row]:
         cases = kind.cases(Random(f"{form.seed} {what}"), place / "work", whole)
         for case in itertools.islice(cases, kind.short if form.short else kind.long):
             tally.try_(case)
-        if what == "papermill parameters":
-            for notebook, given in EXECUTIONS[: 2 if form.short else None]:
-                folder = fresh(place / "work")
-                case = Case(f"papermill {notebook} -y {given!r}", lambda: None, folder, ())
-                tally.count(case, *execution(notebook, given, folder))
         yield tally.row()
