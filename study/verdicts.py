@@ -76,11 +76,11 @@ class Side:
 
     experiment: str
     operation: str
-    where: tuple[tuple[str, Any], ...]
+    where: Mapping[str, Any]
 
     @property
     def store(self) -> str:
-        return str(dict(self.where)["store"])
+        return str(self.where["store"])
 
     def rows(self, data: pd.DataFrame) -> pd.DataFrame:
         wanted = dict(self.where)
@@ -103,7 +103,7 @@ class Side:
 
 
 def side(experiment: str, store: str, operation: str, **where: Any) -> Side:
-    return Side(experiment, operation, tuple(sorted({"store": store, **where}.items())))
+    return Side(experiment, operation, {"store": store, **where})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,41 +120,28 @@ def value(one: Side, column: str, name: str) -> Figure:
     return Figure(f"{name}, {one}", lambda data: one.rows(data)[column], (one,))
 
 
-def ratio(above: Side, below: Side, column: str = "ns", name: str = "time") -> Figure:
+def ratio(
+    above: Side, below: Side, column: str = "ns", name: str = "time", text: str = ""
+) -> Figure:
     """A column of one side over that of another, trial by trial."""
-
-    def values(data: pd.DataFrame) -> pd.Series:
-        return (above.rows(data)[column] / below.rows(data)[column]).dropna()
-
     same = above.operation == below.operation and above.store != below.store
     what = f"{name}, {above.operation}: " if same else f"{name}: "
-    shown = (above.store, below.store) if same else (str(above), str(below))
-    return Figure(what + " / ".join(shown), values, (above, below))
+    shown = f"{above.store} / {below.store}" if same else f"{above} / {below}"
+    sides = value(above, column, ""), value(below, column, "")
+    return dataclasses.replace(over(*sides), text=text or what + shown)
 
 
-def quotient(one: Side, above: str, below: str, name: str) -> Figure:
-    """Two columns of one side."""
-
-    def values(data: pd.DataFrame) -> pd.Series:
-        rows = one.rows(data)
-        return rows[above] / rows[below]
-
-    return Figure(f"{name}, {one}", values, (one,))
-
-
-def growth(after: Side, before: Side) -> Figure:
-    """Disk space at the end of a step over that at the end of an earlier one."""
-    figure = ratio(after, before, "disk_bytes")
-    return dataclasses.replace(figure, text=f"space after {after} / after {before.operation}")
+def over(above: Figure, below: Figure) -> Figure:
+    """One figure over another."""
+    text = f"({above.text}) / ({below.text})"
+    sides = above.sides + below.sides
+    return Figure(text, lambda data: (above.values(data) / below.values(data)).dropna(), sides)
 
 
 def tail(one: Side, share: float) -> Figure:
     """A quantile that the tables do not have, from the histogram."""
-
-    def values(data: pd.DataFrame) -> pd.Series:
-        return quantiles(one.rows(data), share)
-
-    return Figure(f"P{share * 100:g} [ns], {one}", values, (one,))
+    text = f"P{share * 100:g} [ns], {one}"
+    return Figure(text, lambda data: quantiles(one.rows(data), share), (one,))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,7 +154,7 @@ class Fields:
     by: str
     levels: tuple[Any, ...]
     name: str
-    where: tuple[tuple[str, Any], ...]
+    where: Mapping[str, Any]
     column: str = "ns"
 
     @property
@@ -177,7 +164,7 @@ class Fields:
     def table(self, data: pd.DataFrame) -> pd.DataFrame:
         keys = ["record_size", "records", "compressibility", "operation", "trial", "store"]
         kept = (data.experiment == self.experiment) & (data.status == "ok")
-        for name, wanted in self.where:
+        for name, wanted in self.where.items():
             kept &= data[name].isin(wanted if isinstance(wanted, tuple) else (wanted,))
         own = data[kept & data[self.by].isin(self.levels)]
         keys = [key for key in keys if key != self.by]
@@ -190,73 +177,54 @@ class Fields:
             raise Missing(f"{self.name}: not measured on this scale{lacked}")
         return table[list(self.levels)]
 
+    def figure(self, text: str, of: Callable[[pd.DataFrame], pd.Series], how: str) -> Figure:
+        """What `of` makes of each field of the table, brought together by `how` in each trial."""
 
-def among(
-    experiment: str, stores: Sequence[str], name: str, column: str = "ns", **where: Any
-) -> Fields:
-    return levels(experiment, "store", stores, name, column, **where)
+        def values(data: pd.DataFrame) -> pd.Series:
+            found: pd.Series = of(self.table(data)).groupby("trial").agg(how)
+            return found
+
+        return Figure(text, values, ())
 
 
 def levels(
     experiment: str, by: str, found: Sequence[Any], name: str, column: str = "ns", **where: Any
 ) -> Fields:
-    return Fields(experiment, by, tuple(found), name, tuple(sorted(where.items())), column)
+    return Fields(experiment, by, tuple(found), name, where, column)
 
 
 def share(fields: Fields, winners: Sequence[Any], slack: float = 1.0) -> Figure:
     """The share of fields in which the best of the winners is the best of all, or within a factor
     of it."""
-
-    def values(data: pd.DataFrame) -> pd.Series:
-        table = fields.table(data)
-        won = table[list(winners)].min(axis=1) <= slack * table.min(axis=1)
-        return won.groupby("trial").mean()
-
     within = f" within {slack - 1:.0%} of the best" if slack > 1 else " best"
-    text = f"share of fields ({fields.name}) with {' or '.join(winners)}{within}"
-    return Figure(text, values, ())
+    return fields.figure(
+        f"share of fields ({fields.name}) with {' or '.join(winners)}{within}",
+        lambda table: table[list(winners)].min(axis=1) <= slack * table.min(axis=1),
+        "mean",
+    )
 
 
 def middle(fields: Fields, most: bool = False) -> Figure:
     """The median, or the greatest, over the fields of the first level's value over the second's."""
-
-    def values(data: pd.DataFrame) -> pd.Series:
-        table = fields.table(data)
-        found: pd.Series[float] = table[fields.levels[0]] / table[fields.levels[1]]
-        return found.groupby("trial").agg("max" if most else "median")
-
     above, below = fields.levels[:2]
     text = f"{'greatest' if most else 'median'} over fields ({fields.name}): {above} / {below}"
-    return Figure(text, values, ())
+    how = "max" if most else "median"
+    return fields.figure(text, lambda table: table[above] / table[below], how)
 
 
 def spread(fields: Fields) -> Figure:
     """The median over the fields of the greatest level's value over the least's."""
-
-    def values(data: pd.DataFrame) -> pd.Series:
-        table = fields.table(data)
-        return (table.max(axis=1) / table.min(axis=1)).groupby("trial").median()
-
-    return Figure(f"median over fields ({fields.name}): greatest / least", values, ())
+    text = f"median over fields ({fields.name}): greatest / least"
+    return fields.figure(text, lambda table: table.max(axis=1) / table.min(axis=1), "median")
 
 
 def rank(fields: Fields, store: str) -> Figure:
     """The median over the fields of a store's place among all; 1 is best."""
-
-    def values(data: pd.DataFrame) -> pd.Series:
-        places = fields.table(data).rank(axis=1, ascending=not fields.largest)
-        return places[store].groupby("trial").median()
-
-    return Figure(f"place of {len(fields.levels)} stores ({fields.name}): {store}", values, ())
-
-
-def over(above: Figure, below: Figure) -> Figure:
-    """One figure over another."""
-
-    def values(data: pd.DataFrame) -> pd.Series:
-        return (above.values(data) / below.values(data)).dropna()
-
-    return Figure(f"({above.text}) / ({below.text})", values, above.sides + below.sides)
+    return fields.figure(
+        f"place of {len(fields.levels)} stores ({fields.name}): {store}",
+        lambda table: table.rank(axis=1, ascending=not fields.largest)[store],
+        "median",
+    )
 
 
 @dataclasses.dataclass(frozen=True)

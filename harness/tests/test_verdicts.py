@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from study import claims, verdicts
-from study.verdicts import FAILS, HOLDS, OPEN, Claim, Limit, among, ratio, side
+from study.verdicts import FAILS, HOLDS, OPEN, Claim, Limit, levels, ratio, side
 
 DATA = Path(__file__).parents[2] / "data"
 EXPERIMENTS = ("leveldb-2011", "rocksdb-2013", "lmdb-2014", "files-or-store", "sqlite-35")
@@ -128,7 +128,7 @@ def test_of_what_varies_besides_the_best_counts(column: str, best: int) -> None:
         measured(a=(1,)).assign(compression=level, **{column: value})
         for level, value in (("none", 1), ("default", 3))
     )
-    found = among("e", ["a"], "all", column).table(rows)
+    found = levels("e", "store", ["a"], "all", column).table(rows)
     assert found["a"].tolist() == [best]
 
 
@@ -161,6 +161,13 @@ def test_exchanging_two_stores_in_the_data_changes_the_verdicts_concerned(
     others = [claim for claim in CLAIMS if claim.id.startswith("S-")]
     same = verdicts.judge(others, turned).set_index("id")
     assert same.source_verdict.equals(table.source_verdict[same.index])
+
+
+def test_verdicts_on_space_do_not_depend_on_times(data: pd.DataFrame, table: pd.DataFrame) -> None:
+    own = [claim for claim in CLAIMS if "-space" in claim.id and "-time" not in claim.id]
+    timeless = verdicts.judge(own, data.assign(ns=np.nan)).set_index("id")
+    assert len(timeless) > 5
+    assert timeless.equals(table.loc[timeless.index])
 
 
 @pytest.mark.parametrize("name", ["L-1.C-sqlite", "L-1.D-sqlite", "L-1.A-treedb", "L-2.B-order"])

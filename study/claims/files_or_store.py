@@ -7,7 +7,6 @@ compressed.
 # A claim is a few lines, not one for each of its parts.
 # fmt: off
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,7 +15,6 @@ from study.verdicts import (
     Fields,
     Figure,
     Limit,
-    among,
     levels,
     middle,
     over,
@@ -36,7 +34,7 @@ EQUAL: dict[str, Any] = {"label": "equal settings"}
 
 def grid(stores: Sequence[str], name: str, terms: dict[str, Any], **where: Any) -> Fields:
     where = {"operation": OPERATIONS, **terms, **where}
-    return among("files-or-store", stores, name, **where)
+    return levels("files-or-store", "store", stores, name, **where)
 
 
 def both(make: Any) -> tuple[Figure, Figure]:
@@ -102,26 +100,21 @@ def _space(source: str) -> Iterator[Claim]:
         return Claim(f"F-{key}", source, section, words, shipped, equal, limit, published)
 
     def efficiency(store: str, terms: dict[str, Any], most: bool = False, **where: Any) -> Figure:
-        """Live bytes over bytes on disk: against a column that is always 1."""
-        found = levels("files-or-store", "store", (store,), f"{', '.join(map(str, where.values()))}",
-                       "efficiency", operation="get", **terms, **where)
-
-        def values(data: Any) -> Any:
-            table = found.table(data)[store].groupby("trial")
-            return table.max() if most else table.median()
-
-        return Figure(f"space efficiency ({found.name}): {store}", values, ())
+        """Live bytes over bytes on disk."""
+        name = ", ".join(map(str, where.values()))
+        found = grid((store,), name, terms, column="efficiency", operation="get", **where)
+        how = "max" if most else "median"
+        return found.figure(f"space efficiency ({name}): {store}", lambda table: table[store], how)
 
     yield used("5.1-space", "Files below 1 KiB use about 12 % of their blocks",
                lambda terms: efficiency("flat", terms, record_size=TINY), Limit("within", 0.12, 1.3), "0.12")
     for store in ("bdb", "rocksdb"):
         yield used(f"5.1-space-{store}", f"{store} takes less space than files even with 100 records below 1 KiB",
                    lambda terms, store=store: middle(grid(("flat", store), f"space, {TINY}, 100", terms,
-                       record_size=TINY, records=100, operation="get")), Limit(">", 1))
+                       column="space", record_size=TINY, records=100, operation="get")), Limit(">", 1))
     yield used("5.1-space-large", "From 100 KiB on the stores differ little in space: by a tenth at most",
-               lambda terms: spread(Fields("files-or-store", "store", EVERYONE, f"space, {LARGE_SIZE}",
-                   tuple(sorted({"record_size": LARGE_SIZE, "operation": "get",
-                                 "compressibility": "incompressible", **terms}.items())), "space")),
+               lambda terms: spread(grid(EVERYONE, f"space, {LARGE_SIZE}", terms, column="space", operation="get",
+                   record_size=LARGE_SIZE, compressibility="incompressible")),
                Limit("<=", 1.1))
     for store, published in (("leveldb", "1.55"), ("rocksdb", "1.56")):
         yield Claim(
@@ -202,13 +195,9 @@ def _patterns(source: str) -> Iterator[Claim]:
 
 def _stalls(source: str) -> Iterator[Claim]:
     def longest(stores: Sequence[str], terms: dict[str, Any]) -> Figure:
-        found = grid(stores, "insert, get, update, remove", terms)
-
-        def values(data: Any) -> Any:
-            table = dataclasses.replace(found, column="longest_share").table(data)
-            return table.max(axis=1).groupby("trial").max()
-
-        return Figure("greatest share of a thousand operations' time that one took", values, ())
+        found = grid(stores, "insert, get, update, remove", terms, column="longest_share")
+        text = "greatest share of a thousand operations' time that one took"
+        return found.figure(text, lambda table: table.max(axis=1), "max")
 
     yield Claim(
         "F-5.7-stall", source, "5.7", "A single operation on a file can take most of the time of a thousand",
@@ -251,12 +240,11 @@ def _cliffs(source: str) -> Iterator[Claim]:
 
 
 def _folders(source: str) -> Iterator[Claim]:
-    two = ("nested", "flat")
     yield Claim("F-5.8-slower", source, "5.8", "Nested folders are slower than a flat one in most cases",
                 *both(lambda terms: share(grid(FILES, "all", terms), ("flat",))), Limit(">", 0.5))
     yield Claim("F-5.8-space", source, "5.8", "and take more space",
-                *both(lambda terms: middle(Fields("files-or-store", "store", two, "space",
-                    tuple(sorted({"operation": "get", **terms}.items())), "closed_bytes"))), Limit(">", 1))
+                *both(lambda terms: middle(grid(("nested", "flat"), "space", terms, column="closed_bytes", operation="get"))),
+                Limit(">", 1))
     for operation, published in (("remove", "1.3"), ("update", "")):
         yield Claim(
             f"F-5.8-{operation}", source, "5.8",

@@ -10,7 +10,7 @@ source's settings: on a tmpfs. Equal: the same, on a disk.
 from collections.abc import Iterator
 
 from study.published import numbers
-from study.verdicts import Claim, Figure, Limit, Side, among, growth, rank, side, value
+from study.verdicts import Claim, Figure, Limit, Side, levels, rank, ratio, side, value
 
 
 def symas(store: str, above: str, below: str = "") -> str:
@@ -36,7 +36,7 @@ def run(store: str, operation: str, place: str) -> Side:
 
 def places(store: str, operation: str, column: str) -> tuple[Figure, Figure]:
     tmpfs, disk = (
-        rank(among("lmdb-2014", ENGINES, f"{operation} on {place}", column, label=SMALL,
+        rank(levels("lmdb-2014", "store", ENGINES, f"{operation} on {place}", column, label=SMALL,
                    operation=operation, place=place), store)
         for place in ("tmpfs", "disk")
     )
@@ -75,7 +75,8 @@ def claims() -> Iterator[Claim]:
             tmpfs, disk, Limit(">=", 9800), symas(store, "writes"),
         )
         grown = [
-            growth(run(store, RUN, place), run(store, "fillseq", place)) for place in ("tmpfs", "disk")
+            ratio(run(store, RUN, place), run(store, "fillseq", place), "disk_bytes",
+                  text=f"space after {run(store, RUN, place)} / after fillseq") for place in ("tmpfs", "disk")
         ]
         yield Claim(
             f"M-2-size-{store}", source, "2", f"The size of {store} changes by no more than a tenth during the run",
