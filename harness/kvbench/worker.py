@@ -12,7 +12,8 @@ import sys
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from kvbench.factors import Cell
 from kvbench.histogram import Histogram
 from kvbench.loop import END, NAMES, ShimLoop, Traffic, make_loop, make_pool
 from kvbench.meter import Memory, usage
-from kvbench.plan import CHUNK, Population
+from kvbench.plan import CHUNK, Plan, Population
 from kvbench.steps import Records
 from kvbench.stores import Store
 from kvbench.workload import FILLS, ROUNDS, SCANS, TRAFFIC, YCSB, Step
@@ -63,7 +64,7 @@ class Phase:
 
     def row(self, operation: str) -> dict[str, Any]:
         bins, counts = self.latency.sparse()
-        empty = self.latency.n == 0  # of readers and a writer together: each has its own row
+        empty = self.latency.n == 0  # the row of readers and writer together: both have their own
         quantiles = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99, "p999_ns": 0.999}
         return {
             "operation": operation,
@@ -89,8 +90,8 @@ def compressed_share(pool: Any, compressor: str) -> float:
 
 
 def allocated(folder: Path) -> int:
-    """Bytes of the blocks that a folder and all below it occupy. What an engine removes meanwhile
-    counts as gone."""
+    """Bytes of the blocks that a folder and all below it occupy. What an engine removes while we
+    look counts as gone."""
     total = folder.lstat().st_blocks
     for parent, folders, files in os.walk(folder):
         for name in folders + files:
@@ -100,8 +101,8 @@ def allocated(folder: Path) -> int:
 
 
 def floor(store: Store, population: Population, pool: npt.NDArray[np.uint8], folder: Path) -> float:
-    """Nanoseconds that the harness reports of a get that does nothing: mean of a run, median of
-    FLOOR_RUNS of them."""
+    """Nanoseconds that the harness reports for a get that does nothing: the median of the means of
+    FLOOR_RUNS runs."""
     loop = make_loop(Store("null", "null" if store.binding else ""), population, pool)
     plan = next(population.live("get"))
     loop.open(folder, {})
@@ -143,9 +144,15 @@ class Measurement:
     def load(self) -> None:
         if isinstance(self.keys, Records) and self.keys.fills:
             return
-        for plan in self.keys.live("insert"):
-            with self.phases["load"].watched(len(plan)) as latency:
-                latency.add(self.loop.load(plan))
+        self.timed("load", self.keys.live("insert"), self.loop.load)
+
+    def timed(
+        self, name: str, plans: Iterable[Plan], run: Callable[[Plan], npt.NDArray[np.uint64]]
+    ) -> None:
+        """Run plans as parts of one phase."""
+        for plan in plans:
+            with self.phases[name].watched(len(plan)) as latency:
+                latency.add(run(plan))
 
     def rounds(self, population: Population) -> None:
         for steps in population.rounds(self.cell.timed):
@@ -155,8 +162,7 @@ class Measurement:
                     self.eviction = evict(self.folder)
                     self.cached.append(cached_share(self.folder))
                     self.loop.open(self.folder, self.cell.settings())
-                with self.phases[operation].watched(len(plan)) as latency:
-                    latency.add(self.loop.run(plan))
+                self.timed(operation, [plan], self.loop.run)
 
     def steps(self, records: Records) -> None:
         loop = self.loop
@@ -167,12 +173,11 @@ class Measurement:
             # The same step may come twice.
             seen = sum(before.name == step.name for before in records.steps[:i])
             name = step.name + (f" {seen + 1}" if seen else "")
-            phase = self.phases[name]
             loop.pace(step.get("rate", 0))
             if step.name == TRAFFIC:
                 self._traffic(name, step, records, loop)
             elif step.name == "compact":
-                with phase.watched(records.records) as latency:
+                with self.phases[name].watched(records.records) as latency:
                     start = time.monotonic_ns()
                     loop.compact()
                     latency.add(np.array([time.monotonic_ns() - start], np.uint64))
@@ -180,22 +185,19 @@ class Measurement:
                 backwards = step.name == "readreverse"
                 ends = zip(*records.limits(backwards), strict=True)
                 for plan, (first, end) in zip(records.live("get", backwards), ends, strict=True):
-                    with phase.watched(len(plan)) as latency:
-                        latency.add(loop.scan(plan, first, end, backwards))
+                    scan = partial(loop.scan, first=first, end=end, backwards=backwards)
+                    self.timed(name, [plan], scan)
             elif step.name in (*FILLS, "overwrite"):
-                batch = step.get("batch", 1)
                 make = records.overwrite if step.name == "overwrite" else records.fill
-                for plan in records.batched(make(step), batch):
-                    with phase.watched(len(plan)) as latency:
-                        latency.add(loop.load(plan, batch))
+                batch = step.get("batch", 1)
+                plans = records.batched(make(step), batch)
+                self.timed(name, plans, partial(loop.load, batch_records=batch))
             elif step.name in YCSB:
                 self._mix(name, step, records)
             else:
                 make = records.delete if step.name == "deleterandom" else records.read
-                for plan in make(step):
-                    with phase.watched(len(plan)) as latency:
-                        latency.add(loop.run(plan))
-            phase.disk_bytes = allocated(self.folder)
+                self.timed(name, make(step), loop.run)
+            self.phases[name].disk_bytes = allocated(self.folder)
         loop.pace(0)
 
     def _mix(self, name: str, step: Step, records: Records) -> None:
@@ -228,8 +230,8 @@ class Measurement:
             self.phases[name].items += found.latency.n
 
     def check(self) -> dict[str, int]:
-        """That what must be refused is, that every live record is what was written, and no other is
-        there."""
+        """Check that the store refuses what it must, and holds the live records as they were
+        written, and no others. Returns their number and bytes."""
         for plan in self.keys.refused():
             self.loop.refuse(plan)
         live = {"live_records": 0, "live_bytes": 0}
@@ -242,7 +244,8 @@ class Measurement:
 
 
 def measure(cell: Cell, store: Store, folder: Path, members: str = "") -> dict[str, Any]:
-    """`members` is the file by which a process joins the cell's control group."""
+    """The columns of a cell that its worker measures, and the rows of its operations. `members` is
+    the file by which a process joins the cell's control group."""
     work = Measurement(cell, store, folder)
     answer: dict[str, Any] = {
         "compressed_share": compressed_share(work.pool, "zlib"),
@@ -282,16 +285,16 @@ def measure(cell: Cell, store: Store, folder: Path, members: str = "") -> dict[s
     answer |= work.check()
     work.loop.close()
     answer["check_s"] = watch.lap()
-    timed = {"load", *cell.timed}  # what no one asked for is done, but not told
-    told = [name for name in work.phases if cell.workload != ROUNDS or name in timed]
-    answer["operations"] = [work.phases[name].row(name) for name in told]
+    timed = {"load", *cell.timed}  # rounds do the other operations too, but do not report them
+    reported = [name for name in work.phases if cell.workload != ROUNDS or name in timed]
+    answer["operations"] = [work.phases[name].row(name) for name in reported]
     return answer
 
 
 def main() -> None:
     task = json.load(sys.stdin)
     die_with_parent(task["parent"])
-    # The answer has its own way out: an engine may print what it likes.
+    # The answer has an output of its own: engines print to the standard output.
     with os.fdopen(os.dup(1), "w") as out:
         os.dup2(2, 1)
         cell = Cell.from_factors(task["cell"])
