@@ -1,5 +1,5 @@
-"""The core in C, libloop.so. Its structures are built from what the library says of them, and the
-constants here are compared with its own, so that Python and C cannot disagree."""
+"""The core in C, libloop.so. Python builds its structures from the library's description of them and
+compares the constants below with the library's, so that the two cannot disagree."""
 
 import ctypes
 import enum
@@ -177,8 +177,8 @@ def structure(name: str) -> type[ctypes.Structure]:
 
 
 def filled(name: str, cell: object, **values: Any) -> ctypes.Structure:
-    """A structure with these values; another field with the name of a factor gets the cell's
-    level, so that a factor that only C acts on needs no line here."""
+    """A structure with these values. Any other field that is named after a factor gets the cell's
+    level, so a factor that only C acts on needs no line here."""
     kind = structure(name)
     levels = {field[0]: getattr(cell, field[0], None) for field in kind._fields_}
     numbers = {field: level for field, level in levels.items() if isinstance(level, int)}

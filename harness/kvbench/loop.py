@@ -66,7 +66,7 @@ class Side:
 
 
 def make_pool(compressibility: str, largest_value: int, seed: int) -> npt.NDArray[np.uint8]:
-    """What values are cut from."""
+    """The bytes that values are slices of."""
     pool = np.empty(POOL_SIZE + largest_value, np.uint8)
     fill = loop_library()[f"records_fill_{compressibility}"]
     fill(address(pool), ctypes.c_size_t(len(pool)), ctypes.c_uint64(seed))
@@ -74,8 +74,8 @@ def make_pool(compressibility: str, largest_value: int, seed: int) -> npt.NDArra
 
 
 def page_buffers(capacity: int) -> tuple[list[npt.NDArray[np.uint8]], tuple[int, int]]:
-    """Two buffers for values, and the addresses in them that begin a page (loop.h says why). Their
-    memory is touched, so that it belongs to the process before it belongs to a store."""
+    """Two buffers for values, and the addresses in them that begin a page (loop.h says why). They
+    are written once, so that their pages count as the harness's memory, not a store's."""
     pages = [np.full(capacity + 2 * PAGE, 0xA5, np.uint8) for _ in range(2)]
     first, second = (-(-page.ctypes.data // PAGE) * PAGE for page in pages)
     return pages, (first, second)
@@ -99,7 +99,7 @@ class Loop(Protocol):
         """Returns the time of each operation. A wrong answer is a StoreError."""
 
     def refuse(self, plan: Plan) -> None:
-        """Try what the store must refuse: see loop_refuse. What it does all the same is a
+        """Try what the store must refuse: see loop_refuse. An operation that succeeds is a
         StoreError."""
 
     def check(self, plan: Plan, first: int, end: int) -> None:
@@ -124,8 +124,8 @@ class ShimLoop:
         pool: npt.NDArray[np.uint8],
         keys: Keyspace | None = None,
     ) -> None:
-        """`stride` is that of the keys, `capacity` the largest value in bytes. Scans in a mix, and
-        readers beside a writer, need to know the `keys`."""
+        """`stride` is that of the keys, `capacity` the largest value in bytes. Scans in a mix and
+        readers beside a writer need the `keys`."""
         self._library = loop_library()
         self._store = store
         self._pool = pool  # kept alive
@@ -176,7 +176,7 @@ class ShimLoop:
         return self._nanoseconds[: len(plan)].copy()
 
     def run_into(self, plan: Plan, nanoseconds: Nanoseconds) -> None:
-        """Run a plan of any length; the times are there as the operations return."""
+        """Run a plan of any length. Each time is stored as soon as its operation returns."""
         self._call("loop_run", ctypes.byref(as_struct(plan)), address(nanoseconds))
 
     def refuse(self, plan: Plan) -> None:
@@ -189,8 +189,8 @@ class ShimLoop:
         self.run_into(plan, self._nanoseconds)
 
     def pace(self, rate: int) -> None:
-        """From here on an open loop of so many operations a second, a batch counting as its
-        records; 0: a closed one."""
+        """From now on, an open loop of so many operations per second, where a batch counts as its
+        records; with 0 a closed loop."""
         self._loop.pace = structure("loop_pace")(rate=rate)
 
     def scan(self, plan: Plan, first: int, end: int, backwards: bool) -> Nanoseconds:
@@ -253,9 +253,9 @@ class ShimLoop:
 
 
 def _refuse_forgetful(store: Store, capabilities: Capability) -> None:
-    """What says that it keeps nothing is not checked, which is for the null store alone."""
+    """Only the null store may say that it keeps nothing, since its answers are not checked."""
     if Capability.FORGETS in capabilities and store.name != "null":
-        raise StoreError("says that it keeps nothing; of that kind there is the null store alone")
+        raise StoreError("says that it keeps nothing, which only the null store may")
 
 
 @contextlib.contextmanager

@@ -102,7 +102,7 @@ class Keyspace(ABC):
         self.random = np.random.default_rng(cell.plan_seed)
 
     def plan(self, operation: str, numbers: UInt64Array, versions: UInt64Array) -> Plan:
-        """The value of a record follows from its number and version alone, see records.h."""
+        """An operation on each number, with the value of that version: see records.h."""
         count, number = len(numbers), np.ascontiguousarray(numbers)
         version = versions.astype(np.uint32)
         offset, size = np.empty(count, np.uint32), np.empty(count, np.uint32)
@@ -115,7 +115,7 @@ class Keyspace(ABC):
 
     @abstractmethod
     def dead_ones(self) -> UInt64Array:
-        """Numbers of records that do not live."""
+        """The numbers of records that do not exist."""
 
     @abstractmethod
     def alive(self, numbers: UInt64Array) -> UInt64Array:
@@ -126,8 +126,8 @@ class Keyspace(ABC):
         """How often each was rewritten."""
 
     def refused(self) -> Iterator[Plan]:
-        """What a store must not do: insert records that live, of which SAMPLES are tried, and get
-        such as don't, all of them; a chunk of those is tried with update and remove as well."""
+        """What a store must refuse: inserts of SAMPLES records that exist, and gets of all that do
+        not exist; updates and removes are tried on one chunk of the latter."""
         tried = np.unique(self.random.integers(self.universe, size=SAMPLES, dtype=np.uint64))
         living, dead = self.alive(tried), self.dead_ones()
         yield self.plan("insert", living, self.versions(living) + np.uint64(1))

@@ -1,7 +1,4 @@
-"""A store in C: an open one after contract.py, record by record.
-
-The timed loop does not come this way; see loop.py.
-"""
+"""An open store in C, with the interface of contract.py. The timed loop goes another way: loop.py."""
 
 import ctypes
 import itertools
@@ -24,7 +21,7 @@ from kvbench.library import (
 )
 
 SCAN_RECORDS = 100  # that a scan fetches at once
-FIRST_TRIED = 8192  # bytes of a value; who has more is asked again
+FIRST_TRIED = 8192  # bytes of the first buffer; a larger value is read again
 
 Driver = ctypes.Structure  # struct kv_driver
 
@@ -85,7 +82,7 @@ class ShimSession:
         raise StoreError(error if status == Status.ERROR else Status(status).name)
 
     def _within(self, key: bytes, value: bytes = b"") -> None:
-        """What kv.h leaves to its callers: the store's limits."""
+        """Refuse what is beyond the store's limits, as kv.h leaves to its callers."""
         if not 0 < len(key) <= self._driver.max_key or len(value) > self._driver.max_value:
             raise TooLarge
 

@@ -19,7 +19,7 @@ from kvbench.factors import DEFAULT
 from kvbench.library import shims_folder, structure
 from kvbench.shim import Driver, OpenShim, load_driver, read_settings
 
-PROBE_LIMIT = 30  # seconds until a store has to say what it is
+PROBE_LIMIT = 30  # seconds in which a store must describe itself
 
 
 def build_facts() -> dict[str, str]:
@@ -91,8 +91,8 @@ class Store:
 
 
 def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
-    """What a probe answers in a process of its own: an engine may crash or hang when it is loaded,
-    and write where it must not. `store` stands for it then, with the reason."""
+    """The store that a probe finds, in a process of its own: an engine may crash or hang when it is
+    loaded, or write where it must not. Then `store`, with the reason."""
     parent = os.getpid()
     with os.fdopen(os.memfd_create("answer"), "w+b") as answer:
         child = os.fork()

@@ -1,6 +1,5 @@
-"""Writes records in a known order at the speed of C, and leaves a trace of each write that
-has returned: what the evidence for durability is made of, which traces it, kills it, or copies its
-disk. Run as
+"""Writes records in a known order at the speed of C, and marks each write that has returned.
+The evidence for durability traces this program, kills it, or copies its disk. Run as
 
     python -m kvbench.writer FOLDER STORE COUNT SIZE TRACE [NAME=VALUE ...]
 

@@ -1,5 +1,5 @@
-/* How the structures lie in memory that callers of libloop.so use, and what the constants are: for
- * Python, which builds its own from this text and so cannot disagree. */
+/* The memory layout of the structures and the values of the constants that callers of libloop.so
+ * use. Python builds its own structures from this text. */
 #include "traffic.h"
 
 #include <inttypes.h>

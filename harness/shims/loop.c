@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many operations ahead a value is called into the processor's cache, and how many bytes of
- * it: the processor itself sees a longer one coming. */
+/* How many operations ahead a value is prefetched into the processor's cache, and how many bytes of
+ * it: the processor prefetches the rest of a longer one itself. */
 enum { AHEAD = 8, AHEAD_BYTES = 256, CACHE_LINE = 64, SECOND = 1000000000 };
 
 static const char *const operation_name[] = {"insert", "get", "update", "remove", "scan"};
 static const enum kv_mode write_mode[] = {
     [LOOP_INSERT] = KV_INSERT, [LOOP_UPDATE] = KV_UPDATE, [LOOP_REMOVE] = KV_REMOVE};
 
-/* Where the time of an operation in an open loop begins: when it is due, however late that is
- * noticed. Waits for it on the processor, since a sleep ends too late by half of a read. */
+/* When an operation on `count` records is due in an open loop. Waits for it in a busy loop, since a
+ * sleep ends too late, by half the time of a read. */
 static uint64_t due(struct loop_pace *pace, uint64_t count)
 {
     if (pace->start == 0)
@@ -158,15 +158,15 @@ static int compare(struct loop *loop, uint64_t number, struct kv_slice found,
     return KV_ERROR;
 }
 
-/* The value as a program has it that just made it: in the processor's cache. A slice of the pool
- * would come from anywhere, and cost a large write a tenth more. */
+/* Copies the value into the processor's cache, where a program has a value that it just made. Read
+ * from the pool, a large value would make a write 10 % slower. */
 static struct kv_slice fresh(struct loop *loop, struct kv_slice value)
 {
     memcpy(loop->value, value.data, value.size);
     return (struct kv_slice){loop->value, value.size};
 }
 
-/* Makes sure that a get which copies nothing cannot pass with what an earlier one left behind. */
+/* Changes the buffer, so that a get that copies nothing cannot pass with an earlier value. */
 static void spoil(struct loop *loop, struct kv_slice expected)
 {
     if (expected.size > 0 && expected.size <= loop->capacity) {
@@ -254,20 +254,20 @@ static int visit(void *context, struct kv_slice key, struct kv_slice value)
     return scan->status != KV_OK || (scan->open_end && scan->seen == plan->count);
 }
 
-/* Anything wrong is told in loop->error. */
+/* Runs a scan; the reason of a failure is in loop->error. */
 static int scan_plan(struct scan *scan, struct kv_slice from)
 {
     struct loop *loop = scan->loop;
     const struct kv_driver *driver = loop->driver;
     int status = driver->scan(loop->kv, from, scan->direction, visit, scan);
-    if (scan->status != KV_OK) /* says more than that the engine failed after it */
+    if (scan->status != KV_OK) /* more specific than the engine's error after it */
         return scan->status;
     if (status != KV_OK)
         return failed(loop, status, "scan");
     return scan->seen < scan->plan->count ? absent(scan) : KV_OK;
 }
 
-/* A scan among other operations; the records that it has to find follow from their numbers. */
+/* A scan in a mix. The records that it must find follow from their numbers. */
 static int read_some(struct loop *loop, const struct loop_plan *plan, size_t i, uint64_t *total)
 {
     uint8_t operation[LOOP_SCAN_MAX] = {0};
@@ -344,7 +344,7 @@ int loop_run(struct loop *loop, const struct loop_plan *plan, uint64_t *nanoseco
     return KV_OK;
 }
 
-/* One operation of a plan that must be refused. */
+/* Tries one operation that the store must refuse. */
 static int refused(struct loop *loop, const struct loop_plan *plan, size_t i)
 {
     const struct kv_driver *driver = loop->driver;

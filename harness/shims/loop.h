@@ -1,5 +1,5 @@
-/* The timed loops: they open a store, run plans on it and note how long each operation took.
- * Every function returns a kv_status; what went wrong is in loop->error. */
+/* The timed loops open a store, run plans on it and record how long each operation took. Every
+ * function returns a kv_status and writes the reason of a failure into loop->error. */
 #ifndef LOOP_H
 #define LOOP_H
 
@@ -16,7 +16,7 @@ enum loop_operation {
 
 /* `count` operations, as arrays of that length. A value is `size` bytes from `offset` of the pool:
  * what insert and update write, and what get must find. A scan begins at the number and reads
- * `size` records; the numbers that follow have to live, and to be of the version `offset`. */
+ * `size` records; these must exist, with consecutive numbers, and all have the version `offset`. */
 struct loop_plan {
     size_t count;
     const uint8_t *operation;
@@ -27,16 +27,15 @@ struct loop_plan {
 
 enum { LOOP_SCAN_MAX = 100 }; /* records that a LOOP_SCAN reads */
 
-/* When operations start. In a closed loop (rate 0) one starts when the last has ended. In an open
- * loop `rate` records are due a second, and an operation's time begins when it is due: one that has
- * to wait for an earlier one takes the longer for it. A batch of b records holds up the next
- * one for b / rate seconds; any other operation counts as one record. */
+/* When operations start. In a closed loop (rate 0) an operation starts when the one before it has
+ * ended. In an open loop `rate` records are due per second. The time of an operation then begins
+ * when it is due, so it includes the wait for earlier ones. The batch after one of b records is
+ * due b / rate seconds later; any other operation counts as one record. */
 struct loop_pace {
     uint64_t rate;  /* at most a record a nanosecond */
     uint64_t start; /* when the first operation was due; 0 before it */
     uint64_t done;  /* records since then */
-    uint64_t left;  /* when the last plan ended: what the harness takes until the next one delays no
-                       operation */
+    uint64_t left;  /* when the last plan ended; the time until the next one delays nothing */
 };
 
 struct loop {
@@ -44,11 +43,11 @@ struct loop {
     struct kv *kv;
     const unsigned char *pool;
     uint64_t stride; /* of the keys, see records.h */
-    size_t key_size; /* bytes of it that are used, 8 to RECORDS_KEY_SIZE */
+    size_t key_size; /* bytes of a key that are used, 8 to RECORDS_KEY_SIZE */
     struct records_values values;
-    /* Each of `capacity` bytes, at the start of a page: 16 bytes after one, where malloc puts large
-     * blocks, some processors copy at half their speed (AMD EPYC, read() of 1 MiB: 114 us there,
-     * 53 us at the start). */
+    /* Both have `capacity` bytes and begin a page. malloc puts large blocks 16 bytes after the
+     * start of a page, where some processors copy at half their speed (AMD EPYC, read() of 1 MiB:
+     * 114 us there, 53 us at the start). */
     unsigned char *buffer; /* receives the values read */
     unsigned char *value;  /* the value to write */
     size_t capacity;       /* the largest value, in bytes */
@@ -62,8 +61,8 @@ int loop_open(struct loop *loop, const char *path, const struct kv_option *optio
 int loop_close(struct loop *loop);
 
 /* Writes the plan's records in batches of at most `batch_records` records and `batch_bytes` bytes
- * of values (but at least one record). nanoseconds[i] is the time of batch i; *batches their
- * number, at most the plan's count. */
+ * of values, but at least one record. nanoseconds[i] is the time of batch i; *batches is the number
+ * of batches, at most the plan's count. */
 int loop_load(struct loop *loop, const struct loop_plan *plan, size_t batch_records,
               size_t batch_bytes, uint64_t *nanoseconds, size_t *batches);
 
@@ -72,29 +71,29 @@ int loop_load(struct loop *loop, const struct loop_plan *plan, size_t batch_reco
  * none (KV_FORGETS). Stops at the first operation that fails or answers wrongly. */
 int loop_run(struct loop *loop, const struct loop_plan *plan, uint64_t *nanoseconds);
 
-/* Runs a plan whose operations have to be refused: an insert since its key exists, a get, update or
- * remove since its key does not. One that is done is a wrong answer, unless the store keeps nothing
- * (KV_FORGETS). Nothing is timed. */
+/* Runs a plan whose operations the store must refuse: inserts of keys that exist; gets, updates and
+ * removes of keys that do not. An operation that succeeds is a wrong answer, unless the store keeps
+ * nothing (KV_FORGETS). Nothing is timed. */
 int loop_refuse(struct loop *loop, const struct loop_plan *plan);
 
 #define LOOP_END UINT64_MAX
 
-/* Scans the keys of the numbers from `first` to below `end`, and compares what it finds with the
- * plan: its records in the order of their numbers, with their values, and no other. From 0 it scans
- * from the store's very first key, to LOOP_END to its last. For stores with KV_SCAN. */
+/* Scans the keys of the numbers from `first` to below `end` and compares them with the plan: the
+ * store must have its records, in the order of their numbers and with their values, and no others.
+ * A `first` of 0 is the store's first key, an `end` of LOOP_END its last. Needs KV_SCAN. */
 int loop_check(struct loop *loop, const struct loop_plan *plan, uint64_t first, uint64_t end);
 
-/* The same as a measurement: nanoseconds[i] is the time from the end of record i - 1 (of the first
- * one: from the call) until the value of record i was copied. Backwards, the plan is in descending
+/* Scans as loop_check does, and measures: nanoseconds[i] is the time from the end of record i - 1,
+ * or from the call, until the value of record i was copied. Backward, the plan is in descending
  * order. */
 int loop_scan(struct loop *loop, const struct loop_plan *plan, uint64_t first, uint64_t end,
               enum kv_direction direction, uint64_t *nanoseconds);
 
-/* Has the engine merge what it keeps. KV_ERROR where it has no such call. */
+/* Calls the store's `compact`; KV_ERROR if it has none. */
 int loop_compact(struct loop *loop);
 
-/* Two clock reads `count` times, and no operation between: what timing costs by itself.
- * nanoseconds[i] is the time that pair i tells. */
+/* Reads the clock twice, `count` times, with no operation between: the cost of timing itself.
+ * nanoseconds[i] is the difference of pair i. */
 void loop_clock(size_t count, uint64_t *nanoseconds);
 
 #endif

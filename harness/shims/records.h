@@ -1,6 +1,5 @@
-/* Keys and values. A record is known by its number alone: its key is computed from it, and its
- * value is a slice of a pool, so that making either costs next to nothing and both can be checked
- * at any time. */
+/* Keys and values. Both follow from a record's number: the key is computed from it, and the value
+ * is a slice of a pool. So making either costs next to nothing, and both can always be checked. */
 #ifndef RECORDS_H
 #define RECORDS_H
 
@@ -9,10 +8,9 @@
 
 enum { RECORDS_KEY_SIZE = 16 };
 
-/* Keys lie evenly in the key space, in the order of their numbers: the first 8 bytes are
- * number * stride, big-endian, and 8 bytes mixed from the number follow. With a stride of
- * floor((2^64 - 1) / universe) the numbers 0 to universe - 1 have distinct keys, also when only
- * the first 8 bytes or more of them are used. */
+/* Keys are spread evenly over the key space, in the order of their numbers. The first 8 bytes are
+ * number * stride, big-endian; 8 bytes mixed from the number follow. With a stride of
+ * floor((2^64 - 1) / universe), the numbers 0 to universe - 1 differ in the first 8 bytes. */
 void records_key(uint64_t number, uint64_t stride, unsigned char key[RECORDS_KEY_SIZE]);
 /* The keys of `count` numbers, one after the other. */
 void records_key_each(size_t count, const uint64_t *number, uint64_t stride, unsigned char *keys);
@@ -24,7 +22,7 @@ struct records_values {
     uint32_t low, span; /* they have low to low + span - 1 bytes */
 };
 
-/* The value of a version of a record, from these alone. */
+/* Where in the pool the value of a record's version is. No other code has this rule. */
 void records_value(const struct records_values *values, uint64_t number, uint32_t version,
                    uint32_t *offset, uint32_t *size);
 

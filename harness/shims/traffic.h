@@ -4,9 +4,9 @@
 
 #include "loop.h"
 
-/* What one side did. The caller gives the arrays, all zero. Bin i counts the operations that took
- * 1.02^i to 1.02^(i+1) ns (as histogram.py), tick i those that ended in the i-th tick of the run;
- * what lies beyond an array counts in its last place. */
+/* What the readers did, or the writer. The caller provides the arrays, all zero. Bin i counts the
+ * operations that took 1.02^i to 1.02^(i+1) ns, as in histogram.py; tick i counts those that ended
+ * in the i-th tick of the run. The last place of an array counts all beyond it. */
 struct traffic_tally {
     uint64_t n, sum, min, max; /* nanoseconds, all but n */
     uint64_t *bins, *ticks;
@@ -26,12 +26,12 @@ struct traffic {
     uint64_t elapsed; /* nanoseconds of the whole run */
 };
 
-/* Runs until the readers are done. They get records at random, and every value has to be one that
- * the record may have at that time: the last one whose write had ended before the get, a later
- * one, or one that is being written. The writer writes over records at random, in batches of one.
- * A write that is late is made up for, but no more than a hundredth of a second of writes: so in
- * any second at most 1 % more is written than the interval allows. For stores with KV_THREADS.
- * Returns a kv_status; what went wrong is in loop->error. */
+/* Runs until the readers are done. They get random records. Each value must be one that the record
+ * may have at that time: the last one whose write had ended before the get, a later one, or one
+ * that is being written. The writer overwrites random records, in batches of one. A late writer catches
+ * up on a hundredth of a second of writes at most, so no second has more than 1 % more writes than
+ * the interval allows. For stores with KV_THREADS. Returns a kv_status; the reason of a failure is
+ * in loop->error. */
 int traffic_run(struct loop *loop, struct traffic *traffic);
 
 #endif
