@@ -1,5 +1,5 @@
-"""The core in C, libloop.so. Python builds its structures from the library's description of them and
-compares the constants below with the library's, so that the two cannot disagree."""
+"""The core in C, libloop.so. Python builds its structures from the library's description of them
+and compares the constants below with the library's, so that the two cannot disagree."""
 
 import ctypes
 import enum

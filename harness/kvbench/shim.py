@@ -1,4 +1,4 @@
-"""An open store in C, with the interface of contract.py. The timed loop goes another way: loop.py."""
+"""An open store in C, with the interface of contract.py. The timed loop is in loop.py."""
 
 import ctypes
 import itertools

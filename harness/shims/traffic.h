@@ -28,10 +28,10 @@ struct traffic {
 
 /* Runs until the readers are done. They get random records. Each value must be one that the record
  * may have at that time: the last one whose write had ended before the get, a later one, or one
- * that is being written. The writer overwrites random records, in batches of one. A late writer catches
- * up on a hundredth of a second of writes at most, so no second has more than 1 % more writes than
- * the interval allows. For stores with KV_THREADS. Returns a kv_status; the reason of a failure is
- * in loop->error. */
+ * that is being written. The writer overwrites random records, in batches of one. A late writer
+ * catches up on a hundredth of a second of writes at most, so no second has more than 1 % more
+ * writes than the interval allows. Needs KV_THREADS. Returns a kv_status; the reason of a failure
+ * is in loop->error. */
 int traffic_run(struct loop *loop, struct traffic *traffic);
 
 #endif
