@@ -52,7 +52,7 @@ KEYS = ("stores", "access", *(f.key for f in FACTORS.values() if f.name != "stor
 
 
 def _some(key: str, values: object, read: Callable[[Any], Any]) -> tuple[Any, ...]:
-    """What `read` returns for each of a list of one or more values, without repetitions."""
+    """The distinct values that `read` returns for a list of one or more."""
     if not isinstance(values, list) or not values:
         raise BadInput(f"{key}: {values!r} is not a list of one or more values")
     return tuple(dict.fromkeys(map(read, values)))
@@ -106,7 +106,7 @@ class Grid:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], known_stores: list[str]) -> Self:
-        """Check values as they come from TOML or papermill; what is missing has a default."""
+        """A grid from the values of TOML or papermill; missing keys have their defaults."""
         for key in values:
             if key not in KEYS:
                 raise BadInput(f"{key!r} is not a key of a grid; allowed: {', '.join(KEYS)}")
@@ -186,7 +186,7 @@ class Grid:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def cells(self) -> Iterator[Cell]:
-        """All cells: a block a trial, shuffled within the block by the seed."""
+        """All cells: one block for each trial, shuffled by the seed."""
         options = dict(self.options)
         for trial in range(1, self.trials + 1):
             block = [
@@ -208,7 +208,7 @@ class Grid:
             yield from block
 
     def skip_reason(self, cell: Cell) -> str:
-        """Why a cell is not measured; empty when it is."""
+        """Why the cell is not measured; empty if it is."""
         expected = int(cell.records * cell.record_size.mean)
         if expected <= self.byte_limit:
             return ""
@@ -216,7 +216,7 @@ class Grid:
 
 
 def defaults(known_stores: Sequence[str]) -> dict[str, Any]:
-    """What a grid has where it does not say."""
+    """The values of the keys that a grid leaves out."""
     usual = {name: f.default if name in LEVELS else f.usual for name, f in FACTORS.items()}
     return {
         **{f.key: [usual[name]] if f.varied else usual[name] for name, f in FACTORS.items()},
@@ -274,12 +274,12 @@ def read_grids(
     replaced: Mapping[str, Any] | None = None,
     scale: str | None = None,
 ) -> list[Grid]:
-    """The grids of an experiment: a TOML file with the keys of a grid that its parts share, a table
-    of the others for each of its [[parts]], and what each [scale.NAME] changes: `factor`
-    multiplies the record counts, other keys replace those of every part. A part may have a table
-    named as a scale, whose keys come last; its record counts are taken as they are.
+    """The grids of an experiment, which is a TOML file. Keys at its top hold for all parts, and the
+    keys of each of its [[parts]] for that part. A [scale.NAME] replaces keys in every part, and
+    its `factor` multiplies the record counts. A part may have a table with the name of a scale,
+    whose keys come last and whose record counts are not multiplied.
 
-    A file with no parts and no scales is one grid.
+    A file without parts is one grid.
     """
     try:
         shared = _read_toml(path)

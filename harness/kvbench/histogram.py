@@ -1,7 +1,7 @@
 """Latencies as counts in bins whose width is 2 % of their value.
 
-Bin i holds the times from 1.02^i to 1.02^(i+1) ns; a time is told by the geometric middle of its
-bin, so it is off by a factor of sqrt(1.02) at most: less than 1 %.
+Bin i holds the times from 1.02^i to 1.02^(i+1) ns. A quantile is the geometric middle of its bin,
+so its error is a factor of sqrt(1.02) at most: less than 1 %.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ LOG_WIDTH = np.log(1.02)
 def quantile(
     bins: Sequence[int], counts: Sequence[int], least: int, most: int, share: float
 ) -> float:
-    """The time in ns that `share` of all do not exceed, within 1 %, from the bins that hold
-    anything; none is below the least or above the greatest."""
+    """The time in ns that a share of all times do not exceed, within 1 %. `bins` are those that
+    hold any; the result lies between the least and the greatest time."""
     places = np.cumsum(counts)
     rank = max(1, int(np.ceil(share * places[-1])))
     middle = np.exp((bins[int(np.searchsorted(places, rank))] + 0.5) * LOG_WIDTH)

@@ -1,9 +1,9 @@
-"""A results folder: one file a finished cell, collected into Parquet.
+"""A results folder: one file for each finished cell, collected into Parquet.
 
-    kvbench.json            what marks the folder, and the schema's version
-    grids/GRID.json         each grid that was swept into it
-    machines/MACHINE.json   each machine that measured
-    cells/CELL.json         one a finished cell, whole or not there
+    kvbench.json            marks the folder, and has the version of the schema
+    grids/GRID.json         a grid that was swept into it
+    machines/MACHINE.json   a machine that measured
+    cells/CELL.json         the result of a cell, written whole or not at all
     cells.parquet, operations.parquet, machines.parquet   by `kvbench collect`
 
 data/README.md explains the columns.
@@ -42,7 +42,7 @@ MOST_CHARACTERS = 200  # of what is readable in a name; a file system takes 255 
 
 
 def _half_written(path: Path) -> bool:
-    """What a killed write_whole has left of a file of ours."""
+    """Whether it is the temporary file of a write_whole that was killed."""
     left = re.fullmatch(r".+\.(json|parquet|csv|xlsx)\.\d+\.tmp", path.name)
     return bool(left) and path.is_file() and not path.is_symlink()
 
@@ -56,7 +56,7 @@ def _json(value: dict[str, Any]) -> bytes:
 def _read(path: Path, *required: str) -> dict[str, Any]:
     """A JSON file of a results folder, of a readable schema version and with the required keys."""
     try:
-        if not path.is_file():  # a pipe, say, which no one may ever write to
+        if not path.is_file():  # reading a pipe might never end
             raise ValueError
         value: dict[str, Any] = json.loads(path.read_bytes())
         schema = value["schema"]
@@ -84,7 +84,7 @@ class Folder:
 
     @staticmethod
     def refuse_foreign(path: Path) -> None:
-        """Refuse what is neither a results folder nor a place for a new one."""
+        """Refuse a path that is neither a results folder nor new or empty."""
         if path.exists() and not path.is_dir():
             raise BadInput(f"{path}: not a folder")
         if (path / MARK).exists():
@@ -170,7 +170,7 @@ class Folder:
         write_whole(self._cell_path(name), _json(result | {"order": self._order}))
 
     def results(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Each cell's name and result, in the order of the names."""
+        """The name and result of each cell, ordered by name."""
         for path in self._files("cells"):
             result = _read(path, "cell", "status", "reason")
             try:
@@ -187,8 +187,8 @@ class Folder:
             yield path.stem, result
 
     def current(self) -> dict[str, dict[str, Any]]:
-        """One result of each cell on each machine, by name: what the installed code measured goes
-        before what other code did, then the newest. The clock has no say: it may be set back."""
+        """One result of each cell on each machine, by name: one of the installed code if there is
+        one, then the last written. The clock does not count, since it may be set back."""
         found: dict[tuple[Cell, str], tuple[tuple[bool, int, str], dict[str, Any]]] = {}
         for name, result in self.results():
             cell = Cell.from_factors(result["cell"])
@@ -224,8 +224,8 @@ class Folder:
         return tables
 
     def collect(self) -> dict[str, pa.Table]:
-        """The same, written beside the cells as Parquet. The cells come last: those of an earlier
-        collection do not fit what a killed one has written before them."""
+        """Write the tables as Parquet, and return them. The cells come last: if this is killed, the
+        cells of an earlier collection do not match, which reading notices."""
         tables = self.tables()
         before = self.path / "cells.parquet"
         if not tables["cells"].num_rows and before.exists() and pq.read_metadata(before).num_rows:
@@ -244,11 +244,11 @@ UNFIT = (ValueError, OverflowError, KeyError, TypeError, AttributeError)
 
 
 class NoAnswerError(Exception):
-    """What a worker said is no answer; the text tells why."""
+    """A worker's answer cannot be used; the text says why."""
 
 
 def answer_of(said: Any) -> dict[str, Any]:
-    """What a worker answers, and nothing else that it said."""
+    """The answer of a worker, without any keys that do not belong to it."""
     try:
         status, reason = said["status"], said["reason"]
         if status == "failed" and isinstance(reason, str):

@@ -67,14 +67,14 @@ class Step:
     def parse(cls, text: str) -> Self:
         name, *pairs = text.split() or [""]
         if name not in PARAMETERS:
-            raise BadInput(f"{name!r} is no step; allowed: {', '.join(PARAMETERS)}")
+            raise BadInput(f"{name!r} is not a step; allowed: {', '.join(PARAMETERS)}")
         given: dict[str, int] = {}
         for pair in pairs:
             key, _, value = pair.partition("=")
             least = PARAMETERS[name].get(key)
             if least is None:
                 allowed = ", ".join(PARAMETERS[name]) or "none"
-                raise BadInput(f"{name}: {pair!r} is no parameter; allowed: {allowed}")
+                raise BadInput(f"{name}: {pair!r} is not a parameter; allowed: {allowed}")
             most = MOST.get(key, 2**31 - 1)
             number = int(value) if value.isdecimal() and len(value) < 20 else -1
             if not least <= number <= most:
@@ -96,7 +96,7 @@ def parse(text: object) -> tuple[Step, ...]:
     if text == ROUNDS:
         return ()
     if not isinstance(text, str):
-        raise BadInput(f'workloads: {text!r} is no text; allowed: "{ROUNDS}", "fillseq, readseq"')
+        raise BadInput(f'workloads: {text!r} is not a text; allowed: "{ROUNDS}", "fillseq"')
     try:
         steps = tuple(Step.parse(part) for part in text.split(","))
     except BadInput as error:
