@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from conftest import BINDINGS, KEEPING, SHIMS, Run
-from kvbench import BadInput, cache, control_group, results, stores
+from kvbench import BadInput, cache, control_group, results, stores, tables
 from kvbench.bindings import full_name
 from kvbench.cli import STOPPED
 from kvbench.factors import parse_bytes
@@ -356,7 +356,7 @@ def test_exports(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
     grid = write_grid(stores=["flat", "bdb"], records=[100, 10**6], byte_limit="1 MiB")
     assert kvbench("sweep", grid, "--out", out).returncode == 0
     assert kvbench("collect", out, "--csv", "--xlsx").returncode == 0
-    for name in results.TABLES:
+    for name in tables.TABLES:
         parquet = pd.read_parquet(out / f"{name}.parquet")
         csv = pd.read_csv(out / f"{name}.csv")
         sheet = pd.read_excel(out / "results.xlsx", sheet_name=name)
@@ -375,7 +375,7 @@ def test_the_same_cells_collect_to_the_same_bytes(
     content = []
     for _ in range(2):
         assert kvbench("collect", out).returncode == 0
-        content.append([(out / f"{name}.parquet").read_bytes() for name in results.TABLES])
+        content.append([(out / f"{name}.parquet").read_bytes() for name in tables.TABLES])
     assert content[0] == content[1]
 
 
@@ -434,7 +434,7 @@ def test_a_table_without_the_times_of_its_cells_is_refused(
     kvbench("collect", out)
     (out / "operations.parquet").write_bytes(times)
     with pytest.raises(BadInput, match=r"cells: cell 'lmdb.*has no operations"):
-        results.read_tables(out)
+        tables.read_tables(out)
 
 
 def test_status_counts_what_newer_code_measured_again_once(
