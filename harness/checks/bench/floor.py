@@ -1,4 +1,4 @@
-"""The floor: the timed loop on the store that does nothing, beside two bare clock reads."""
+"""Compares the timed loop on the store that does nothing with two bare clock reads."""
 
 import ctypes
 import tempfile
@@ -17,7 +17,7 @@ from measures import Measure, Scale, Timer, in_fresh_process
 
 
 def _threads(count: int, work: Callable[[int], None]) -> float:
-    """Seconds until all are done. The C loop lets go of the interpreter's lock."""
+    """Seconds until all threads are done. The C loop releases the interpreter's lock."""
     threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
     with Timer() as timer:
         for thread in threads:

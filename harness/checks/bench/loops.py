@@ -1,4 +1,4 @@
-"""The harness beside loops written by hand on the engines' own interfaces (bare.h)."""
+"""Compares the harness with loops written by hand on the engines' own interfaces (bare.h)."""
 
 import ctypes
 import dataclasses
@@ -46,7 +46,7 @@ def plans(records: int, seed: int) -> dict[str, Plan]:
 
 
 def chunks(whole: Plan) -> Iterator[Plan]:
-    """In parts that the harness takes at once, without a batch that is cut short."""
+    """Parts that the harness takes at once, none of which ends within a batch."""
     most = CHUNK // BATCH_RECORDS * BATCH_RECORDS
     for start in range(0, len(whole), most):
         part = slice(start, start + most)
@@ -54,7 +54,7 @@ def chunks(whole: Plan) -> Iterator[Plan]:
 
 
 class HarnessLoop:
-    """The harness on an engine's shim. Each method returns the sum of the nanoseconds told."""
+    """The harness on an engine's shim. Each method returns the sum of the reported nanoseconds."""
 
     def __init__(self, engine: str, records: int, seed: int) -> None:
         pool = make_pool("incompressible", VALUE, seed)
@@ -91,7 +91,7 @@ class _Bare(ctypes.Structure):
 
 
 class BareLoop:
-    """The same by hand; see bare.h."""
+    """The same work in a loop written by hand; see bare.h."""
 
     def __init__(self, library: str, records: int, seed: int) -> None:
         self._code = ctypes.CDLL(library)

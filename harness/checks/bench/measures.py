@@ -1,4 +1,4 @@
-"""What one line of the table is, and how values come about: in fresh processes, in rounds."""
+"""A line of the table, and how its values are measured: in fresh processes, in rounds."""
 
 import dataclasses
 import math
@@ -17,14 +17,14 @@ from kvbench import BadInput
 from kvbench.sweep import ENVIRONMENT
 
 ROOT = Path(__file__).parents[3]
-CONFIDENCE = 0.95  # of the interval of a median, at least, where there are values enough
+CONFIDENCE = 0.95  # of the interval of a median, at least, given six values or more
 
 Values = Sequence[float]
 
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """How much is measured. The defaults are those of the paper."""
+    """How much is measured. The defaults are the paper's."""
 
     pairs: int = 9
     records: int = 100_000
@@ -38,7 +38,7 @@ class Scale:
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """One line of the table. `low` and `high` are what is allowed."""
+    """One line of the table. `low` and `high` limit what is allowed."""
 
     group: str
     name: str
@@ -72,8 +72,8 @@ class Measure:
 
 
 def interval(values: Values) -> tuple[float, float]:
-    """Of the median: the narrowest pair of order statistics that holds it with CONFIDENCE; the
-    least and the greatest value where there are too few for that."""
+    """The interval of the median: the narrowest pair of order statistics that holds it with
+    CONFIDENCE, or the least and the greatest value if there are too few for that."""
     n, order = len(values), sorted(values)
     beyond, tail = 0, 0.0
     while 2 * (tail + math.comb(n, beyond) / 2**n) <= 1 - CONFIDENCE:
@@ -96,8 +96,8 @@ def in_fresh_process(function: Callable[..., Any], *arguments: Any) -> Any:
 def interleaved(
     rounds: int, **runs: Callable[[int], dict[str, float]]
 ) -> dict[str, list[dict[str, float]]]:
-    """What each of the runs returned, round by round; each round begins with another of them. A
-    run is given the round's number, for its seed."""
+    """Returns what each run returned, round by round; each round begins with another run. A run
+    is given the round's number, for its seed."""
     found: dict[str, list[dict[str, float]]] = {name: [] for name in runs}
     names = list(runs)
     for i in range(rounds):
@@ -113,7 +113,7 @@ def quotients(
 
 
 class Timer:
-    """Seconds of a block, on the clock of the wall."""
+    """Measures the seconds that a block takes by the wall clock."""
 
     def __enter__(self) -> "Timer":
         self._start = time.perf_counter()
@@ -124,6 +124,6 @@ class Timer:
 
 
 def in_folder(place: Path, run: Callable[..., Any], *arguments: Any) -> Any:
-    """In a fresh process, in a folder of its own that is removed afterwards."""
+    """Runs it in a fresh process, in a folder of its own that is removed afterwards."""
     with tempfile.TemporaryDirectory(dir=place) as folder:
         return in_fresh_process(run, *arguments, folder)

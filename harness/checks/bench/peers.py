@@ -1,4 +1,4 @@
-"""The harness beside benchmarks by others: the engines' own, and ioarena."""
+"""Compares the harness with benchmarks by others: the engines' own, and ioarena."""
 
 import functools
 import os
@@ -13,7 +13,7 @@ from kvbench.plan import CODES, POOL_SIZE, Plan
 from loops import VALUE, BareLoop, HarnessLoop, Loop, plan
 from measures import Measure, Scale, Timer, in_folder, interleaved, quotients
 
-# What the engines' own benchmarks set otherwise than the engine as shipped, set back.
+# Options that undo what an engine's own benchmark sets differently from the engine as shipped.
 PEER_OPTIONS = {"lmdb": ("--writemap=0",)}
 DB_BENCH = ("fillrandom", "fillseq", "readrandom", "overwrite")
 

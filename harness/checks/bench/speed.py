@@ -1,8 +1,8 @@
-"""How much of each number is the harness's own? `make bench` writes the answer as a table.
+"""Measures how much of each number is the harness's own cost; `make bench` writes the table.
 
-Comparisons are made in rounds: each run once, in fresh processes, in an order that rotates; the
-quotient of two runs of a round is one value. A measure is missed when the whole interval of its
-values lies outside its goal.
+Comparisons are made in rounds. A round runs each side once, in fresh processes, in an order that
+rotates; the ratio of two runs of a round is one value. A goal is missed when the whole interval of
+the values lies outside it.
 """
 
 import shutil
@@ -28,13 +28,17 @@ GROUPS = {"floor": 30, "bare": 250, "peers": 250, "cells": 5, "scale": 15, "anal
 
 
 @click.command()
-@click.option("--out", type=FOLDER, required=True, help="A folder.")
-@click.option("--only", type=click.Choice(list(GROUPS)), multiple=True, help="Some groups.")
-@click.option("--bare-loops", type=FOLDER, required=True, help="The folder of their libraries.")
+@click.option("--out", type=FOLDER, required=True, help="The folder for the table.")
+@click.option(
+    "--only", type=click.Choice(list(GROUPS)), multiple=True, help="Measure this group only."
+)
+@click.option(
+    "--bare-loops", type=FOLDER, required=True, help="The folder of the bare loops' libraries."
+)
 @click.option("--quick", type=FOLDER, help="Results of the quick grid.")
-@click.option("--place", type=FOLDER, help="Where the stores compared lie; default: in memory.")
+@click.option("--place", type=FOLDER, help="The folder for the stores; default: in memory.")
 @click.option("--peer", metavar="ENGINE=PROGRAM", multiple=True, help="An engine's own benchmark.")
-@click.option("--small", is_flag=True, help="Too small to mean anything: does it work?")
+@click.option("--small", is_flag=True, help="Measure too little to mean anything, to try it out.")
 def main(
     out: Path,
     only: Sequence[str],

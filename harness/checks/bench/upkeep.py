@@ -1,4 +1,4 @@
-"""What a cell costs beside its timed operations, how memory grows, and how long analysis takes."""
+"""Measures a cell's cost besides its timed operations, growth of memory, and time of analysis."""
 
 import json
 import os

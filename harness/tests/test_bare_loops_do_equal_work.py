@@ -56,7 +56,7 @@ def test_a_bare_loop_leaves_what_the_harness_would(
     loop.close()
 
 
-def test_a_bare_loop_that_fails_is_told(bare_loops: Path, tmp_path: Path) -> None:
+def test_a_bare_loop_that_fails_says_so(bare_loops: Path, tmp_path: Path) -> None:
     code = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).bare_open(sys.argv[2].encode())"
     done = subprocess.run(
         [sys.executable, "-c", code, str(bare_loops / "leveldb.so"), str(tmp_path / "a" / "b")],
@@ -115,7 +115,7 @@ def test_bad_input_is_one_line(
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_reading_the_clock_tells_every_pair() -> None:
+def test_reading_the_clock_reports_every_pair() -> None:
     times = (ctypes.c_uint64 * 1000)()
     loop_library().loop_clock(ctypes.c_size_t(1000), times)
     assert all(times)
