@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import Run
-from kvbench import BadInput, results
+from kvbench import BadInput, results, tables
 
 from study.results import Results
 
@@ -118,7 +118,7 @@ def test_another_schema_version(kvbench: Run, write_grid: WriteGrid, tmp_path: P
     mark = out / results.MARK
     mark.write_text(json.dumps({"schema": 999}))
     for command in (("sweep", write_grid(), "--out", out), ("status", out), ("collect", out)):
-        assert_refused(kvbench(*command), "999", f"allowed: {results.SCHEMA_VERSION}")
+        assert_refused(kvbench(*command), "999", f"allowed: {tables.SCHEMA_VERSION}")
     mark.write_text("not JSON")
     assert_refused(kvbench("status", out), results.MARK)
     assert os.listdir(out) == [results.MARK]
@@ -256,21 +256,21 @@ def _first_value(table: pa.Table, column: str, value: object) -> pa.Table:
 def test_tables_that_no_measurement_makes(
     tmp_path: Path, name: str, change: Callable[[pa.Table], pa.Table], words: str
 ) -> None:
-    for table in results.TABLES:
+    for table in tables.TABLES:
         found = pq.read_table(DATA / "durability" / f"{table}.parquet")
         pq.write_table(change(found) if table == name else found, tmp_path / f"{table}.parquet")
     with pytest.raises(BadInput, match=words) as caught:
-        results.read_tables(tmp_path)
+        tables.read_tables(tmp_path)
     assert str(tmp_path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_metadata_that_pandas_would_act_upon_are_dropped(tmp_path: Path) -> None:
-    for name in results.TABLES:
+    for name in tables.TABLES:
         table = pq.read_table(DATA / "durability" / f"{name}.parquet")
         metadata = table.schema.metadata | {b"pandas": b"no JSON"}
         pq.write_table(table.replace_schema_metadata(metadata), tmp_path / f"{name}.parquet")
-    for table in results.read_tables(tmp_path).values():
+    for table in tables.read_tables(tmp_path).values():
         table.to_pandas()
 
 
@@ -280,13 +280,13 @@ def test_a_flipped_byte_is_noticed_wherever_it_is(
     out = tmp_path / "out"
     assert kvbench("sweep", write_grid(), "--out", out).returncode == 0
     assert kvbench("collect", out).returncode == 0
-    right = results.read_tables(out)
+    right = tables.read_tables(out)
     path = out / "operations.parquet"
     data, noticed = path.read_bytes(), 0
     for at in range(0, len(data), 97):
         path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
         try:
-            assert results.read_tables(out) == right
+            assert tables.read_tables(out) == right
         except BadInput:
             noticed += 1
     assert noticed
