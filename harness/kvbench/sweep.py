@@ -112,9 +112,9 @@ def _answer(task: dict[str, Any], time_limit: float, owner: str) -> dict[str, An
             env=os.environ | ENVIRONMENT | {OWNER: owner},
             start_new_session=True,
         )
-        watch.follow(process.pid)
         late = False
         try:
+            watch.follow(process.pid)
             process.communicate(json.dumps(task).encode(), timeout=time_limit)
         except subprocess.TimeoutExpired:
             late = True
