@@ -122,7 +122,7 @@ class Grid:
             stores=stores,
             access=_choices("access", given["access"], ACCESS),
             bindings=_choices("bindings", given["bindings"], list(BINDINGS)),
-            operations=FACTORS["operations"].level(given["operations"]),
+            operations=tuple(dict.fromkeys(FACTORS["operations"].level(given["operations"]))),
             options=_options(given["options"], stores),
             levels={
                 name: _some(factor.key, given[factor.key], factor.level)

@@ -187,16 +187,20 @@ class Folder:
             yield path.stem, result
 
     def current(self) -> dict[str, dict[str, Any]]:
-        """One result of each cell on each machine, by name: one of the installed code if there is
-        one, then the last written. The clock does not count, since it may be set back."""
-        found: dict[tuple[Cell, str], tuple[tuple[bool, int, str], dict[str, Any]]] = {}
+        """One result of each cell on each machine, by name: one that was measured if there is one,
+        of these one of the installed code if there is one, of these the last written. The clock
+        decides only among results that older versions wrote, which have no place in an order."""
+        found: dict[tuple[Cell, str], tuple[tuple[bool, bool, int, str, str], dict[str, Any]]] = {}
         for name, result in self.results():
             cell = Cell.from_factors(result["cell"])
-            rank = (result.get("checksum") == _installed(cell), result.get("order", 0), name)
+            measured = result["status"] in ("ok", "failed")
+            installed = result.get("checksum") == _installed(cell)
+            started = str(result.get("started", ""))
+            rank = (measured, installed, result.get("order", 0), started, name)
             key = (cell, str(result.get("machine")))
             if key not in found or rank > found[key][0]:
                 found[key] = (rank, result)
-        chosen = {name: result for (_, _, name), result in found.values()}
+        chosen = {rank[-1]: result for rank, result in found.values()}
         return dict(sorted(chosen.items()))
 
     def tables(self) -> dict[str, pa.Table]:

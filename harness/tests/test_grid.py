@@ -17,6 +17,16 @@ def grid(**values: Any) -> Grid:
     return Grid.from_values(values, STORES)
 
 
+def test_a_level_that_is_listed_twice_counts_once() -> None:
+    twice = {
+        "operations": ["get", "update", "get"],
+        "records": [10, 10],
+        "durability": ["none"] * 2,
+    }
+    once = {"operations": ["get", "update"], "records": [10], "durability": ["none"]}
+    assert list(grid(**twice).cells()) == list(grid(**once).cells())
+
+
 @pytest.mark.parametrize(
     ("text", "low", "high", "shown"),
     [

@@ -156,6 +156,23 @@ def test_the_newest_result_is_that_of_the_installed_code_then_the_last_written(
     assert json.loads((collected / "cells" / "last.json").read_bytes())["order"] == 101
 
 
+def test_a_measured_result_outlives_a_skip_and_old_ones_go_by_the_clock(collected: Path) -> None:
+    (name, result), *_ = Folder(collected).current().items()
+    path = collected / "cells" / f"{name}.json"
+
+    def chosen() -> set[str]:
+        found = Folder(collected).current().items()
+        return {key for key, other in found if other["cell"] == result["cell"]}
+
+    # The installed code skips what older code had measured.
+    assert result["status"] == "skipped"
+    change(path, "a.json", status="ok", checksum="old", started="2025-01-01", order=0)
+    change(path, "b.json", status="ok", checksum="older", started="2024-01-01", order=0)
+    assert chosen() == {"a"}
+    change(path, "c.json", status="failed", started="2023-01-01", order=1)  # its own measurement
+    assert chosen() == {"c"}
+
+
 HOSTILE = ("<img src=x onerror=alert(1)>", "a\nb", "../../etc", "x" * 1000, "\u202egpj")
 
 
