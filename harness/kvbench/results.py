@@ -72,6 +72,14 @@ def _read(path: Path, *required: str) -> dict[str, Any]:
     return value
 
 
+def _rows(table: Path) -> int | None:
+    """How many rows a table has; None where it can't be read."""
+    try:
+        return int(pq.read_metadata(table).num_rows)
+    except (pa.ArrowException, OSError):
+        return None
+
+
 class Folder:
     """A results folder that exists and is one of ours."""
 
@@ -232,10 +240,10 @@ class Folder:
         cells of an earlier collection do not match, which reading notices."""
         tables = self.tables()
         before = self.path / "cells.parquet"
-        if not tables["cells"].num_rows and before.exists() and pq.read_metadata(before).num_rows:
+        if not tables["cells"].num_rows and before.exists() and _rows(before) != 0:
             raise BadInput(
-                f"{self.path / 'cells'}: no results, but {before.name} has some; restore them, or "
-                f"remove {before.name}"
+                f"{self.path / 'cells'}: no results, but {before.name} has some, or can't be read; "
+                f"restore them, or remove {before.name}"
             )
         for name in reversed(tables):
             sink = pa.BufferOutputStream()

@@ -240,6 +240,6 @@ def checksum(store: Store) -> str:
     floor, the timed loop, and the Python modules of a worker."""
     digest = hashlib.sha256()
     shims = [] if store.binding else [store.path, Store("null").path]
-    for path in (*sorted(shims_folder().glob("lib*.so")), *shims, *_code(store.binding)):
+    for path in (shims_folder() / "libloop.so", *shims, *_code(store.binding)):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:12]

@@ -75,6 +75,25 @@ def test_a_result_is_identified_by_the_code_that_shapes_it_and_no_other(
     assert changing == imported | NOT_IMPORTED
 
 
+def test_of_the_libraries_only_the_core_the_store_and_the_null_store_identify_a_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in stores.shims_folder().iterdir():
+        shutil.copy(path, tmp_path)
+    monkeypatch.setenv("KVBENCH_SHIMS", str(tmp_path))
+    digest = stores.checksum.__wrapped__
+    before = digest(stores.Store("flat"))
+    changing = set()
+    for name in ("libloop", "null", "flat", "nested", "libother"):
+        path = tmp_path / f"{name}.so"
+        code = path.read_bytes() if path.exists() else b""
+        path.write_bytes(code + b"changed")
+        if digest(stores.Store("flat")) != before:
+            changing.add(name)
+        path.write_bytes(code)
+    assert changing == {"libloop", "null", "flat"}
+
+
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A results folder with its tables: of cells that the byte limit skips, since no number counts
@@ -117,6 +136,9 @@ def test_tables_are_never_replaced_by_empty_ones(collected: Path) -> None:
     with pytest.raises(BadInput, match=r"cells: no results, but cells.parquet"):
         Folder(collected).collect()
     assert files(collected) == before
+    (collected / "cells.parquet").write_bytes(b"damaged")
+    with pytest.raises(BadInput, match=r"cells.parquet has some, or can't be read"):
+        Folder(collected).collect()
     (collected / "cells.parquet").unlink()
     assert Folder(collected).collect()["cells"].num_rows == 0
 
