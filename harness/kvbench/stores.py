@@ -234,12 +234,16 @@ def _imports(path: Path) -> Iterator[str]:
             yield from (str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names))
 
 
-@functools.cache  # a sweep asks for it once or twice a cell
 def checksum(store: Store) -> str:
     """Of the code that shapes a store's results: its shim or binding, the null store that gives the
     floor, the timed loop, and the Python modules of a worker."""
+    return _checksum(store, shims_folder())
+
+
+@functools.cache  # a sweep asks for it once or twice a cell
+def _checksum(store: Store, folder: Path) -> str:
     digest = hashlib.sha256()
     shims = [] if store.binding else [store.path, Store("null").path]
-    for path in (shims_folder() / "libloop.so", *shims, *_code(store.binding)):
+    for path in (folder / "libloop.so", *shims, *_code(store.binding)):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:12]
