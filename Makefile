@@ -141,7 +141,8 @@ $(EXPERIMENTS): setup
 	kvbench collect build/$@
 	@echo "To publish it: cp build/$@/*.parquet $(if $(filter durability,$@),build/$@/*.csv )data/$@ && make figures"
 
-# The harness itself. PEERS: the engines' own benchmarks, as "leveldb=PROGRAM lmdb=PROGRAM".
+# The harness itself. PEERS: the engines' own benchmarks, as "leveldb=PROGRAM lmdb=PROGRAM";
+# RocksDB's is db_bench of Debian's rocksdb-tools, if it is on the PATH.
 
 bench: setup bare-loops
 	rm -rf build/bench/quick

@@ -14,7 +14,19 @@ from loops import VALUE, BareLoop, HarnessLoop, Loop, plan
 from measures import Measure, Scale, Timer, in_folder, interleaved, quotients
 
 # Options that undo what an engine's own benchmark sets differently from the engine as shipped.
-PEER_OPTIONS = {"lmdb": ("--writemap=0",)}
+PEER_OPTIONS = {
+    "lmdb": ("--writemap=0",),
+    "rocksdb": (
+        "--enable_pipelined_write=false",
+        "--dump_malloc_stats=false",
+        "--table_cache_numshardbits=6",
+        "--delayed_write_rate=16777216",
+        "--hard_pending_compaction_bytes_limit=274877906944",
+        "--pin_top_level_index_and_filter=true",
+        "--index_shortening_mode=1",
+        "--perf_level=2",
+    ),
+}
 DB_BENCH = ("fillrandom", "fillseq", "readrandom", "overwrite")
 
 
@@ -108,28 +120,30 @@ def _like_peer(
 def peers(
     scale: Scale, programs: Sequence[tuple[str, str]], libraries: Path, place: Path
 ) -> Iterator[Measure]:
-    """Throughput of the harness, and of the bare loop, over that of each peer."""
+    """Throughput of the harness, and of a bare loop where there is one, over each peer's."""
     records = scale.peer_records
     run = functools.partial(in_folder, place)
     for engine, program in programs:
-        if not (libraries / f"{engine}.so").exists():
-            continue
         ioarena = Path(program).name == "ioarena"
         run_peer = _run_ioarena if ioarena else _run_db_bench
         work = _ioarena_work if ioarena else _db_bench_work
-        library = str(libraries / f"{engine}.so")
-        found = interleaved(
-            scale.pairs,
-            peer=functools.partial(run, run_peer, program, engine, records),
-            harness=functools.partial(run, _like_peer, HarnessLoop, engine, work, records),
-            bare=functools.partial(run, _like_peer, BareLoop, library, work, records),
-        )
+        sides = {
+            "peer": functools.partial(run, run_peer, program, engine, records),
+            "harness": functools.partial(run, _like_peer, HarnessLoop, engine, work, records),
+        }
+        library = libraries / f"{engine}.so"
+        if library.exists():
+            sides["bare"] = functools.partial(
+                run, _like_peer, BareLoop, str(library), work, records
+            )
+        found = interleaved(scale.pairs, **sides)
         for name in found["harness"][0]:
             ours = quotients(found["peer"], found["harness"], name)
-            by_hand = quotients(found["peer"], found["bare"], name)
             title = f"{engine}: {name} of {'ioarena' if ioarena else 'db_bench'}"
             note = " ".join(
                 (Path(program).name, *(() if ioarena else PEER_OPTIONS.get(engine, ())))
             )
             yield Measure("peer", title, "1", ours, 0.95, 1.05, note)
-            yield Measure("peer", f"{title} by the bare loop", "1", by_hand)
+            if "bare" in found:
+                by_hand = quotients(found["peer"], found["bare"], name)
+                yield Measure("peer", f"{title} by the bare loop", "1", by_hand)

@@ -50,6 +50,8 @@ def main(
 ) -> None:
     """Measure the harness: OUT/speed.csv."""
     programs = [_peer(text) for text in peer]
+    if packaged := shutil.which("db_bench"):
+        programs.append(("rocksdb", packaged))
     chosen = only or tuple(GROUPS)
     if quick is None and {"cells", "analysis"} & set(chosen):
         raise BadInput("cells and analysis need --quick, the results of harness/grids/quick.toml")
@@ -75,6 +77,8 @@ def main(
     write_whole(out / "speed.csv", table.to_csv(index=False).encode())
     shown = table[["group", "measure", "value", "low", "high", "unit", "goal", "met"]]
     click.echo(tabulate(shown, headers="keys", showindex=False, floatfmt=".3f"))
+    if not packaged:
+        click.echo("peer: db_bench is missing; the package rocksdb-tools has it")
     for engine in ENGINES:
         if not (bare_loops / f"{engine}.so").exists():
             click.echo(f"bare loop: {engine} left out, its library is not here")
@@ -82,9 +86,9 @@ def main(
 
 def _peer(text: str) -> tuple[str, str]:
     engine, _, program = text.partition("=")
-    path = shutil.which(program)
-    if engine not in ENGINES or path is None:
-        raise BadInput(f"--peer {text}: no such program, or none of {', '.join(ENGINES)}")
+    path, known = shutil.which(program), stores.names()
+    if engine not in known or path is None:
+        raise BadInput(f"--peer {text}: no such program, or none of {', '.join(known)}")
     return engine, str(Path(path).resolve())
 
 
