@@ -117,7 +117,8 @@ class Grid:
             byte_limit = parse_bytes(given["byte_limit"])
         except BadInput as error:
             raise BadInput(f"byte_limit: {error}") from None
-        stores = _choices("stores", given["stores"], known_stores)
+        chosen = _choices("stores", given["stores"], known_stores)
+        stores = tuple(map(FACTORS["store"].level, chosen))  # a shim's file may have any name
         grid = cls(
             stores=stores,
             access=_choices("access", given["access"], ACCESS),

@@ -38,6 +38,7 @@ from kvbench.tables import (
 
 MARK = "kvbench.json"
 FOLDERS = ("cells", "grids", "machines")
+MOST_OF_REASON = 10_000  # characters: no table takes a text of any length
 MOST_CHARACTERS = 200  # of what is readable in a name; a file system takes 255 in all
 
 
@@ -264,7 +265,7 @@ def answer_of(said: Any) -> dict[str, Any]:
     try:
         status, reason = said["status"], said["reason"]
         if status == "failed" and isinstance(reason, str):
-            return {"status": status, "reason": one_line(reason)}
+            return {"status": status, "reason": one_line(reason)[:MOST_OF_REASON]}
         if status != "ok":
             raise NoAnswerError(f"status {status!r:.40}")
         answer = {name: said[name] for name in ("status", "reason", *MEASURED, "operations")}

@@ -7,6 +7,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import select
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +26,8 @@ PROBE_LIMIT = 30  # seconds in which a store must describe itself
 def build_facts() -> dict[str, str]:
     """From which revision, and by which compiler, the shims were built."""
     facts: dict[str, str] = json.loads((shims_folder() / "build.json").read_text())
-    return facts
+    # A tag may be called release/1.0, which no table takes for a name.
+    return facts | {"revision": re.sub("[^A-Za-z0-9._+-]", "-", facts["revision"])}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,6 +17,11 @@ def grid(**values: Any) -> Grid:
     return Grid.from_values(values, STORES)
 
 
+def test_a_store_whose_name_no_table_takes_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"stores: 'my store' is not allowed; allowed: up to 60"):
+        Grid.from_values({"stores": ["flat", "my store"]}, ["flat", "my store"])
+
+
 def test_a_level_that_is_listed_twice_counts_once() -> None:
     twice = {
         "operations": ["get", "update", "get"],

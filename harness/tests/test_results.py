@@ -16,7 +16,7 @@ import pytest
 from conftest import Run
 from kvbench import BadInput, one_line, stores, tables
 from kvbench.grid import Grid
-from kvbench.results import Folder
+from kvbench.results import Folder, answer_of
 from kvbench.sweep import Sweep
 
 PACKAGE = Path(stores.__file__).parent
@@ -193,6 +193,22 @@ def test_a_measured_result_outlives_a_skip_and_old_ones_go_by_the_clock(collecte
     assert chosen() == {"a"}
     change(path, "c.json", status="failed", started="2023-01-01", order=1)  # its own measurement
     assert chosen() == {"c"}
+
+
+def test_a_reason_of_any_length_fits_the_tables(collected: Path) -> None:
+    reason = answer_of({"status": "failed", "reason": "x" * (tables.MOST_CHARACTERS + 1)})["reason"]
+    name = next(iter(Folder(collected).current()))
+    change(collected / "cells" / f"{name}.json", status="failed", reason=f"no space: {reason}")
+    assert "failed" in Folder(collected).tables()["cells"]["status"].to_pylist()
+
+
+def test_a_revision_by_a_tag_with_a_slash_fits_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = stores.build_facts() | {"revision": "release/1.0-3-g0123abc-dirty"}
+    (tmp_path / "build.json").write_text(json.dumps(facts))
+    monkeypatch.setenv("KVBENCH_SHIMS", str(tmp_path))
+    assert stores.build_facts() == facts | {"revision": "release-1.0-3-g0123abc-dirty"}
 
 
 HOSTILE = ("<img src=x onerror=alert(1)>", "a\nb", "../../etc", "x" * 1000, "\u202egpj")
