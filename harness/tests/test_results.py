@@ -30,11 +30,12 @@ from kvbench import stores
 
 root = Path(stores.__file__).parent
 store = stores.Store(*sys.argv[1:])
-digest = stores.checksum.__wrapped__(store)
+digest = stores.checksum(store)
 for path in sorted(root.rglob("*.py")):
     code = path.read_bytes()
     path.write_bytes(code + b"# changed")
-    if stores.checksum.__wrapped__(store) != digest:
+    stores._checksum.cache_clear()
+    if stores.checksum(store) != digest:
         print(path.relative_to(root))
     path.write_bytes(code)
 """
@@ -81,14 +82,14 @@ def test_of_the_libraries_only_the_core_the_store_and_the_null_store_identify_a_
     for path in stores.shims_folder().iterdir():
         shutil.copy(path, tmp_path)
     monkeypatch.setenv("KVBENCH_SHIMS", str(tmp_path))
-    digest = stores.checksum.__wrapped__
-    before = digest(stores.Store("flat"))
+    before = stores.checksum(stores.Store("flat"))
     changing = set()
     for name in ("libloop", "null", "flat", "nested", "libother"):
         path = tmp_path / f"{name}.so"
         code = path.read_bytes() if path.exists() else b""
         path.write_bytes(code + b"changed")
-        if digest(stores.Store("flat")) != before:
+        stores._checksum.cache_clear()
+        if stores.checksum(stores.Store("flat")) != before:
             changing.add(name)
         path.write_bytes(code)
     assert changing == {"libloop", "null", "flat"}
