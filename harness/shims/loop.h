@@ -15,8 +15,8 @@ enum loop_operation {
 };
 
 /* `count` operations, as arrays of that length. A value is `size` bytes from `offset` of the pool:
- * what insert and update write, and what get must find. A scan begins at the number and reads
- * `size` records; these must exist, with consecutive numbers, and all have the version `offset`. */
+ * insert and update write it, and get must return it. A scan begins at the number and reads `size`
+ * records. These must exist, with consecutive numbers, and all have the version `offset`. */
 struct loop_plan {
     size_t count;
     const uint8_t *operation;
@@ -32,10 +32,10 @@ enum { LOOP_SCAN_MAX = 100 }; /* records that a LOOP_SCAN reads */
  * when it is due, so it includes the wait for earlier ones. The batch after one of b records is
  * due b / rate seconds later; any other operation counts as one record. */
 struct loop_pace {
-    uint64_t rate;  /* at most a record a nanosecond */
+    uint64_t rate;  /* at most one record per nanosecond */
     uint64_t start; /* when the first operation was due; 0 before it */
     uint64_t done;  /* records since then */
-    uint64_t left;  /* when the last plan ended; the time until the next one delays nothing */
+    uint64_t left;  /* when the last plan ended; the harness's time between plans is no delay */
 };
 
 struct loop {
@@ -43,11 +43,11 @@ struct loop {
     struct kv *kv;
     const unsigned char *pool;
     uint64_t stride; /* of the keys, see records.h */
-    size_t key_size; /* bytes of a key that are used, 8 to RECORDS_KEY_SIZE */
+    size_t key_size; /* bytes of a key, 8 to RECORDS_KEY_SIZE */
     struct records_values values;
-    /* Both have `capacity` bytes and begin a page. malloc puts large blocks 16 bytes after the
-     * start of a page, where some processors copy at half their speed (AMD EPYC, read() of 1 MiB:
-     * 114 us there, 53 us at the start). */
+    /* Both have `capacity` bytes and begin at the start of a page. malloc returns large blocks 16
+     * bytes after it, and some processors copy to such addresses at half speed (AMD EPYC, read() of
+     * 1 MiB: 114 us instead of 53 us). */
     unsigned char *buffer; /* receives the values read */
     unsigned char *value;  /* the value to write */
     size_t capacity;       /* the largest value, in bytes */
@@ -55,8 +55,8 @@ struct loop {
     char error[768];
 };
 
-/* Opens the store in the folder `path`, if it holds such keys and values. The caller has set all
- * but kv and error. */
+/* Opens the store in the folder `path`. Fails if the store cannot hold keys or values of these
+ * sizes. The caller sets every field except kv and error. */
 int loop_open(struct loop *loop, const char *path, const struct kv_option *options, size_t count);
 int loop_close(struct loop *loop);
 

@@ -1,12 +1,12 @@
-/* Four readers beside a limited writer for a second, all in traffic.c, on the store that keeps
- * nothing and is linked in: for ThreadSanitizer, which watches what the threads share. */
+/* For ThreadSanitizer: runs traffic.c for a second, with four readers and a rate-limited writer.
+ * The store is the null store, linked in, so that only the harness's own sharing is watched. */
 #include "../../shims/traffic.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 enum {
-    RECORDS = 1000, /* few, so that readers and the writer meet at the same ones */
+    RECORDS = 1000, /* few, so that readers and the writer often meet at one record */
     POOL = 1 << 16,
     VALUE = 100,
     BINS = 1200,

@@ -1,4 +1,4 @@
-"""Full disks: of the stores, and of the results."""
+"""Full disks: the disk that holds the stores, and the disk that holds the results."""
 
 import contextlib
 import os
@@ -10,20 +10,20 @@ from builds import available, run
 from sweeps import Sweep, scratch, traceback
 from table import Form, Row
 
-SIZE = 300 << 20  # bytes of the stores' disk: some engines take 100 MiB before the first record
+SIZE = 300 << 20  # bytes of the stores' disk: some engines allocate 100 MiB before the first record
 SIZES: dict[str, Any] = {"record_sizes": ["64 KiB", "100 B"], "records": [7000, 100]}
-TOO_MUCH = ("64 KiB", 7000)  # of these: 440 MiB, incompressible
+TOO_MUCH = ("64 KiB", 7000)  # 440 MiB of incompressible values
 RESULTS = 1 << 20  # bytes of the results' disk
-LIMIT = 60  # seconds a cell: an engine may hang for want of space
+LIMIT = 60  # seconds a cell: an engine may hang on a full disk
 
 
 class NoDiskError(Exception):
-    """None can be made here; the text says why."""
+    """No small disk can be mounted; the text says why."""
 
 
 @contextlib.contextmanager
 def small_disk(place: Path, size: int) -> Iterator[Path]:
-    """An empty file system of `size` bytes."""
+    """Mounts an empty file system of `size` bytes. Raises NoDiskError if that fails."""
     with scratch(place, "disk") as folder:
         mounted = run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder])
         if mounted.returncode != 0:
@@ -35,7 +35,7 @@ def small_disk(place: Path, size: int) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> Path:
-    """A file that takes all the room of the disk."""
+    """Fills the disk with one file, and returns its path."""
     filler = disk / "filler"
     with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as file:
         while True:
@@ -49,7 +49,7 @@ def _row(what: str, wrong: list[str], lost: int = 0, faults: int = 1, note: str 
 
 
 def stores_disk(names: list[str], place: Path) -> Row:
-    """For each store, a cell that does not fit, and a cell after it that does."""
+    """For each store, the cells that do not fit must fail with the reason, and the others pass."""
     lost = 0
     wrong: list[str] = []
     with small_disk(place, SIZE) as disk, scratch(place, "full") as folder:
@@ -72,7 +72,7 @@ def stores_disk(names: list[str], place: Path) -> Row:
 
 
 def no_room(place: Path) -> Row:
-    """A disk that is full before the first cell: one line names it, and nothing is left there."""
+    """A disk that is full before the first cell is named in one line, and nothing is left on it."""
     wrong = []
     with small_disk(place, RESULTS) as disk, scratch(place, "aside") as folder:
         sweep = Sweep(folder)
@@ -86,7 +86,7 @@ def no_room(place: Path) -> Row:
 
 
 def results_disk(place: Path) -> Row:
-    """Filled up after the first cell; continued when there is room again."""
+    """The results' disk fills up after the first cell. With room again, the sweep completes."""
     wrong = []
     with small_disk(place, RESULTS) as disk, scratch(place, "aside") as folder:
         sweep = Sweep(folder, stores=["flat", "lmdb"], records=[100, 200])

@@ -1,5 +1,5 @@
-"""SIGKILL and Ctrl-C at random moments, and SIGKILL at each step that a sweep takes on the disk.
-After all of it the collected cells have to be those of an uninterrupted run."""
+"""SIGKILL and Ctrl-C at random moments, and SIGKILL at each system call that changes the disk.
+Afterwards the collected cells must equal those of an uninterrupted run."""
 
 import contextlib
 import os
@@ -21,8 +21,8 @@ from kvbench.cli import STOPPED
 from sweeps import Sweep, liar_environment, scratch, traceback
 from table import Form, Row
 
-# Cells that are measured, on disk and in memory; skipped, for their size; and unavailable, where
-# that engine can't be had.
+# Some cells are measured, on disk and in memory. Some are skipped for their size. Some may be
+# unavailable, because few machines have TokuDB.
 GRID: dict[str, Any] = {
     "stores": ["flat", "lmdb", "tokudb"],
     "record_sizes": ["1 KiB"],
@@ -33,17 +33,17 @@ GRID: dict[str, Any] = {
 SMALL = GRID | {"records": [100], "trials": 1, "place": ["disk"]}
 LONGEST = 4.0  # seconds from the start of a sweep until it is disturbed
 LONGEST_OF_A_CELL = 0.5  # seconds from the start of a worker
-ENDS = (0, 3)  # exit statuses of a sweep that came to its end
+ENDS = (0, 3)  # exit statuses of a complete sweep
 KILLED = -signal.SIGKILL
-DISTURBED = 20  # times that a sweep is started and disturbed; after that it is left in peace
-PATIENCE = 50  # times that it is started at most until it has come to its end
+DISTURBED = 20  # how often a sweep is started and disturbed before it may run undisturbed
+PATIENCE = 50  # how often a sweep is started at most until it is complete
 STEPS = ("rename", "unlinkat", "mkdir", "unlink", "rmdir", "fsync")  # system calls
-EACH = 8  # times at most that a sweep is killed at one of them
+EACH = 8  # kills at each of these calls, at most
 IDENTITY = ["store", "record_size", "records", "place", "trial", "status", "reason"]
 
 
 def _collected(sweep: Sweep) -> pd.DataFrame:
-    """The cells as `kvbench collect` gives them, sorted."""
+    """The cells that `kvbench collect` writes, sorted."""
     collect = [sys.executable, "-m", "kvbench.cli", "collect", str(sweep.out)]
     subprocess.run(collect, check=True, capture_output=True, env=sweep.env)
     cells = pd.read_parquet(sweep.out / "cells.parquet")[IDENTITY]
@@ -59,7 +59,7 @@ def _uninterrupted(place: Path, grid: Mapping[str, Any]) -> pd.DataFrame:
 
 @dataclass
 class Found:
-    """What sweeps over one grid lost, and what else went wrong."""
+    """The cells that sweeps over one grid lost, and a line for anything else that went wrong."""
 
     wanted: pd.DataFrame = field(default_factory=pd.DataFrame)  # cells of an uninterrupted run
     lost: int = 0
@@ -70,7 +70,7 @@ class Found:
             self.wrong.append(f"exit status {status}: {errors[-200:]}")
 
     def left(self, sweep: Sweep) -> None:
-        """Counts cells that are lost, duplicated or of another status than wanted."""
+        """Counts cells that are missing, duplicated or of another status than wanted."""
         if len(self.wanted):
             found, wanted = (
                 cells.value_counts(dropna=False) for cells in (_collected(sweep), self.wanted)
@@ -84,7 +84,7 @@ class Found:
 
 
 def _kill_worker(sweep: Sweep, process: subprocess.Popen[str]) -> bool:
-    """Kills it as soon as there is one; False if the sweep ends before."""
+    """Kills the first worker that appears; False if the sweep ends before one does."""
     while process.poll() is None:
         for worker in sweep.workers():
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -114,7 +114,7 @@ def _disturb(sweep: Sweep, process: subprocess.Popen[str], choose: random.Random
 
 
 def kills(count: int, seed: int, place: Path, grid: Mapping[str, Any], found: Found) -> Row:
-    """`count` of them, over as many sweeps as that takes."""
+    """Disturbs sweeps until `count` kills are made."""
     choose, done, sweeps = random.Random(seed), Counter[str](), 0
     while done.total() < count:
         with scratch(place, "kill") as folder:
@@ -151,7 +151,7 @@ def kills_at_steps(short: bool, place: Path) -> Row:
                 _, errors = process.communicate()
                 found.ended(process.returncode, errors, *ENDS, KILLED)
                 if process.returncode != KILLED:
-                    break  # it makes no more of these calls
+                    break  # the sweep makes fewer calls of this kind
                 hit[call] += 1
                 again = sweep.run()
                 found.ended(again.returncode, again.stderr, 0)
@@ -214,7 +214,7 @@ def _hanging(place: Path) -> Iterator[tuple[Sweep, subprocess.Popen[str]]]:
 
 
 def second_sweep(place: Path) -> Row:
-    """Refused while one runs, and not after that was killed."""
+    """A second sweep is refused while the first runs, and accepted after the first was killed."""
     found = Found()
     with _hanging(place) as (sweep, process):
         second = sweep.run()
@@ -229,7 +229,7 @@ def second_sweep(place: Path) -> Row:
 
 
 def orphan(place: Path) -> Row:
-    """A worker that would go on for ever, when its sweep is killed."""
+    """A hanging worker must end when its sweep is killed."""
     found = Found()
     with _hanging(place) as (sweep, process):
         process.kill()

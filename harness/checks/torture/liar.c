@@ -1,11 +1,11 @@
-/* A store that lies or breaks, to see whether it is found out: the honest store in the shared object
- * that KVBENCH_HONEST names, but for one thing that its own file's name says:
+/* A store with one injected fault, to test that the harness detects it. It passes every call on to
+ * the store in the shared object KVBENCH_HONEST. The name of its own file chooses the fault:
  *
- *   liar-LIE-TURN.so           tells that lie, see below, at the first, second ... call that could
- *   liar-WAY-at-FUNCTION-TURN.so   breaks in that way at that call of the function
- *   liar-honest-0.so           does neither
+ *   liar-LIE-TURN.so               answers call number TURN, of those where LIE applies, incorrectly
+ *   liar-WAY-at-FUNCTION-TURN.so   crashes or hangs in call number TURN of FUNCTION
+ *   liar-honest-0.so               has no fault
  *
- * When it does, it makes a file of its name in the folder KVBENCH_TOLD. */
+ * When it injects the fault, it creates a file of its name in the folder KVBENCH_TOLD. */
 #include "shim.h"
 
 #include <dlfcn.h>
@@ -16,15 +16,15 @@
 
 struct kv_driver kv_driver;
 static struct kv_driver honest;
-static char name[128], lie[128], at[32]; /* of the file; which lie; in which function it breaks */
+static char name[128], lie[128], at[32]; /* file, fault, function */
 static unsigned long turn;
 static atomic_ulong calls;
-static _Thread_local unsigned char other[64]; /* a key that was read or written before */
+static _Thread_local unsigned char other[64]; /* a key read or written before */
 static _Thread_local size_t other_size;
-static unsigned char stale[64]; /* the key of a record that has not its newest value */
+static unsigned char stale[64]; /* the key of a record whose update was dropped */
 static size_t stale_size;
 
-/* The file that says so. */
+/* The path of the file that reports the fault. */
 static void mark(char path[4096])
 {
     const char *folder = getenv("KVBENCH_TOLD");
@@ -37,10 +37,10 @@ static void told(void)
     mark(path);
     int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0 || close(file) != 0)
-        _exit(99); /* a lie that no one counts would look like one that was missed */
+        _exit(99); /* an unreported fault would count as a missed one */
 }
 
-/* It came to nothing before anyone could see it: the next call is the time. */
+/* The fault had no effect that the harness could see, so it is due again in the next call. */
 static void not_told(void)
 {
     char path[4096];
@@ -55,7 +55,7 @@ static bool is(const char *name)
     return strcmp(lie, name) == 0;
 }
 
-/* Whether it is to lie in this call, of those that could. */
+/* Whether the fault is due. Each call to which it applies asks once. */
 static bool now_is_the_time(void)
 {
     if (atomic_fetch_add(&calls, 1) + 1 != turn)
@@ -90,7 +90,7 @@ static void write_everywhere(const char *text)
 {
     for (int file = 3; file < 64; file++)
         if (write(file, text, strlen(text)) < 0)
-            continue; /* not open, or not for writing */
+            continue; /* the file is not open for writing */
 }
 
 static const struct {
@@ -102,7 +102,7 @@ static const struct {
                {"stopped", SIGSTOP},
                {"real-time-signal", 40}};
 
-/* What the worker seems to answer before it ends. */
+/* The answer that is forged before the worker exits. */
 static const struct {
     const char *way, *text;
 } answers[] = {
@@ -119,7 +119,7 @@ static const struct {
      "\"rounds_s\": 1, \"check_s\": 1, \"close_s\": 1, \"operations\": [{}]}"},
 };
 
-/* Breaks in the way that is asked for. Returns where the answer alone is one that it must not be. */
+/* Crashes, hangs, or returns a status that no store may return. */
 static int broken(void)
 {
     volatile int zero = 0;
@@ -138,12 +138,12 @@ static int broken(void)
         return deep(&zero);
     else if (is("exit-1"))
         _exit(1);
-    else if (is("nested")) { /* deeper than a reader of JSON may go */
+    else if (is("nested")) { /* deeper than JSON parsers go */
         static char text[100001];
         memset(text, '[', sizeof text - 1);
         write_everywhere(text);
         _exit(0);
-    } else if (is("child") || is("daemon")) { /* which holds what its parent had open */
+    } else if (is("child") || is("daemon")) { /* it keeps the parent's files open */
         if (fork() == 0) {
             if (is("daemon") && setsid() < 0)
                 _exit(99);
@@ -274,7 +274,7 @@ static int remove_record(struct kv *kv, struct kv_slice key)
     return status;
 }
 
-/* "lost": the record of that turn, of all that are loaded. */
+/* "lost" counts records, not calls: it drops record number TURN of all that are loaded. */
 static int put(struct kv *kv, const struct kv_record *records, size_t count)
 {
     size_t lost = count;
@@ -318,7 +318,7 @@ static int visit(void *context, struct kv_slice key, struct kv_slice value)
 {
     struct visit *to = context;
     static _Thread_local unsigned char copy[1 << 21];
-    if (to->ended) { /* told to stop, it goes on */
+    if (to->ended) { /* goes on after the visitor has stopped it */
         to->visit(to->context, key, value);
         return 0;
     }
@@ -337,7 +337,7 @@ static int visit(void *context, struct kv_slice key, struct kv_slice value)
     return to->ended && !is("scan-alters");
 }
 
-/* Adds a record of its own before the first or after the last. Backward it is honest. */
+/* Adds a record before the first or after the last one. Backward scans have no fault. */
 static int scan(struct kv *kv, struct kv_slice from, enum kv_direction direction, kv_visit to,
                 void *context)
 {
@@ -356,7 +356,7 @@ static int scan(struct kv *kv, struct kv_slice from, enum kv_direction direction
     return status;
 }
 
-/* Takes the lie from the file's name: of "liar-abort-at-get-7" it is "abort". */
+/* Reads the fault from the file's name: "liar-abort-at-get-7" stands for "abort". */
 static void read_name(void)
 {
     Dl_info own;
@@ -384,10 +384,10 @@ __attribute__((constructor)) static void disguise(void)
     void *library = path == NULL ? NULL : dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const struct kv_driver *driver = library == NULL ? NULL : dlsym(library, "kv_driver");
     if (driver == NULL)
-        return; /* an ABI of 0: unavailable */
+        return; /* the ABI stays 0, so the store is unavailable */
     read_name();
     honest = kv_driver = *driver;
-    if (is("forgets")) { /* so that no one looks */
+    if (is("forgets")) { /* so that the harness checks no answer */
         kv_driver.capabilities |= KV_FORGETS;
         told();
     }

@@ -1,4 +1,4 @@
-"""Stores that lie and stores that break: does each fail its cell, and does the sweep go on?"""
+"""Stores that answer incorrectly, crash or hang: each must fail its cell, and the sweep go on."""
 
 import random
 import re
@@ -11,8 +11,8 @@ from kvbench import stores
 from sweeps import Sweep, liar_environment, scratch, traceback
 from table import Form, Row
 
-# Each lie of liar.c, with the number of calls among which it may be told: those that every cell of
-# RECORDS records makes.
+# The faults of liar.c, and how many calls each may choose from. Every cell of RECORDS records makes
+# at least so many calls.
 RECORDS = 10_000
 LIES = {
     "another-record": 900,
@@ -45,11 +45,11 @@ SCAN_LIES = {
     "scan-adds-first": 1,
     "scan-adds-last": 1,
 }
-# Those of a workload that removes every record.
+# The same for a workload that removes every record.
 REMOVING = ["fillrandom, deleterandom"]
 REMOVAL_LIES = {"kept": RECORDS, "remove-accepted": 1000}
 
-# Each way to break, and what the reason has to say; the time limit of the sweep ends some.
+# Each way to crash or hang, and what the reason must say. The sweep's time limit ends some of them.
 LIMIT = 15  # seconds
 NO_ANSWER = re.compile("took longer|without an answer|no valid answer")
 WAYS = {
@@ -83,8 +83,8 @@ FUNCTIONS = ("open", "write_batch", "get", "insert", "update", "remove", "scan",
 def _judge(
     place: Path, honest: str, liars: Sequence[str], records: int, *limit: str, **keys: Any
 ) -> tuple[list[str], list[str], dict[str, str]]:
-    """Sweeps over the liars and an honest one: those not found out, what went wrong besides, and
-    the reason of each."""
+    """Sweeps over the liars and an honest store. Returns the liars whose cells passed, a line for
+    anything else that went wrong, and the reason of each cell by store."""
     with scratch(place, "lies") as folder:
         control = "liar-honest-0"
         env = liar_environment(folder, honest, [*liars, control])
@@ -104,11 +104,11 @@ def _judge(
 
 
 def lies(honest: str, seed: int, place: Path, known: Mapping[str, int], **keys: Any) -> Row:
-    """Of each store with a lie among `known`, told at one of so many calls. `keys` of the grid."""
+    """Injects each fault of `known` once, at a random one of its calls. `keys` go into the grid."""
     choose = random.Random(f"{seed} {honest}")
     liars = [f"liar-{lie}-{choose.randint(1, calls)}" for lie, calls in known.items()]
     missed, wrong, reasons = _judge(place, honest, liars, RECORDS, **keys)
-    # A failure for another reason would not show that the lie was noticed.
+    # A cell that fails for another reason does not show that the harness noticed the fault.
     wrong += [f"{liar}: {why}" for liar, why in reasons.items() if NO_ANSWER.search(why)]
     note = "; ".join([f"missed: {', '.join(missed)}"] * bool(missed) + wrong)
     what = f"one call of {honest}" + ", where all records are removed" * bool(keys)
@@ -118,7 +118,7 @@ def lies(honest: str, seed: int, place: Path, known: Mapping[str, int], **keys: 
 
 
 def breaks(honest: str, ways: Sequence[str], functions: Sequence[str], place: Path) -> Row:
-    """Each way in a get, and a segmentation fault in each function."""
+    """Injects each of `ways` into a get, and a segmentation fault into each of `functions`."""
     liars = {f"liar-{way}-at-get-17": WAYS[way] for way in ways}
     liars |= {f"liar-segmentation-fault-at-{name}-1": "signal SIGSEGV" for name in functions}
     limit = ("--time-limit", str(LIMIT))
@@ -137,7 +137,7 @@ def breaks(honest: str, ways: Sequence[str], functions: Sequence[str], place: Pa
 
 def rows(form: Form) -> Iterator[Row]:
     seed, place, known = form.seed, form.place, stores.known()
-    honest = sorted(available(True), key="lmdb".__ne__)  # what the short form tries comes first
+    honest = sorted(available(True), key="lmdb".__ne__)  # LMDB first: the short form tries one
     for name in honest[: 1 if form.short else None]:
         scans = "scan" in known[name].capabilities
         yield lies(name, seed, place, LIES | SCAN_LIES if scans else LIES)

@@ -1,8 +1,9 @@
-"""Seeded mutations of all that a user or a disk can hand to the program.
+"""Seeded mutations of every input that the program reads.
 
-Bad input is refused: one line on the standard error that begins with "kvbench: " and names what is
-wrong, exit status 2, nothing written. What is still valid works. Neither is ever unpickled or
-evaluated, and nothing takes longer than LIMIT. Each input that breaks these rules is kept.
+The program must refuse bad input with exit status 2 and one line on the standard error. The line
+begins with "kvbench: " and names what is wrong, and nothing is written. Valid input must work. No
+input may be unpickled or evaluated, or take longer than LIMIT. We keep each input that breaks
+these rules.
 """
 
 import ast
@@ -44,18 +45,18 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 ANALYSES = [path for path in NOTEBOOKS if path.stem in ("best-option", "latency", "space")]
 SWEEP = ROOT / "notebooks/sweep.ipynb"
 LIMIT = 20.0  # seconds
-MEMORY = 8 << 30  # bytes of addresses that a child may take
+MEMORY = 8 << 30  # bytes of address space that a child may use
 REFUSED = 2
 ENDED = (0, cli.SOME_FAILED)
-WRONG_ANSWER = 77  # exit status of a child that was given one
-CANARY = '__import__("os").abort()'  # no one survives its evaluation
-PICKLE = b"cos\nabort\n(tR."  # nor this
+WRONG_ANSWER = 77  # exit status of a child that got a wrong answer
+CANARY = '__import__("os").abort()'  # evaluating it kills the process
+PICKLE = b"cos\nabort\n(tR."  # so does unpickling this
 FORK = get_context("fork")
 Random = random.Random
 
 
 class Raw(str):
-    """Text that stands in a file as it is."""
+    """Text that is written into a file without quotes."""
 
 
 NASTY: tuple[Any, ...] = (
@@ -77,11 +78,11 @@ NASTY: tuple[Any, ...] = (
 BYTES = (b"\0", b"\xff", b"\xfe\xff", b"\xef\xbb\xbf", b"\n", b'"', b"[", b"}", b"#", b"=", PICKLE)
 
 
-# How values are written and altered
+# Writing and altering values
 
 
 def written(value: Any, is_toml: bool = False) -> str:
-    """As JSON or TOML; what TOML has no word for gives a file that is not TOML."""
+    """The value as JSON or TOML. A value that TOML cannot express makes the file invalid."""
     if isinstance(value, Raw):
         return value
     if isinstance(value, dict):
@@ -98,7 +99,7 @@ def written(value: Any, is_toml: bool = False) -> str:
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Each table or list inside, with each of its keys."""
+    """Yields each table or list inside the value with each of its keys."""
     keys = value if isinstance(value, dict) else range(len(value) if type(value) is list else 0)
     for key in keys:
         yield value, key
@@ -106,12 +107,12 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def nasty(dice: Random) -> Any:
-    """A copy, as what it is put into is altered again."""
+    """A copy of a nasty value, because later alterations may change it in place."""
     return copy.deepcopy(dice.choice(NASTY))
 
 
 def altered(value: Any, dice: Random) -> Any:
-    """A copy in which one key, or a few, is removed, doubled, renamed or given another value."""
+    """A copy with one to four keys removed, duplicated, renamed or set to another value."""
     value = json.loads(json.dumps(value, default=str))
     for _ in range(dice.choice((1, 1, 1, 2, 4))):
         found = list(places(value))
@@ -128,17 +129,17 @@ def altered(value: Any, dice: Random) -> Any:
                 holder[key] = [holder[key]] * dice.choice((1, 2))
             case 3:
                 other, place = dice.choice(found)
-                with contextlib.suppress(KeyError, IndexError):  # of what was just removed
+                with contextlib.suppress(KeyError, IndexError):  # that place was just removed
                     holder[key] = copy.deepcopy(other[place])
             case _:
-                # A key of a grid holds a list: its inside is of interest as well.
+                # A grid's keys hold lists, so values inside a list are altered as well.
                 inside = type(holder[key]) is list and dice.random() < 0.7
                 holder[key] = [nasty(dice)] if inside else nasty(dice)
     return value
 
 
 def spoilt(data: bytes, dice: Random) -> bytes:
-    """Bytes flipped, removed, inserted or doubled; or the rest of the file removed."""
+    """A copy with bits flipped, bytes removed, inserted or duplicated, or the end cut off."""
     changed = bytearray(data)
     for _ in range(dice.choice((1, 1, 2, 8))):
         at = dice.randrange(len(changed) + 1)
@@ -157,7 +158,7 @@ def spoilt(data: bytes, dice: Random) -> bytes:
 
 
 def doubled(data: bytes, dice: Random) -> bytes:
-    """A text file with one line removed, doubled or moved."""
+    """A copy of a text file with one line removed, duplicated or moved."""
     lines = data.splitlines(keepends=True)
     at, to = dice.randrange(len(lines)), dice.randrange(len(lines))
     line, how = lines[at], dice.choice(("removed", "doubled", "moved"))
@@ -168,13 +169,13 @@ def doubled(data: bytes, dice: Random) -> bytes:
     return b"".join(lines)
 
 
-# How an input is tried
+# Trying an input
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """`call` is made in a child of this process. `folder` holds its input and stays as it is,
-    unless a call `writes` and its input is valid; a refusal mentions one of `names`."""
+    """`call` runs in a child of this process, on the input in `folder`. It must not change the
+    folder unless it `writes` and the input is valid. A refusal must mention one of `names`."""
 
     command: str
     call: Callable[[], None]
@@ -185,13 +186,13 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    status: int  # below 0: the number of the signal
+    status: int  # negative: the number of the signal
     output: str
     errors: str
 
 
 def attempt(case: Case, log: Path) -> Outcome:
-    """Makes the call in a fork, which has everything imported, and ends it at the limit."""
+    """Runs the call in a fork, where everything is imported already; kills it after LIMIT."""
     sys.stdout.flush()
     child = FORK.Process(target=_child, args=(case, log))
     child.start()
@@ -211,20 +212,20 @@ def _child(case: Case, log: Path) -> None:
     sys.addaudithook(_guard)
     try:
         case.call()
-    except BadInput as error:  # as a command reports it
+    except BadInput as error:  # reported as the command line does
         print(f"kvbench: {error}", file=sys.stderr)
         sys.exit(REFUSED)
 
 
 def _guard(event: str, _: tuple[Any, ...]) -> None:
-    """Nothing is unpickled. What is evaluated meets the canary."""
+    """Ends the process if it unpickles anything. Evaluated input runs into CANARY instead."""
     if event == "pickle.find_class":
         os.write(2, b"Traceback: something is unpickled\n")
         os._exit(1)
 
 
 def listing(folder: Path) -> dict[str, str]:
-    """Each path inside with its kind and a digest of its bytes."""
+    """The mode, link target and digest of each path below the folder."""
     found = {}
     for path in sorted(folder.rglob("*")):
         mode = f"{path.lstat().st_mode:o}"
@@ -234,10 +235,10 @@ def listing(folder: Path) -> dict[str, str]:
     return found
 
 
-def violation(  # noqa: PLR0911 - a return for each part of the rule
+def violation(  # noqa: PLR0911 - a return for each rule
     case: Case, outcome: Outcome, before: dict[str, str], after: dict[str, str]
 ) -> str:
-    """Which part of the rule the outcome breaks; empty: none."""
+    """The rule that the outcome breaks, in words; empty if it breaks none."""
     lines = outcome.errors.splitlines()
     if outcome.status == WRONG_ANSWER:
         return "wrong answer"
@@ -256,7 +257,7 @@ def violation(  # noqa: PLR0911 - a return for each part of the rule
 
 
 class Tally:
-    """Counts the inputs of one kind that were tried, and keeps those that broke the rule."""
+    """Counts the inputs of one kind, and keeps those that broke a rule."""
 
     def __init__(self, what: str, place: Path) -> None:
         self.what, self.place = what, place
@@ -303,7 +304,7 @@ def fresh(place: Path) -> Path:
 
 
 def command(folder: Path, names: Sequence[str], *arguments: Any, writes: bool = False) -> Case:
-    """The command line, in the folder that holds its input."""
+    """A case of the command line, run in the folder of its input."""
     texts = [str(argument) for argument in arguments]
 
     def call() -> None:
@@ -312,7 +313,7 @@ def command(folder: Path, names: Sequence[str], *arguments: Any, writes: bool = 
             cli.main(texts)
         except SystemExit as end:
             if writes and not end.code:
-                read_tables(Path(texts[1]))  # what was collected can be read
+                read_tables(Path(texts[1]))  # the collected tables must be readable
             raise
 
     return Case(" ".join(["kvbench", *map(repr, texts)]), call, folder, names, writes)
@@ -322,7 +323,7 @@ def command(folder: Path, names: Sequence[str], *arguments: Any, writes: bool = 
 
 
 def grids(dice: Random, place: Path, _: Path) -> Iterator[Case]:
-    """The experiments' own files, altered as tables, as lines, as bytes."""
+    """The grids of the experiments, altered by key, by line or by byte."""
     while True:
         source = dice.choice(GRIDS)
         data, values = source.read_bytes(), tomllib.loads(source.read_text())
@@ -346,14 +347,14 @@ TEXTS = [
     *(
         text
         for text in (value if isinstance(value, str) else str(value) for value in NASTY)
-        if "\0" not in text and len(text) < 120_000  # what the kernel takes as an argument
+        if "\0" not in text and len(text) < 120_000  # the kernel accepts no other arguments
     ),
     *["pilot", "tiny", "reference", "1e-300", "1e9", "1_0", "+2", "0x10", "64MiB", "-1", "1e10"],
 ]
 
 
 def options(dice: Random, place: Path, _: Path) -> Iterator[Case]:
-    """Options of a sweep, and paths; on a grid and on an experiment."""
+    """Values of a sweep's options and paths, for grids with and without scales."""
     while True:
         folder = fresh(place)
         source = dice.choice(GRIDS)
@@ -373,7 +374,7 @@ def options(dice: Random, place: Path, _: Path) -> Iterator[Case]:
 
 
 def small_results(place: Path) -> Path:
-    """A real results folder, collected: cells that were measured and cells that were skipped."""
+    """A real results folder with its tables, of measured and of skipped cells."""
     grid, out = place / "small.toml", place / "small"
     levels = {"records": [50], "compression": ["default", "snappy"], "record_sizes": ["100 B"]}
     grid.write_text(toml({"stores": ["flat", "lmdb"], "trials": 2, **levels}))
@@ -384,7 +385,7 @@ def small_results(place: Path) -> Path:
 
 
 def replace(path: Path, dice: Random) -> None:
-    """Puts something else where a file or folder was."""
+    """Replaces a file or folder by a broken link, a pipe, random bytes or nothing."""
     whole = path.with_name(f"{path.name}.was")
     path.rename(whole)
     ways: list[Callable[[], object]] = [
@@ -405,7 +406,7 @@ def replace(path: Path, dice: Random) -> None:
 
 
 def add(folder: Path, path: Path, dice: Random) -> None:
-    """A file, or a folder, that was not there; a file's content under another's name."""
+    """Adds a file or folder that does not belong, or copies a file's content over another."""
     table = folder / f"{dice.choice(sorted(TABLES))}.parquet"
 
     def folder_for_table() -> None:
@@ -452,11 +453,11 @@ def results(dice: Random, place: Path, whole: Path) -> Iterator[Case]:
             yield command(folder, ["out"], "collect", "out", *more, writes=True)
 
 
-# Parquet files, and notebooks, which read them
+# Parquet files, and the notebooks that read them
 
 
 def other_table(table: pa.Table, dice: Random) -> pa.Table:
-    """Another table: of other columns, types, rows, values or metadata."""
+    """A copy of the table with other columns, types, rows, values or metadata."""
     at = dice.randrange(table.num_columns)
     field, column, rows = table.schema.field(at), table.column(at), len(table)
 
@@ -506,7 +507,7 @@ def other_table(table: pa.Table, dice: Random) -> pa.Table:
 
 
 def _of_pandas() -> bytes:
-    """What pandas leaves in a table, with code in place of names."""
+    """Metadata as pandas writes them, with code in place of names."""
     column = {
         "name": CANARY, "field_name": "cell", "pandas_type": "unicode", "numpy_type": CANARY,
         "metadata": {"encoding": CANARY},
@@ -516,14 +517,14 @@ def _of_pandas() -> bytes:
 
 
 def code_cells(notebook: Path) -> list[str]:
-    """Up to the first that draws: parameters, their check, and what is made of the tables."""
+    """The code cells before the first figure: parameters, their check and the computations."""
     cells = json.loads(notebook.read_bytes())["cells"]
     code = ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     return list(itertools.takewhile(lambda source: not source.startswith("#| label"), code))
 
 
 def import_all(notebooks: Sequence[Path]) -> None:
-    """What they import, so that children need not."""
+    """Imports what the notebooks import, so that the children need not."""
     for notebook in notebooks:
         for statement in ast.parse("\n".join(code_cells(notebook)[:2])).body:
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -531,7 +532,7 @@ def import_all(notebooks: Sequence[Path]) -> None:
 
 
 def run_cells(sources: Sequence[str], place: Path) -> InteractiveShell:
-    """As a kernel runs them."""
+    """Runs code cells as a kernel does, and returns the shell."""
     os.chdir(ROOT / "notebooks")
     os.environ["IPYTHONDIR"] = str(place / "ipython")
     shell = InteractiveShell.instance()
@@ -541,7 +542,7 @@ def run_cells(sources: Sequence[str], place: Path) -> InteractiveShell:
 
 
 def parquet(dice: Random, place: Path, whole: Path) -> Iterator[Case]:
-    """What differs from the whole tables without being refused is a wrong answer."""
+    """Damaged or altered tables. Accepted bytes that give other values are a wrong answer."""
     tables = {name: pq.read_table(whole / f"{name}.parquet") for name in TABLES}
     right = read_tables(whole)
     while True:
@@ -581,7 +582,7 @@ def parquet(dice: Random, place: Path, whole: Path) -> Iterator[Case]:
 
 
 def other_parameters(declared: str, dice: Random, out: Path) -> dict[str, Any]:
-    """As papermill hands them on: from YAML, each by its name."""
+    """Parameters by name, as papermill passes them from YAML, with one bad value."""
     usual = {
         target.id: ast.literal_eval(statement.value)
         for statement in ast.parse(declared).body
@@ -602,7 +603,7 @@ def other_parameters(declared: str, dice: Random, out: Path) -> dict[str, Any]:
 
 
 def parameters(dice: Random, place: Path, _: Path) -> Iterator[Case]:
-    """The cells of notebooks that check them."""
+    """Parameters for the cells of notebooks that check them."""
     while True:
         folder = fresh(place)
         notebook = dice.choice([SWEEP, SWEEP, SWEEP, *NOTEBOOKS])
@@ -638,13 +639,13 @@ KINDS = {
 
 
 def rows(form: Form) -> Iterator[Row]:
-    """One for each kind of input; what breaks the rule is kept in place/violations."""
+    """Yields a row for each kind of input. Keeps inputs that break a rule in place/violations."""
     place = form.place
-    stores.known()  # loads engines and bindings, once for all children
+    stores.known()  # loads engines and bindings once, for all children
     pa.set_cpu_count(1)
     import_all(NOTEBOOKS)
     whole = small_results(place)
-    gc.freeze()  # a collection in a child would copy all of this process
+    gc.freeze()  # garbage collection in a child would copy this process's memory
     for what, kind in KINDS.items():
         tally = Tally(what, place)
         cases = kind.cases(Random(f"{form.seed} {what}"), place / "work", whole)

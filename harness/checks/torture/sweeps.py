@@ -1,4 +1,4 @@
-"""Small sweeps to disturb, and what must be left of them."""
+"""Small sweeps to disturb, and checks of what they leave behind."""
 
 import contextlib
 import itertools
@@ -21,8 +21,8 @@ from kvbench.shelf import marked, own_name
 from kvbench.sweep import TMPFS
 
 HERE = Path(__file__).parent
-MARK = "KVBENCH_TORTURE"  # in the environment of a sweep and of all that it starts
-PATIENCE = 20.0  # seconds for a process whose parent was killed to see it
+MARK = "KVBENCH_TORTURE"  # an environment variable that a sweep and all its processes share
+PATIENCE = 20.0  # seconds until a process has noticed that its parent was killed
 _numbers = itertools.count()
 
 
@@ -33,16 +33,16 @@ def _inline(value: object) -> str:
 
 
 def toml(values: Mapping[str, object]) -> str:
-    """The text of a grid."""
+    """The values as the text of a grid file."""
     return "".join(f"{key} = {_inline(value)}\n" for key, value in values.items())
 
 
 class Sweep:
-    """A grid, its results folder and the command; all its processes are known by a mark in their
-    environment."""
+    """A grid, its results folder and the command that sweeps it. A mark in their environment
+    identifies all its processes."""
 
     def __init__(self, folder: Path, env: Mapping[str, str] | None = None, **keys: Any) -> None:
-        """`keys` of the grid, small unless they say otherwise."""
+        """Writes the grid: one small cell, changed by `keys`."""
         self.out = folder / "out"
         self.stores_at: Path | None = None  # the --stores of the command
         self.mark = f"{os.getpid()}-{next(_numbers)}."
@@ -86,7 +86,7 @@ class Sweep:
         return found
 
     def still_running(self) -> list[psutil.Process]:
-        """Processes that do not end by themselves; they are killed."""
+        """Kills and returns the processes that have not ended after PATIENCE seconds."""
         end = time.monotonic() + PATIENCE
         while (left := self.processes()) and time.monotonic() < end:
             pass
@@ -95,7 +95,7 @@ class Sweep:
         return left
 
     def leftovers(self) -> list[str]:
-        """What no sweep that has ended may leave behind: processes, stores, half a file."""
+        """What an ended sweep must not leave behind: processes, stores, incomplete files."""
         found = [f"process {process.pid}" for process in self.still_running()]
         found += [str(path) for path in self.out.rglob("*.tmp")]
         shelves = [self.out / "stores", *TMPFS.glob("kvbench-*")]
@@ -109,7 +109,7 @@ class Sweep:
         return found
 
     def _own(self, shelf: Path) -> bool:
-        """In memory lie the stores of other sweeps, too."""
+        """Whether the shelf is this sweep's. The shelves of other sweeps are in memory, too."""
         with contextlib.suppress(BadInput):  # no results folder yet, so no stores
             return shelf.parent != TMPFS or shelf.name == own_name(Folder(self.out).identity())
         return False
@@ -117,7 +117,7 @@ class Sweep:
 
 @contextlib.contextmanager
 def scratch(place: Path, name: str) -> Iterator[Path]:
-    """A new folder below `place`, removed in the end."""
+    """A new folder below `place`, removed at the end."""
     folder = place / f"{name}-{os.getpid()}-{next(_numbers)}"
     folder.mkdir(parents=True)
     try:
@@ -127,8 +127,8 @@ def scratch(place: Path, name: str) -> Iterator[Path]:
 
 
 def liar_environment(place: Path, honest: str, names: Iterable[str]) -> dict[str, str]:
-    """In which liar.c is a store by each of the names, otherwise as the honest one; when it lies it
-    makes a file of its name in `place`/told."""
+    """An environment in which each of the names is liar.c on top of the store `honest`. When it
+    injects its fault, it creates a file of its name in `place`/told."""
     shims, built = place / "shims", place / "liar.so"
     shutil.copytree(shims_folder(), shims)
     flags = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra"]
