@@ -1,4 +1,4 @@
-"""Real shims, real files, and the command line as users have it."""
+"""Fixtures: real shims, real files, and the command line as users run it."""
 
 import json
 import os
@@ -18,7 +18,7 @@ import pytest
 from kvbench import cli, stores
 from tabulate import tabulate
 
-# Where a shell started the tests in the background it is ignored, and would be in what they start.
+# A shell ignores Ctrl-C in background jobs, and the processes that the tests start inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MEMORY = Path("/dev/shm")
@@ -37,8 +37,8 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Puts the folders of tests into memory if it has room: what is asked of stores is the same
-    there, and no sync waits for a disk."""
+    """Puts the folders of tests into memory if it has room, so that no sync waits for a disk. The
+    tests check the same things there."""
     fits = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2 << 30
     if fits and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC and config.option.basetemp is None:
         config.option.basetemp = tempfile.mkdtemp(prefix="pytest-", dir=MEMORY)
@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The conformance of a store with settings is for make check; as it ships, for make test."""
+    """Leaves conformance cases with settings to make check; make test runs the defaults."""
     for item in items:
         subject = getattr(getattr(item, "callspec", None), "params", {}).get("subject")
         if getattr(subject, "options", None):
@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def kvbench() -> Run:
-    """Runs the command in a fork, which has everything imported; `env` adds to its environment."""
+    """Runs the command in a fork, where everything is imported; `env` adds to its environment."""
 
     def run(*arguments: Any, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         texts = [str(argument) for argument in arguments]
@@ -75,7 +75,7 @@ def kvbench() -> Run:
 
 def _command(texts: list[str], env: dict[str, str], output: int, errors: int) -> None:
     os.dup2(output, 1), os.dup2(errors, 2)
-    os.closerange(3, 1024)  # a new process would not have them
+    os.closerange(3, 1024)  # a new process would not inherit these files
     os.environ.update(env)
     sys.argv = ["kvbench", *texts]
     with (
@@ -95,7 +95,7 @@ def _toml(value: object) -> str:
 
 @pytest.fixture
 def write_grid(tmp_path: Path) -> Callable[..., Path]:
-    """A grid file of the given keys; small unless they say otherwise."""
+    """Writes a grid file of one small cell, changed by the given keys."""
 
     def write(**keys: Any) -> Path:
         values = {"stores": ["flat"], "records": [100], "trials": 1} | keys
@@ -109,7 +109,7 @@ def write_grid(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def own_shims(tmp_path: Path) -> Path:
-    """A copy of the built shims, for tests that add to them or take from them."""
+    """A copy of the built shims, to which a test may add or from which it may remove."""
     folder = tmp_path / "shims"
     shutil.copytree(stores.shims_folder(), folder)
     return folder
@@ -120,7 +120,7 @@ def compile_shim(own_shims: Path, tmp_path: Path) -> Callable[..., Path]:
     """Compiles C source into own_shims as a store of the given name."""
 
     def build(name: str, source: str, *flags: str) -> Path:
-        file = tmp_path / f"altered-{name}.c"  # not what it may include
+        file = tmp_path / f"altered-{name}.c"  # a name that the source cannot include
         file.write_text(source)
         include = f"-I{SHIMS}", f"-I{SHIMS / 'stores'}"
         command = ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-shared", "-fPIC", *include]
@@ -132,7 +132,7 @@ def compile_shim(own_shims: Path, tmp_path: Path) -> Callable[..., Path]:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """How many cases of the conformance suite each store passed; the syncs of each level."""
+    """Prints the conformance cases that each store passed, and the syncs of each level."""
     slopes = [
         value
         for report in terminalreporter.stats.get("passed", [])
@@ -157,7 +157,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def count_subject(request: pytest.FixtureRequest) -> None:
-    """Notes which store a conformance case is about, for the summary."""
+    """Records the store that a conformance case is about, for the summary."""
     parameters = getattr(getattr(request.node, "callspec", None), "params", {})
     if "subject" in parameters:
         request.node.user_properties.append(("subject", str(parameters["subject"])))

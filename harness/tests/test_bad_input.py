@@ -1,4 +1,4 @@
-"""Bad input: one clear line, exit status 2, nothing written."""
+"""Bad input is refused with one clear line and exit status 2, and nothing is written."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def assert_refused(done: object, *words: str) -> None:
         ({"seed": 2**63}, ["seed", "allowed"]),
     ],
 )
-def test_grids(
+def test_a_bad_grid_is_refused(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path, keys: dict[str, object], words: list[str]
 ) -> None:
     grid = write_grid(**keys)
@@ -68,7 +68,7 @@ def test_grids(
         ('scale = {"a\\nb" = {}}', [r"a\nb"]),
     ],
 )
-def test_grids_that_a_slip_or_a_disk_made(
+def test_a_malformed_or_damaged_grid_is_refused(
     kvbench: Run, tmp_path: Path, text: str, words: list[str]
 ) -> None:
     (tmp_path / "grid.toml").write_text(text)
@@ -79,7 +79,7 @@ def test_grids_that_a_slip_or_a_disk_made(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_grid_that_is_no_toml(kvbench: Run, tmp_path: Path) -> None:
+def test_a_grid_that_is_not_toml_is_refused(kvbench: Run, tmp_path: Path) -> None:
     (tmp_path / "grid.toml").write_text("stores = [")
     assert_refused(kvbench("sweep", tmp_path / "grid.toml", "--out", tmp_path / "out"), "grid.toml")
     assert_refused(kvbench("sweep", tmp_path / "none.toml", "--out", tmp_path / "out"), "No such")
@@ -87,7 +87,9 @@ def test_a_grid_that_is_no_toml(kvbench: Run, tmp_path: Path) -> None:
     assert_refused(kvbench("sweep", tmp_path / "grid.toml", "--out", tmp_path / "out"), "grid.toml")
 
 
-def test_a_foreign_folder(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
     foreign = tmp_path / "home"
     foreign.mkdir()
     (foreign / "letter.txt").write_text("dear")
@@ -98,7 +100,9 @@ def test_a_foreign_folder(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -
     assert os.listdir(foreign) == ["letter.txt"]
 
 
-def test_a_file_for_a_folder(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
+def test_a_file_as_the_results_folder_is_refused(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     assert_refused(kvbench("sweep", write_grid(), "--out", tmp_path / "file"), "not a folder")
     below = tmp_path / "file" / "below"
@@ -106,13 +110,15 @@ def test_a_file_for_a_folder(kvbench: Run, write_grid: WriteGrid, tmp_path: Path
     assert_refused(kvbench("sweep", write_grid(), "--out", below, "--dry-run"), "Not a directory")
 
 
-def test_an_unwritable_folder(kvbench: Run, write_grid: WriteGrid) -> None:
-    """/proc takes no folder from anyone, not even from root."""
+def test_an_unwritable_folder_is_refused(kvbench: Run, write_grid: WriteGrid) -> None:
+    """Nobody can create a folder in /proc, not even root."""
     assert_refused(kvbench("sweep", write_grid(), "--out", "/proc/kvbench"), "can't be written")
     assert_refused(kvbench("sweep", write_grid(), "--out", "/proc/kvbench", "--dry-run"), "/proc")
 
 
-def test_another_schema_version(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
+def test_another_schema_version_is_refused(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     out.mkdir()
     mark = out / results.MARK
@@ -124,7 +130,9 @@ def test_another_schema_version(kvbench: Run, write_grid: WriteGrid, tmp_path: P
     assert os.listdir(out) == [results.MARK]
 
 
-def test_a_damaged_result_file(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
+def test_a_damaged_result_file_is_refused(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     assert kvbench("sweep", write_grid(), "--out", out).returncode == 0
     path = next((out / "cells").iterdir())
@@ -136,7 +144,7 @@ def test_a_damaged_result_file(kvbench: Run, write_grid: WriteGrid, tmp_path: Pa
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": 1}', '{"schema": 6, "grid": {}}'])
 @pytest.mark.parametrize("kind", ["grids", "machines", "cells"])
-def test_damaged_files_in_a_results_folder(
+def test_damaged_files_in_a_results_folder_are_refused(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path, kind: str, content: str
 ) -> None:
     out = tmp_path / "out"
@@ -189,7 +197,7 @@ def _pipe(path: Path) -> None:
         _pipe,
     ],
 )
-def test_results_that_a_disk_or_a_hand_changed(
+def test_damaged_or_edited_results_are_refused(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path, change: Callable[[Path], None]
 ) -> None:
     out = tmp_path / "out"
@@ -200,7 +208,9 @@ def test_results_that_a_disk_or_a_hand_changed(
     assert sorted(out.rglob("*")) == before
 
 
-def test_a_file_where_the_cells_belong(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_cells_is_refused(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     assert kvbench("sweep", write_grid(byte_limit=1), "--out", out).returncode == 0
     (out / "cells").rename(tmp_path / "cells")
@@ -209,7 +219,7 @@ def test_a_file_where_the_cells_belong(kvbench: Run, write_grid: WriteGrid, tmp_
         assert_refused(kvbench(command, out), "cells: not a folder")
 
 
-def test_what_an_engine_said_is_fit_for_a_terminal_and_for_excel(
+def test_control_characters_in_a_reason_are_escaped(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -219,7 +229,7 @@ def test_what_an_engine_said_is_fit_for_a_terminal_and_for_excel(
     assert kvbench("collect", out, "--xlsx").returncode == 0
 
 
-def test_the_longest_workload_has_a_name_that_a_file_can_have(
+def test_the_longest_workload_fits_a_file_name(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
     grid = write_grid(workloads=[", ".join(["readrandom ops=1000000000"] * 100)], byte_limit=1)
@@ -253,7 +263,7 @@ def _first_value(table: pa.Table, column: str, value: object) -> pa.Table:
         ),
     ],
 )
-def test_tables_that_no_measurement_makes(
+def test_inconsistent_tables_are_refused(
     tmp_path: Path, name: str, change: Callable[[pa.Table], pa.Table], words: str
 ) -> None:
     for table in tables.TABLES:
@@ -265,7 +275,7 @@ def test_tables_that_no_measurement_makes(
     assert "\n" not in str(caught.value)
 
 
-def test_metadata_that_pandas_would_act_upon_are_dropped(tmp_path: Path) -> None:
+def test_metadata_for_pandas_are_dropped(tmp_path: Path) -> None:
     for name in tables.TABLES:
         table = pq.read_table(DATA / "durability" / f"{name}.parquet")
         metadata = table.schema.metadata | {b"pandas": b"no JSON"}
@@ -274,7 +284,7 @@ def test_metadata_that_pandas_would_act_upon_are_dropped(tmp_path: Path) -> None
         table.to_pandas()
 
 
-def test_a_flipped_byte_is_noticed_wherever_it_is(
+def test_a_flipped_bit_never_changes_a_value(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -293,7 +303,7 @@ def test_a_flipped_byte_is_noticed_wherever_it_is(
 
 
 @pytest.mark.parametrize("given", [5, None, "", ["data"], "x" * 300, "a\0b", "README.md"])
-def test_a_parameter_that_is_no_folder(given: object) -> None:
+def test_a_results_parameter_that_is_not_a_folder_is_refused(given: object) -> None:
     with pytest.raises(BadInput, match=r"results: .* is no folder"):
         Results(given)  # type: ignore[arg-type]
 
@@ -316,12 +326,14 @@ def test_a_parameter_that_is_no_folder(given: object) -> None:
         (["status", "a\nb"], [r"a\nb"]),
     ],
 )
-def test_usage(kvbench: Run, write_grid: WriteGrid, arguments: list[str], words: list[str]) -> None:
+def test_bad_arguments_are_refused(
+    kvbench: Run, write_grid: WriteGrid, arguments: list[str], words: list[str]
+) -> None:
     given = [write_grid() if argument == "GRID" else argument for argument in arguments]
     assert_refused(kvbench(*given), *words)
 
 
-def test_an_option_that_the_engine_has_not(
+def test_an_unknown_engine_option_is_refused(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
     grid = write_grid(stores=["sqlite"], options={"sqlite": {"pagesize": 1024}})
@@ -330,7 +342,7 @@ def test_an_option_that_the_engine_has_not(
     assert not (tmp_path / "out").exists()
 
 
-def test_an_option_without_a_value_is_one_that_the_store_lacks(
+def test_an_engine_option_without_a_value_is_refused(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
     grid = write_grid(stores=["sqlite"], options={"sqlite": {"page_size": ""}})
@@ -339,7 +351,7 @@ def test_an_option_without_a_value_is_one_that_the_store_lacks(
     assert not (tmp_path / "out").exists()
 
 
-def test_help(kvbench: Run) -> None:
+def test_help_lists_the_commands(kvbench: Run) -> None:
     done = kvbench("--help")
     assert done.returncode == 0
     for command in ("stores", "sweep", "status", "collect"):

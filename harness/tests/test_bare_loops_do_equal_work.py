@@ -1,4 +1,4 @@
-"""The benchmark of the harness: the loops that it is compared with do the same work."""
+"""The loops with which we compare the harness do the same work as the harness."""
 
 import ctypes
 import subprocess
@@ -38,7 +38,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("engine", loops.ENGINES)
-def test_a_bare_loop_leaves_what_the_harness_would(
+def test_a_bare_loop_leaves_the_same_records_as_the_harness(
     engine: str, bare_loops: Path, tmp_path: Path
 ) -> None:
     library = bare_loops / f"{engine}.so"
@@ -52,11 +52,11 @@ def test_a_bare_loop_leaves_what_the_harness_would(
     )
     loop.open(tmp_path, loops.DURABILITY)
     for part in loops.chunks(work["get"]):
-        loop.run(part)  # each value is compared with what was written last
+        loop.run(part)  # compares each value with the one written last
     loop.close()
 
 
-def test_a_bare_loop_that_fails_says_so(bare_loops: Path, tmp_path: Path) -> None:
+def test_a_bare_loop_reports_its_failure(bare_loops: Path, tmp_path: Path) -> None:
     code = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).bare_open(sys.argv[2].encode())"
     done = subprocess.run(
         [sys.executable, "-c", code, str(bare_loops / "leveldb.so"), str(tmp_path / "a" / "b")],
@@ -82,7 +82,7 @@ def test_the_table_has_every_comparison(bare_loops: Path, tmp_path: Path) -> Non
     assert "timed loop over two clock reads, 1 thread" in done.stdout
 
 
-def test_an_interval_is_of_order_statistics() -> None:
+def test_a_confidence_interval_uses_order_statistics() -> None:
     nine = [5.0, 1, 9, 2, 8, 3, 7, 4, 6]
     assert measures.interval(nine) == (2, 8)
     assert measures.interval(nine[:2]) == (1, 5)
@@ -93,7 +93,7 @@ def test_an_interval_is_of_order_statistics() -> None:
 @pytest.mark.parametrize(
     ("values", "met"), [([0.9, 0.98], "met"), ([0.9, 0.96], "missed"), ([1.2, 1.3], "met")]
 )
-def test_a_goal_is_missed_when_the_whole_interval_is(values: list[float], met: str) -> None:
+def test_a_goal_is_missed_if_the_whole_interval_misses_it(values: list[float], met: str) -> None:
     assert measures.Measure("", "", "", values, low=0.97).row()["met"] == met
 
 
@@ -106,7 +106,7 @@ def test_a_goal_is_missed_when_the_whole_interval_is(values: list[float], met: s
         (("--only", "all"), "'all' is not one of"),
     ],
 )
-def test_bad_input_is_one_line(
+def test_bad_input_is_refused_in_one_line(
     arguments: tuple[str, ...], said: str, bare_loops: Path, tmp_path: Path
 ) -> None:
     done = run("--out", tmp_path, "--bare-loops", bare_loops, "--small", *arguments)

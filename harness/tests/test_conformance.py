@@ -1,5 +1,5 @@
-"""Every store, from C and from Python, through the same cases: one contract, real engines, real
-files. `pytest` prints at its end how many cases each store passed."""
+"""Every store, from C and from Python, must pass the same cases on real files. At the end, `pytest`
+prints how many cases each store passed."""
 
 import ctypes
 import errno
@@ -27,7 +27,7 @@ KYOTO = {"small": "on", "linear": "on", "compression": "lzo"}
 
 
 def variants(store: stores.Store) -> list[dict[str, str]]:
-    """Settings that change how a store works, which go through all cases as well."""
+    """Settings that change how a store works. Each of them must pass all cases, too."""
     found = [KYOTO] if store.full_name in ("kyoto-tree", "kyoto-hash") else []
     if any(setting.name == "threads" for setting in store.settings):
         found.append({"durability": "process", "threads": "on"})
@@ -39,7 +39,7 @@ def variants(store: stores.Store) -> list[dict[str, str]]:
 
 
 class Subject(NamedTuple):
-    """A store as it ships, or one of its variants."""
+    """A store with its default settings, or with those of a variant."""
 
     store: stores.Store
     options: dict[str, str]
@@ -52,7 +52,7 @@ class Subject(NamedTuple):
 
 
 def subjects(capability: str = "") -> list[Subject]:
-    """All that are available and keep what they are given."""
+    """All available stores that keep what they are given, with their variants."""
     found = []
     for store in KNOWN.values():
         kept = store.available and "forgets" not in store.capabilities
@@ -78,7 +78,7 @@ def store(subject: Subject, tmp_path: Path) -> Iterator[OpenStore]:
     opened.close()
 
 
-def test_empty_value(store: OpenStore) -> None:
+def test_an_empty_value_is_kept(store: OpenStore) -> None:
     assert store.insert(b"key", b"")
     assert store.get(b"key") == b""
     assert store.update(b"key", b"more")
@@ -86,14 +86,14 @@ def test_empty_value(store: OpenStore) -> None:
     assert store.get(b"key") == b""
 
 
-def test_value_sizes(store: OpenStore) -> None:
+def test_values_of_every_size_are_kept(store: OpenStore) -> None:
     for size in (1, 100, 1023, 4096, 10240, 102400, LARGEST_TRIED):
         value = random.Random(size).randbytes(size)
         assert store.insert(b"%d" % size, value)
         assert store.get(b"%d" % size) == value
 
 
-def test_keys_of_any_bytes(store: OpenStore) -> None:
+def test_keys_may_have_any_bytes(store: OpenStore) -> None:
     keys = [bytes([byte]) for byte in range(256)]
     keys += [b"\0\0", b"a\0b", b"..", b"../x", b"a/b", b"aA", b"%00", b"\xff" * 9, b"\0" * 16]
     expected = {key: b"value of " + key for key in keys}
@@ -103,7 +103,7 @@ def test_keys_of_any_bytes(store: OpenStore) -> None:
         assert store.get(key) == value, key
 
 
-def test_longest_key(store: OpenStore, subject: Subject) -> None:
+def test_the_longest_key_is_kept(store: OpenStore, subject: Subject) -> None:
     longest = min(subject.store.max_key, LARGEST_TRIED)
     key = random.Random(1).randbytes(longest)
     near = key[:-1] + bytes([key[-1] ^ 1])
@@ -112,8 +112,8 @@ def test_longest_key(store: OpenStore, subject: Subject) -> None:
     assert store.get(key) == b"value"
 
 
-def test_keys_that_begin_alike(store: OpenStore, subject: Subject) -> None:
-    """Among them one that Berkeley DB, for one, keeps on pages of its own."""
+def test_keys_with_a_long_common_prefix_stay_distinct(store: OpenStore, subject: Subject) -> None:
+    """One of the keys is so long that Berkeley DB keeps it on overflow pages."""
     longest = min(subject.store.max_key, 1100)
     expected = {b">": b"value", b">" * longest: b"", b"\0": b"", b">>": b"v", b">\0": b"w"}
     for key, value in expected.items():
@@ -122,7 +122,7 @@ def test_keys_that_begin_alike(store: OpenStore, subject: Subject) -> None:
         assert store.get(key) == value, key
 
 
-def test_limits_refuse_and_leave_no_trace(
+def test_a_record_beyond_the_limits_is_refused_and_not_kept(
     store: OpenStore, subject: Subject, tmp_path: Path
 ) -> None:
     store.insert(b"a", b"value")
@@ -145,7 +145,7 @@ def test_limits_refuse_and_leave_no_trace(
 
 
 @pytest.mark.parametrize("subject", [s for s in subjects() if not s.store.binding], ids=str)
-def test_value_larger_than_the_buffer(subject: Subject, tmp_path: Path) -> None:
+def test_a_value_larger_than_the_buffer_is_refused(subject: Subject, tmp_path: Path) -> None:
     store = subject.open(tmp_path)
     store.insert(b"key", b"twelve bytes")
     with pytest.raises(TooLarge):
@@ -154,7 +154,7 @@ def test_value_larger_than_the_buffer(subject: Subject, tmp_path: Path) -> None:
     store.close()
 
 
-def test_missing_keys(store: OpenStore) -> None:
+def test_missing_keys_are_reported(store: OpenStore) -> None:
     store.insert(b"other", b"value")
     assert store.get(b"key") is None
     assert not store.update(b"key", b"value")
@@ -163,7 +163,7 @@ def test_missing_keys(store: OpenStore) -> None:
     assert store.get(b"other") == b"value"
 
 
-def test_double_keys(store: OpenStore) -> None:
+def test_duplicate_keys_are_refused(store: OpenStore) -> None:
     assert store.insert(b"key", b"first")
     assert not store.insert(b"key", b"second")
     assert store.get(b"key") == b"first"
@@ -174,7 +174,9 @@ def test_double_keys(store: OpenStore) -> None:
 
 
 @pytest.mark.parametrize("sizes", [(5, 50_000, 5), (50_000, 5, 50_000)])
-def test_overwrite_by_shorter_and_longer(store: OpenStore, sizes: tuple[int, ...]) -> None:
+def test_shorter_and_longer_values_replace_a_value(
+    store: OpenStore, sizes: tuple[int, ...]
+) -> None:
     store.insert(b"key", b"x")
     for size in sizes:
         value = random.Random(size).randbytes(size)
@@ -182,7 +184,7 @@ def test_overwrite_by_shorter_and_longer(store: OpenStore, sizes: tuple[int, ...
         assert store.get(b"key") == value
 
 
-def test_batch_writes_all_and_overwrites(store: OpenStore) -> None:
+def test_a_batch_writes_every_record_and_overwrites(store: OpenStore) -> None:
     store.insert(b"k005", b"old")
     records = [(b"k%03d" % i, b"v" * i) for i in range(500)]
     store.write_batch(records)
@@ -194,7 +196,7 @@ def test_batch_writes_all_and_overwrites(store: OpenStore) -> None:
 def run_random(
     store: OpenStore, count: int, choose: random.Random, model: dict[bytes, bytes]
 ) -> None:
-    """Runs random operations on the store and on the dict, comparing every answer."""
+    """Runs random operations on the store and on a dict, and compares every answer."""
     for _ in range(count):
         key = b"%04d" % choose.randrange(500)
         value = choose.randbytes(choose.choice([0, 1, 10, 100, 1000, 5000]))
@@ -213,7 +215,9 @@ def run_random(
                 assert store.get(key) == model.get(key)
 
 
-def test_random_operations_then_reopen(subject: Subject, tmp_path: Path) -> None:
+def test_random_operations_match_a_dict_and_survive_reopening(
+    subject: Subject, tmp_path: Path
+) -> None:
     store = subject.open(tmp_path)
     choose, model = random.Random(7), dict[bytes, bytes]()
     run_random(store, 5000, choose, model)
@@ -230,7 +234,7 @@ def test_random_operations_then_reopen(subject: Subject, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("subject", subjects("scan"), ids=str)
-def test_ordered_scan(subject: Subject, tmp_path: Path) -> None:
+def test_a_scan_is_in_key_order(subject: Subject, tmp_path: Path) -> None:
     store = subject.open(tmp_path)
     assert list(store.scan()) == []
     keys = random.Random(3).sample(range(65536), 300)
@@ -255,7 +259,7 @@ def shims(capability: str = "") -> list[Subject]:
 
 
 @pytest.mark.parametrize("subject", shims("scan"), ids=str)
-def test_scan_back(subject: Subject, tmp_path: Path) -> None:
+def test_a_backward_scan_is_in_reverse_key_order(subject: Subject, tmp_path: Path) -> None:
     store = subject.open(tmp_path)
     assert isinstance(store, OpenShim)
     for start in (b"", b"\x00", b"key", b"\xff" * 20):
@@ -264,25 +268,24 @@ def test_scan_back(subject: Subject, tmp_path: Path) -> None:
     for start, found in ((b"kex", 0), (b"ke", 0), (b"key", 1), (b"key\x00", 1), (b"z", 1)):
         assert list(store.scan(start, backwards=True)) == [(b"key", b"only")] * found, start
     assert not store.insert(b"key", b"again")
-    assert (
-        list(store.scan(b"", backwards=True)) == []
-    )  # what was refused before is nothing to a scan
+    # An earlier refusal must not affect a scan.
+    assert list(store.scan(b"", backwards=True)) == []
     assert store.remove(b"key")
-    numbers = random.Random(5).sample(range(1 << 15), 1500)  # of which many pages are needed
+    numbers = random.Random(5).sample(range(1 << 15), 1500)  # enough for many pages
     expected = {number.to_bytes(2, "big"): b"v%d" % number * (number % 70) for number in numbers}
     expected |= {b"\x00\x00\x00": b"", b"\x10\x00\x00": b"longer", b"\x7f\xff\xfe": b"last"}
     for key, value in expected.items():
         assert store.insert(key, value)
     rising = sorted(expected.items())
     falling = rising[::-1]
-    assert list(store.scan(b"\xff" * 20, backwards=True)) == falling  # from beyond the last
-    for start in (b"", b"\x00", b"\x00\x00"):  # from before the first
+    assert list(store.scan(b"\xff" * 20, backwards=True)) == falling  # starts after the last key
+    for start in (b"", b"\x00", b"\x00\x00"):  # starts before the first key
         assert list(store.scan(start, backwards=True)) == [
             item for item in falling if item[0] <= start
         ]
     keys = [key for key, _ in rising]
     for key in (keys[0], keys[1], b"\x10\x00\x00", keys[700], keys[-2], keys[-1]):
-        for start in (key, key + b"\x00", key[:-1], key[:-1] + b"\xff" * 3):  # and between
+        for start in (key, key + b"\x00", key[:-1], key[:-1] + b"\xff" * 3):  # starts between keys
             assert list(store.scan(start, backwards=True)) == [
                 item for item in falling if item[0] <= start
             ]
@@ -291,15 +294,13 @@ def test_scan_back(subject: Subject, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("subject", shims("scan"), ids=str)
-def test_scans_of_both_directions_end_where_they_are_told_to(
-    subject: Subject, tmp_path: Path
-) -> None:
+def test_scans_in_both_directions_can_be_stopped(subject: Subject, tmp_path: Path) -> None:
     store = subject.open(tmp_path)
     assert isinstance(store, OpenShim)
     records = [(b"%04d" % number, b"value %d" % number) for number in range(500)]
     store.write_batch(records)
     forth, back = store.scan(b"0250"), store.scan(b"0249", backwards=True)
-    for number in range(250):  # in turns, each fetching a part at a time
+    for number in range(250):  # both scans advance in turn, each in chunks
         assert next(forth) == records[250 + number]
         assert next(back) == records[249 - number]
         if number % 50 == 0:
@@ -319,8 +320,8 @@ def test_scans_of_both_directions_end_where_they_are_told_to(
 
 
 @pytest.mark.parametrize("subject", shims("scan"), ids=str)
-def test_a_scan_never_gives_null(subject: Subject, tmp_path: Path) -> None:
-    """Not even for a value of no bytes: who copies it by memcpy may rely on that."""
+def test_a_scan_never_passes_null(subject: Subject, tmp_path: Path) -> None:
+    """An empty value has a valid pointer, too: callers pass it to memcpy."""
     store = subject.open(tmp_path)
     assert isinstance(store, OpenShim)
     assert store.insert(b"key", b"")
@@ -343,7 +344,7 @@ def test_a_scan_never_gives_null(subject: Subject, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("subject", shims("scan"), ids=str)
-def test_a_scan_does_not_tell_an_earlier_refusal(subject: Subject, tmp_path: Path) -> None:
+def test_a_scan_does_not_report_an_earlier_refusal(subject: Subject, tmp_path: Path) -> None:
     store = subject.open(tmp_path)
     assert isinstance(store, OpenShim)
     assert store.insert(b"key", b"value")
@@ -356,15 +357,15 @@ def test_a_scan_does_not_tell_an_earlier_refusal(subject: Subject, tmp_path: Pat
 
 
 @pytest.mark.parametrize("subject", shims(), ids=str)
-def test_who_scans_has_the_function(subject: Subject) -> None:
+def test_stores_that_can_scan_have_the_function(subject: Subject) -> None:
     assert bool(subject.store.driver().scan) == ("scan" in subject.store.capabilities)
 
 
 @pytest.mark.parametrize("subject", shims(), ids=str)
-def test_all_is_there_after_compact(subject: Subject, tmp_path: Path) -> None:
+def test_compact_loses_no_record(subject: Subject, tmp_path: Path) -> None:
     store = subject.open(tmp_path)
     assert isinstance(store, OpenShim)
-    if not store.compact():  # of an empty store
+    if not store.compact():  # on an empty store
         store.close()
         pytest.skip("the engine has no such call")
     choose, model = random.Random(11), dict[bytes, bytes]()
@@ -387,7 +388,7 @@ def tables(folder: Path) -> list[Path]:
     return [file for file in folder.rglob("*") if file.suffix in (".ldb", ".sst")]
 
 
-# Engines that keep sorted pieces, with settings under which they don't merge them soon.
+# Engines that keep sorted tables, with settings that delay their merging.
 PIECES: dict[str, dict[str, str]] = {
     "leveldb": {},
     "hyperleveldb": {},
@@ -398,7 +399,7 @@ PIECES: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("name", PIECES)
 def test_compact_leaves_one_version_of_each_record(name: str, tmp_path: Path) -> None:
-    """Forty versions of 2 MiB; what the tables of all take is seen from outside."""
+    """Writes forty versions of 2 MiB of records; the size of the table files shows what is kept."""
     if not KNOWN[name].available:
         pytest.skip(KNOWN[name].reason)
     used = []
@@ -422,7 +423,7 @@ def test_compact_leaves_one_version_of_each_record(name: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("subject", subjects("threads"), ids=str)
 def test_four_readers_beside_a_writer(subject: Subject, tmp_path: Path) -> None:
-    """Readers see, for each key, a value that was written whole: its number over and over."""
+    """Readers must see only complete values: each repeats one number."""
     store = subject.open(tmp_path)
     keys = [b"key%02d" % number for number in range(20)]
     for key in keys:
@@ -460,7 +461,7 @@ def test_four_readers_beside_a_writer(subject: Subject, tmp_path: Path) -> None:
     assert all(reads)
 
 
-def test_unknown_option_is_refused_by_name(subject: Subject, tmp_path: Path) -> None:
+def test_an_unknown_option_is_refused_by_name(subject: Subject, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no_such_option"):
         subject.store.open(tmp_path, no_such_option="1")
 
@@ -476,7 +477,7 @@ def test_effective_options_are_stated(store: OpenStore, subject: Subject) -> Non
 
 @pytest.mark.parametrize("option", [{"small": "yes"}, {"compression": "gzip"}])
 @pytest.mark.parametrize("name", ["kyoto-tree", "kyoto-hash"])
-def test_a_wrong_setting_is_refused_with_what_is_allowed(
+def test_a_wrong_setting_is_refused_with_the_allowed_ones(
     name: str, option: dict[str, str], tmp_path: Path
 ) -> None:
     if not KNOWN[name].available:
@@ -489,7 +490,7 @@ def test_a_wrong_setting_is_refused_with_what_is_allowed(
 
 @pytest.mark.parametrize("label", ["sqlite", "sqlite/sqlite3", "sqlite/apsw"])
 def test_sqlite_defaults_are_read_back(label: str, tmp_path: Path) -> None:
-    """What design rests on: as shipped, SQLite syncs every write."""
+    """The study relies on this: by default SQLite syncs every write."""
     if not KNOWN[label].available:
         pytest.skip(KNOWN[label].reason)
     store = KNOWN[label].open(tmp_path)
@@ -520,7 +521,7 @@ def test_nested_folders_follow_the_key(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("binding", ["flat/io", "bdb/bsddb3", "bdb/berkeleydb", "sqlite/sqlite3"])
 def test_a_binding_reads_what_the_shim_wrote(binding: str, tmp_path: Path) -> None:
-    """They differ in access and in nothing else: same files, same table, same key."""
+    """Binding and shim differ only in access: they share the files, the table and the keys."""
     if not KNOWN[binding].available:
         pytest.skip(KNOWN[binding].reason)
     written = KNOWN[KNOWN[binding].name].open(tmp_path)
@@ -531,7 +532,7 @@ def test_a_binding_reads_what_the_shim_wrote(binding: str, tmp_path: Path) -> No
     store.close()
 
 
-FAMILY = {  # and what only its own code leaves in the folder
+FAMILY = {  # with a file that only the engine's own code creates
     "leveldb": "*.ldb",
     "hyperleveldb": "*.sst",
     "basho": "sst_0",
@@ -559,8 +560,8 @@ except StoreError as error:
 
 
 @pytest.mark.parametrize("label", ["wiredtiger-btree", "wiredtiger-lsm"])
-def test_a_panic_tells_what_it_came_from(label: str, tmp_path: Path) -> None:
-    """Its log can't be written."""
+def test_a_panic_states_its_cause(label: str, tmp_path: Path) -> None:
+    """A limit on the size of files makes writing the log fail."""
     command = [sys.executable, "-c", OUTGROW, label, str(tmp_path), "durability=process"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
@@ -569,7 +570,7 @@ def test_a_panic_tells_what_it_came_from(label: str, tmp_path: Path) -> None:
 
 
 def test_leveldb_and_its_forks_live_in_one_process(tmp_path: Path) -> None:
-    """They share their function names; each must call its own."""
+    """The forks share function names. Each must call its own functions."""
     folders = {label: tmp_path / label.replace("/", "-") for label in FAMILY}
     opened = {}
     for label, folder in folders.items():
@@ -577,7 +578,7 @@ def test_leveldb_and_its_forks_live_in_one_process(tmp_path: Path) -> None:
             pytest.skip(f"{label}: {KNOWN[label].reason}")
         folder.mkdir()
         opened[label] = KNOWN[label].open(folder)
-    for number in range(3000):  # enough to write tables, not only logs
+    for number in range(3000):  # enough to write tables as well as logs
         for label, store in opened.items():
             assert store.insert(b"%06d" % number, label.encode() * 400)
     for label, store in opened.items():
@@ -592,7 +593,7 @@ TEMPLATE = (SHIMS / "stores" / "template.c").read_text()
 
 
 def run_suite(shims: Path, which: str) -> subprocess.CompletedProcess[str]:
-    """This file in a process of its own, on other shims."""
+    """Runs this file in a new process, on other shims."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
     environment = {**os.environ, "KVBENCH_SHIMS": str(shims)}
     return subprocess.run(
@@ -601,7 +602,7 @@ def run_suite(shims: Path, which: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_template_conforms(compile_shim: Callable[..., Path], own_shims: Path) -> None:
-    """What newcomers copy passes every case of its capabilities."""
+    """The template, which new shims start from, passes every case of its capabilities."""
     compile_shim("template", TEMPLATE, "-Wall", "-Werror")
     run = run_suite(own_shims, "template and not the_template")
     assert run.returncode == 0, run.stdout
@@ -615,20 +616,28 @@ def test_the_template_conforms(compile_shim: Callable[..., Path], own_shims: Pat
         (
             "        if (visit(context",
             "        static int turn;\n        if (turn++ % 2 == 0 && visit(context",
-            "test_ordered_scan",
+            "test_a_scan_is_in_key_order",
         ),
-        ("find(kv, from, &place, &end)", "place = 0, end = kv->size", "test_ordered_scan"),
-        ("from, &place, &end);", "from, &place, &end), end = place;", "test_scan_back"),
-        ("    .scan = scan,\n", "", "test_who_scans"),
-        ("found ? mode == KV_INSERT :", "found ? false :", "test_double_keys"),
-        ("buffer, capacity, size)\n", "buffer, ROOM, size)\n", "test_value_larger"),
-        ("MAP_SHARED", "MAP_PRIVATE", "test_random_operations_then_reopen"),
+        (
+            "find(kv, from, &place, &end)",
+            "place = 0, end = kv->size",
+            "test_a_scan_is_in_key_order",
+        ),
+        (
+            "from, &place, &end);",
+            "from, &place, &end), end = place;",
+            "test_a_backward_scan_is_in_reverse_key_order",
+        ),
+        ("    .scan = scan,\n", "", "test_stores_that_can_scan"),
+        ("found ? mode == KV_INSERT :", "found ? false :", "test_duplicate_keys_are_refused"),
+        ("buffer, capacity, size)\n", "buffer, ROOM, size)\n", "test_a_value_larger"),
+        ("MAP_SHARED", "MAP_PRIVATE", "test_random_operations_match_a_dict_and_survive_reopening"),
     ],
 )
 def test_the_template_altered_fails(
     honest: str, altered: str, fails: str, compile_shim: Callable[..., Path], own_shims: Path
 ) -> None:
-    """The suite finds a store that claims what it does not keep."""
+    """The suite must detect a store that lacks what it claims."""
     assert honest in TEMPLATE
     compile_shim("template", TEMPLATE.replace(honest, altered), "-w")
     run = run_suite(own_shims, f"{fails} and template and not the_template")

@@ -28,7 +28,7 @@ def dictionary() -> dict[str, list[tuple[str, ...]]]:
     return tables
 
 
-def test_the_dictionary_is_the_schema() -> None:
+def test_the_dictionary_describes_the_schema() -> None:
     schema = {
         name: [(field.name, str(field.type), field.metadata[b"unit"].decode()) for field in columns]
         for name, columns in TABLES.items()
@@ -49,7 +49,7 @@ def test_the_dictionary_is_the_schema() -> None:
     assert {name: [row[:3] for row in rows] for name, rows in described.items()} == schema
 
 
-def test_the_page_on_grids_is_what_the_command_prints(kvbench: Run) -> None:
+def test_the_page_on_grids_is_the_output_of_the_command(kvbench: Run) -> None:
     page = DATA.parent / "docs" / "grids.md"
     assert page.read_text() == kvbench("grid-keys").stdout
 
@@ -68,7 +68,7 @@ def test_committed_data_are_of_the_schema_and_small(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_experiments_are_those_of_their_grids_and_whole(name: str) -> None:
+def test_experiments_have_every_cell_of_their_grids(name: str) -> None:
     cells = read_tables(DATA / name)["cells"].to_pandas()
     (grid,) = read_grids(GRIDS / f"{name}.toml", sorted(set(cells.store)))
     assert len(cells) == sum(1 for _ in grid.cells())
@@ -77,7 +77,7 @@ def test_experiments_are_those_of_their_grids_and_whole(name: str) -> None:
     assert measured.revision.nunique() == 1
     assert (measured[measured.cache == "cold"].cached_share < 0.05).all()
     free = measured[(measured.cache == "warm") & (measured.memory_max == "none")]
-    # Basho's LevelDB tells the kernel to drop what it has written, and WiredTiger's LSM at times.
+    # Basho's LevelDB evicts its own writes from the page cache; WiredTiger's LSM sometimes does.
     assert (free[~free.store.isin(["basho", "wiredtiger-lsm"])].cached_share > 0.9).all()
 
 
@@ -85,8 +85,8 @@ RERUNS = ["leveldb-2011", "rocksdb-2013", "lmdb-2014", "files-or-store", "sqlite
 
 
 @pytest.mark.parametrize("name", RERUNS)
-def test_reruns_of_the_sources_are_whole(name: str) -> None:
-    """Every cell of the experiment's pilot once; what failed did so for an engine's reason."""
+def test_reruns_of_the_sources_are_complete(name: str) -> None:
+    """Each cell of the pilot is present once. Cells failed only for an engine's reason."""
     tables = read_tables(DATA / name)
     cells = tables["cells"].to_pandas()
     cells["binding"] = cells.binding.fillna("")
@@ -109,7 +109,7 @@ def test_reruns_of_the_sources_are_whole(name: str) -> None:
     assert sum(path.stat().st_size for path in (DATA / name).iterdir()) < 10 << 20
 
 
-def test_the_evidence_is_what_the_levels_claim() -> None:
+def test_the_evidence_supports_the_levels() -> None:
     table = pd.read_csv(DATA / "durability" / "evidence.csv")
     chosen = table[table.durability != "default"]
     safe = table.guarantee.isin(["process", "sync", "atomic"])
@@ -151,7 +151,7 @@ def test_tables_of_another_schema_are_refused(tmp_path: Path) -> None:
         read_tables(tmp_path)
 
 
-def test_tables_of_the_version_before_lack_what_was_added(tmp_path: Path) -> None:
+def test_tables_of_the_previous_version_lack_only_new_columns(tmp_path: Path) -> None:
     for name in TABLES:
         table = pq.read_table(DATA / "ycsb" / f"{name}.parquet")
         older = table.drop_columns(list(ADDED)) if name == "cells" else table

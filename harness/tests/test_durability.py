@@ -1,5 +1,5 @@
-"""What each level of durability claims, seen from outside: syncs counted by strace, writers killed,
-disks copied in the middle of writes. `pytest` prints the table of the syncs at its end."""
+"""Each durability level does what it claims: strace counts syncs, writers are killed, and disks are
+copied in the middle of writes. At the end, `pytest` prints a table of the syncs."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ needs_tracing = pytest.mark.skipif(
 
 @pytest.fixture(scope="session")
 def mountable(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Skips what needs to mount an image, with the reason."""
+    """Skips a test that needs to mount a disk image, with the reason, where that fails."""
     if why := evidence.mounting_fails(tmp_path_factory.mktemp("mount")):
         pytest.skip(f"no image can be mounted: {why}")
 
@@ -52,7 +52,8 @@ def name(value: object) -> str:
 def test_syncs_per_write(
     store: Store, level: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """One at least where a loss of power is to be survived, none below; as shipped: anything."""
+    """Levels that survive a power failure sync at least once per write; lower levels never do. The
+    default level may do either."""
     slopes = evidence.syncs_per_write(store, tmp_path, **options_of(level))
     total = sum(slopes.values())
     calls = ", ".join(f"{call} {slope:.2f}" for call, slope in slopes.items())
@@ -68,7 +69,7 @@ def test_syncs_per_write(
 
 @pytest.mark.parametrize(("store", "level"), claims("process", "sync", "atomic"), ids=name)
 @pytest.mark.parametrize(("acknowledged", "size"), [(1009, 100), (203, 20_000)])
-def test_what_returned_survives_a_kill(
+def test_acknowledged_writes_survive_a_kill(
     store: Store, level: str, acknowledged: int, size: int, tmp_path: Path
 ) -> None:
     count = evidence.survive_kill(store, tmp_path, acknowledged, size, **options_of(level))
@@ -78,7 +79,7 @@ def test_what_returned_survives_a_kill(
 @pytest.mark.check
 @pytest.mark.parametrize(("store", "level"), claims("sync", "atomic"), ids=name)
 @pytest.mark.parametrize(("acknowledged", "size"), [(503, 100), (101, 20_000)])
-def test_what_returned_survives_a_loss_of_power(
+def test_acknowledged_writes_survive_a_power_failure(
     store: Store, level: str, acknowledged: int, size: int, tmp_path: Path, mountable: None
 ) -> None:
     with tempfile.TemporaryDirectory(dir=tmp_path) as place:  # two disks of 256 MiB
@@ -113,8 +114,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.check
 @pytest.mark.parametrize("store", [s for s, level in PAIRS if level == "process"], ids=name)
-def test_a_sync_spoils_no_later_kill(store: Store, tmp_path: Path) -> None:
-    """Writers that sync now and then and are killed between two writes, one after the other."""
+def test_acknowledged_writes_survive_kills_after_syncs(store: Store, tmp_path: Path) -> None:
+    """Eight writers in turn sync at random, and each is killed after its last write."""
     model: dict[bytes, bytes | None] = {}
     for seed in range(8):
         command = [sys.executable, "-c", SYNCING, str(tmp_path), store.name, str(seed)]
@@ -145,7 +146,7 @@ UNLOGGED = """
 def alter(
     own_shims: Path, compile_shim: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Store]:
-    """Puts an altered shim in the place of a store's own."""
+    """Replaces the shim of a store by an altered one."""
 
     def build(name: str, source: str) -> Store:
         if not KNOWN[name].available:
@@ -158,14 +159,14 @@ def alter(
 
 
 @needs_tracing
-def test_a_shim_that_does_not_sync_has_no_slope(
+def test_a_shim_that_does_not_sync_is_detected_by_its_syncs(
     alter: Callable[..., Store], tmp_path: Path
 ) -> None:
     store = alter("leveldb", UNSYNCED)
     assert evidence.syncs_per_write(store, tmp_path, durability="sync") == {}
 
 
-def test_a_shim_that_does_not_sync_loses_writes_with_the_power(
+def test_a_shim_that_does_not_sync_loses_writes_in_a_power_failure(
     alter: Callable[..., Store], tmp_path: Path, mountable: None
 ) -> None:
     store = alter("leveldb", UNSYNCED)
@@ -173,7 +174,7 @@ def test_a_shim_that_does_not_sync_loses_writes_with_the_power(
         evidence.survive_power_loss(store, tmp_path, 500, 100, durability="sync")
 
 
-def test_a_shim_that_does_not_log_loses_writes_with_the_process(
+def test_a_shim_that_does_not_log_loses_writes_when_killed(
     alter: Callable[..., Store], tmp_path: Path
 ) -> None:
     store = alter("rocksdb", UNLOGGED)

@@ -1,4 +1,4 @@
-"""Numbers and tables as text, and texts from elsewhere that stay texts."""
+"""Numbers and tables as text; markup in text from outside has no effect."""
 
 import pandas as pd
 import pypandoc
@@ -22,11 +22,11 @@ HOSTILE = "<img src=x onerror=alert(1)>|[link](javascript:x) `code` **bold** $x$
         (2.5e9, "2.5 s"),
     ],
 )
-def test_times_as_text(nanoseconds: float, text: str) -> None:
+def test_times_are_shown_with_their_unit(nanoseconds: float, text: str) -> None:
     assert formats.time(nanoseconds) == text
 
 
-def test_sizes_and_counts_as_text() -> None:
+def test_sizes_and_counts_are_shown_with_their_unit() -> None:
     sizes = {0: "0.0 B", 100: "100 B", 1536: "1.5 KiB", 20 << 20: "20 MiB"}
     assert {n: formats.size(n) for n in sizes} == sizes
     counts = {100: "100", 1000: "1 k", 1500: "1500", 10**6: "1 M"}
@@ -35,8 +35,8 @@ def test_sizes_and_counts_as_text() -> None:
     assert {share: formats.share(share) for share in shares} == shares
 
 
-def test_a_hostile_name_is_shown_as_it_is_and_does_nothing() -> None:
-    """In every table of a page: as a cell, as a column's name, and as the best of a field."""
+def test_markup_in_a_name_has_no_effect() -> None:
+    """The name is shown unchanged as a cell, as the name of a column and as the best store."""
     best = pd.DataFrame(
         [
             {

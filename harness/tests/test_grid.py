@@ -1,4 +1,4 @@
-"""Grids: what they accept, and one clear line for what they don't."""
+"""Grids: what they accept, and one clear line for anything else."""
 
 import tomllib
 from pathlib import Path
@@ -17,7 +17,7 @@ def grid(**values: Any) -> Grid:
     return Grid.from_values(values, STORES)
 
 
-def test_a_store_whose_name_no_table_takes_is_refused() -> None:
+def test_a_store_with_an_unsafe_name_is_refused() -> None:
     with pytest.raises(BadInput, match=r"stores: 'my store' is not allowed; allowed: up to 60"):
         Grid.from_values({"stores": ["flat", "my store"]}, ["flat", "my store"])
 
@@ -44,7 +44,7 @@ def test_a_level_that_is_listed_twice_counts_once() -> None:
         (4096, 4096, 4096, "4 KiB"),
     ],
 )
-def test_record_sizes(text: object, low: int, high: int, shown: str) -> None:
+def test_record_sizes_are_parsed(text: object, low: int, high: int, shown: str) -> None:
     size = RecordSize.parse(text)
     assert (size.low, size.high, str(size)) == (low, high, shown)
     assert RecordSize.parse(str(size)) == size
@@ -112,7 +112,7 @@ def test_bad_values_are_named_with_what_is_allowed(
         assert word in str(caught.value)
 
 
-def test_a_trial_is_a_shuffled_block() -> None:
+def test_each_trial_shuffles_all_cells() -> None:
     levels = grid(records=[10, 20, 30, 40], trials=3, stores=["flat", "lmdb"])
     cells = list(levels.cells())
     assert [cell.trial for cell in cells] == [1] * 8 + [2] * 8 + [3] * 8
@@ -137,7 +137,7 @@ def test_access_chooses_shims_and_bindings() -> None:
     assert again == list(levels.cells())
 
 
-def test_levels_are_what_a_store_is_opened_with() -> None:
+def test_levels_become_the_settings_of_a_store() -> None:
     levels = grid(
         stores=["sqlite", "flat"],
         durability=["default", "sync"],
@@ -159,19 +159,19 @@ def test_levels_are_what_a_store_is_opened_with() -> None:
     assert [Cell.from_factors(cell.factors()) for cell in levels.cells()] == list(levels.cells())
 
 
-def test_a_plain_cell_sets_nothing() -> None:
+def test_a_default_cell_has_no_settings() -> None:
     for cell in grid().cells():
         assert (cell.settings(), cell.levels()) == ({}, [])
 
 
-def test_byte_limit_gives_a_reason() -> None:
+def test_a_cell_over_the_byte_limit_is_skipped_with_the_reason() -> None:
     levels = grid(record_sizes=["1 KiB"], records=[10, 1000], byte_limit="100 KiB", trials=1)
     reasons = {cell.records: levels.skip_reason(cell) for cell in levels.cells()}
     assert reasons[10] == ""
     assert "102,400" in reasons[1000]
 
 
-def test_parts_that_differ_in_their_label_alone_are_measured_apart() -> None:
+def test_parts_that_differ_only_in_their_label_are_measured_separately() -> None:
     first, second = (grid(label=label, trials=1) for label in ("as shipped", "equal settings"))
     assert not {*first.cells()} & {*second.cells()}
     (cell,) = (cell for cell in second.cells() if cell.store == "lmdb")
@@ -185,7 +185,7 @@ def test_factors_survive_a_result_file() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(GRIDS.glob("*.toml")), ids=lambda path: path.stem)
-def test_shipped_grids_are_legal(path: Path) -> None:
+def test_shipped_grids_are_valid(path: Path) -> None:
     scales = tomllib.loads(path.read_text()).get("scale", {"": None})
     for scale in scales:
         for levels in read_grids(path, stores.names(), scale=scale or None):

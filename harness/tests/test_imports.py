@@ -1,4 +1,4 @@
-"""Who imports whom: no cycle, no arrow from harness to study; a plain install is whole."""
+"""Imports form no cycle, the harness does not import the study, and a plain install is complete."""
 
 import ast
 import subprocess
@@ -24,7 +24,7 @@ MODULES = {name_of(path): path for path in HARNESS + STUDY}
 
 
 def imported(path: Path, late: bool) -> set[str]:
-    """What a module imports, each name with its module; `late`: inside functions as well."""
+    """The names that a module imports, each with its module; `late` includes those in functions."""
     tree = ast.parse(path.read_text())
     found = set()
     for node in ast.walk(tree) if late else tree.body:
@@ -36,7 +36,7 @@ def imported(path: Path, late: bool) -> set[str]:
 
 
 def module_of(name: str) -> str:
-    """Of `kvbench.grid` that module; of a name in the package, the package."""
+    """The module of an imported name: `kvbench.grid` itself, or the package that has the name."""
     return name if name in MODULES else name.rpartition(".")[0]
 
 
@@ -58,14 +58,14 @@ def test_the_harness_imports_nothing_of_the_study(path: Path) -> None:
 CHECKS = [*(ROOT / "harness/checks").rglob("*.py")]
 
 
-def test_checks_import_kvbench_and_their_own_folder_alone() -> None:
+def test_checks_import_only_kvbench_and_their_own_folder() -> None:
     ours = {path.stem: path.parent for path in CHECKS} | dict.fromkeys(["study", "conftest"], ROOT)
     for path in CHECKS:
         packages = {name.partition(".")[0] for name in imported(path, late=True)}
         assert {ours[name] for name in packages & ours.keys()} <= {path.parent}, path
 
 
-def test_nothing_but_a_test_imports_checks() -> None:
+def test_only_tests_import_checks() -> None:
     names = {path.stem for path in CHECKS}
     notebooks = [*(ROOT / "notebooks").glob("*.py"), *(ROOT / "paper").rglob("*.py")]
     for path in [*(ROOT / "harness/kvbench").rglob("*.py"), *STUDY, *notebooks]:
@@ -74,7 +74,7 @@ def test_nothing_but_a_test_imports_checks() -> None:
 
 
 def needed(distribution: str, seen: set[str]) -> set[str]:
-    """What a plain install of a distribution brings: itself and what it requires, no extras."""
+    """The distributions that a plain install brings: itself and its requirements, no extras."""
     if distribution not in seen:
         seen.add(distribution)
         try:
@@ -104,7 +104,7 @@ for module in pkgutil.walk_packages(kvbench.__path__, "kvbench."):
     try:
         importlib.import_module(module.name)
     except ModuleNotFoundError as error:
-        # A binding is imported when it is asked for, and says which extra it needs.
+        # A binding is imported on first use, and names the extra that it needs.
         if not module.name.startswith("kvbench.bindings."):
             raise
     print(module.name)
@@ -112,7 +112,7 @@ for module in pkgutil.walk_packages(kvbench.__path__, "kvbench."):
 
 
 def test_a_plain_install_imports_everything_it_installs() -> None:
-    """With nothing to import but what `pip install kvbench` brings, whatever is installed here."""
+    """Only what `pip install kvbench` brings can be imported, whatever is installed here."""
     present = needed("kvbench", set())
     assert not present & {"matplotlib", "seaborn", "kvbench-study", "ipython"}
     done = subprocess.run(

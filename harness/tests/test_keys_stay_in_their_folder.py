@@ -1,4 +1,4 @@
-"""Stores that keep a record a file never leave their folder: not by a key, not by a link."""
+"""Stores with one file per record never leave their folder, whatever the key or link."""
 
 import contextlib
 import os
@@ -34,7 +34,7 @@ def variant(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Of the store; beside it lie a file and a folder that are none of its own."""
+    """The folder of a store, next to a file and a folder that are not the store's."""
     (tmp_path / "x").write_bytes(b"beside")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "y").write_bytes(b"apart")
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def listing(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """All that is beside the store: each file with its inode and what it holds."""
+    """Every file outside the store, with its inode and content."""
     return {
         str(path.relative_to(folder.parent)): (
             path.stat().st_ino,
@@ -87,7 +87,7 @@ def test_no_key_leaves_the_folder(variant: Any, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("key", [b"", b"k" * 300, b"../" * 100, b"\0" * 300])
-def test_what_makes_no_name_is_refused(variant: Any, key: bytes, folder: Path) -> None:
+def test_a_key_that_is_not_a_file_name_is_refused(variant: Any, key: bytes, folder: Path) -> None:
     before = listing(folder)
     store = open_store(variant, folder)
     assert len(key) == 0 or len(key) > KNOWN[variant[0]].max_key
@@ -123,8 +123,8 @@ def test_names_that_differ_in_case_only_stay_distinct(variant: Any, folder: Path
 @pytest.mark.parametrize("dangling", [False, True])
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if v[0] != "flat/io"], ids=label)
 def test_no_link_is_followed(variant: Any, operation: str, dangling: bool, folder: Path) -> None:
-    """One that someone put in a record's place and that points to a file outside. Python's own
-    open() follows it: the binding is measured as programs use it."""
+    """A link in place of a record points to a file outside. Python's own open() follows it, and we
+    measure the binding as programs use it."""
     store = open_store(variant, folder)
     assert store.insert(b"key", b"value")
     [record] = [path for path in folder.rglob("*") if path.is_file()]
@@ -149,8 +149,8 @@ def test_no_link_is_followed(variant: Any, operation: str, dangling: bool, folde
 
 
 @pytest.mark.parametrize("operation", ["insert", "update", "write_batch"])
-def test_no_link_in_the_place_of_a_temporary_file_is_followed(operation: str, folder: Path) -> None:
-    """The name beside a record that an atomic write begins with."""
+def test_no_link_in_place_of_a_temporary_file_is_followed(operation: str, folder: Path) -> None:
+    """An atomic write begins with a temporary file next to the record."""
     store: Any = KNOWN["flat"].open(folder, durability="atomic")
     if operation != "insert":
         assert store.insert(b"key", b"value")

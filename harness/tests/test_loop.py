@@ -1,4 +1,4 @@
-"""The loop in Python is the loop in C: same records, same checks."""
+"""The loops in Python and in C write the same records and make the same checks."""
 
 import dataclasses
 import os
@@ -109,8 +109,8 @@ def test_a_check_by_scan_finds_every_record_and_no_other(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("label", SCANNING)
-def test_a_check_finds_what_is_not_of_the_plan(label: str, tmp_path: Path) -> None:
-    """Before its first key, after its last, and between."""
+def test_a_check_finds_records_outside_the_plan(label: str, tmp_path: Path) -> None:
+    """Such records lie before the first key, after the last one, or between."""
     store = KNOWN[label]
     population = Population(dataclasses.replace(cell(store.name, store.binding), records=CHUNK + 9))
     pool = make_pool("incompressible", SIZE.high, 1)
@@ -149,7 +149,7 @@ def test_a_check_finds_what_is_not_of_the_plan(label: str, tmp_path: Path) -> No
 
 
 def test_a_store_that_says_it_keeps_nothing_is_refused(tmp_path: Path) -> None:
-    """For what it answers would not be checked."""
+    """The harness could not check its answers."""
     forgetful = dataclasses.replace(KNOWN["lmdb/lmdb"], binding="null")
     loop = PythonLoop(forgetful, 1, make_pool("incompressible", 200, 1))
     with pytest.raises(StoreError, match="says that it keeps nothing"):
@@ -157,12 +157,12 @@ def test_a_store_that_says_it_keeps_nothing_is_refused(tmp_path: Path) -> None:
 
 
 def altered(**methods: Callable[..., Any]) -> type[Binding]:
-    """A store that lies."""
+    """A binding that answers incorrectly."""
     return type("Altered", (load("plyvel"),), methods)
 
 
 class Whole:
-    """What the honest store answers."""
+    """The methods of the correct store."""
 
     get = staticmethod(load("plyvel").get)
     insert = staticmethod(load("plyvel").insert)
@@ -236,8 +236,8 @@ STOPPED = "!= 0)\n            return KV_OK;"
 def altered_scan(
     compile_shim: Callable[..., Path], own_shims: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[ShimLoop, Population]]:
-    """A loop on the template, open and loaded, whose scans do something else to each record, and
-    end with another statement."""
+    """Builds an open, loaded loop on an altered template. Its scans run the statement `each` for
+    every record, and the statement `end` when stopped."""
 
     def build(folder: Path, each: str, end: str = "return KV_OK;") -> tuple[ShimLoop, Population]:
         assert VISITED in TEMPLATE
@@ -258,7 +258,7 @@ def altered_scan(
     return build
 
 
-def test_a_wrong_answer_is_told_though_the_engine_fails_after_it(
+def test_a_wrong_answer_is_reported_even_if_the_engine_fails_after_it(
     altered_scan: Callable[..., tuple[ShimLoop, Population]], tmp_path: Path
 ) -> None:
     end = 'return kv_fail("told to stop");'
@@ -272,7 +272,7 @@ def test_a_wrong_answer_is_told_though_the_engine_fails_after_it(
 def test_a_scan_that_fails_has_no_time(
     altered_scan: Callable[..., tuple[ShimLoop, Population]], tmp_path: Path
 ) -> None:
-    """Its third value is too large for the buffer, so when it was copied is not known."""
+    """The third value is too large for the buffer, so the scan cannot be timed to its end."""
     each = " static int count; if (++count == 3) record.value.size += 4096;"
     loop, population = altered_scan(tmp_path, each)
     (plan,) = population.live("get")
@@ -309,7 +309,7 @@ def test_a_record_beyond_the_limits_is_refused_before_the_store_is_opened(tmp_pa
         ("kv.h", "KV_ABI 4", "KV_ABI 5", "KV_ABI is 5 there, and 4 in library.py"),
     ],
 )
-def test_a_library_that_python_does_not_fit_is_refused(
+def test_a_library_with_another_layout_is_refused(
     header: str,
     honest: str,
     altered: str,
@@ -317,7 +317,7 @@ def test_a_library_that_python_does_not_fit_is_refused(
     own_shims: Path,
     tmp_path: Path,
 ) -> None:
-    """One line for the library, not one for each store."""
+    """One line names the library; the stores are not named one by one."""
     sources = tmp_path / "sources"
     shutil.copytree(SHIMS, sources)
     text = (sources / header).read_text()
@@ -326,7 +326,7 @@ def test_a_library_that_python_does_not_fit_is_refused(
     files = [sources / f"{name}.c" for name in ("loop", "traffic", "records", "store", "layout")]
     compiler = ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-shared", "-fPIC", *map(str, files), "-lm"]
     subprocess.run([*compiler, "-o", str(own_shims / "libloop.so")], check=True)
-    done = subprocess.run(  # a fork of this process would have the honest one
+    done = subprocess.run(  # a fork of this process would have loaded the correct library
         [sys.executable, "-m", "kvbench.cli", "stores"],
         env={**os.environ, "KVBENCH_SHIMS": str(own_shims)},
         capture_output=True,
@@ -338,16 +338,16 @@ def test_a_library_that_python_does_not_fit_is_refused(
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_structure_has_no_other_fields_than_those_of_c() -> None:
+def test_a_structure_has_only_the_fields_of_c() -> None:
     pace = structure("loop_pace")(rate=5)
     with pytest.raises(AttributeError, match="interval"):
         pace.interval = 5
 
 
-def test_a_factor_that_a_structure_has_a_field_for_needs_no_line_in_python() -> None:
+def test_fields_named_like_factors_are_filled_from_the_cell() -> None:
     small = dataclasses.replace(cell("flat"), key_size=8)
     assert filled("loop", small, stride=5).key_size == 8
-    assert filled("loop", small, key_size=9).key_size == 9  # what is given comes first
+    assert filled("loop", small, key_size=9).key_size == 9  # an explicit value takes precedence
 
 
 def test_a_failing_batch_is_named(tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_a_failing_batch_is_named(tmp_path: Path) -> None:
 
 
 def test_large_values_are_batches_of_their_own(tmp_path: Path) -> None:
-    """As loop.c has it: at most 4 MiB of values a batch, but at least one record."""
+    """As in loop.c, a batch has at most 4 MiB of values, but at least one record."""
     size = RecordSize.parse("3 MiB")
     counts = []
     for store in (KNOWN["null"], KNOWN["null/null"]):

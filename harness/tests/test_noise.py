@@ -1,4 +1,4 @@
-"""What else the machine did is recorded, and trials that disagree are pointed out."""
+"""Cells record other activity on the machine, and trials that disagree are reported."""
 
 import contextlib
 import json
@@ -16,9 +16,7 @@ from kvbench import noise
 WriteGrid = Callable[..., Path]
 
 
-def test_a_cell_records_what_else_went_on(
-    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
-) -> None:
+def test_a_cell_records_other_activity(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert kvbench("sweep", write_grid(), "--out", out).returncode == 0
     result = json.loads(next(out.glob("cells/*")).read_text())
@@ -29,14 +27,14 @@ def test_a_cell_records_what_else_went_on(
     assert result["frequency_mhz"] is None or result["frequency_mhz"] > 0
 
 
-def test_trials_that_disagree_are_pointed_out_and_kept(
+def test_trials_that_disagree_are_reported_and_kept(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     grid = write_grid(trials=3)
     assert kvbench("sweep", grid, "--out", out).returncode == 0
     paths = sorted(out.glob("cells/*"))
-    for path in paths:  # all alike, but for the gets of one trial
+    for path in paths:  # all trials are equal except for the gets of one
         result = json.loads(path.read_text())
         for row in result["operations"]:
             late = path == paths[1] and row["operation"] == "get"
@@ -61,7 +59,7 @@ __attribute__((constructor)) static void stop(void) { if (getenv("KVBENCH_CELL")
 """
 
 
-def test_a_worker_that_was_stopped_is_pointed_out(
+def test_a_worker_that_was_stopped_is_reported(
     kvbench: Run,
     write_grid: WriteGrid,
     own_shims: Path,
@@ -83,7 +81,7 @@ def test_a_worker_that_was_stopped_is_pointed_out(
             workers = psutil.Process(process.pid).children()
             stopped = [one for one in workers if one.status() == psutil.STATUS_STOPPED]
     assert stopped
-    # A new process, which takes longer than the shortest stop that is reported.
+    # Starting a process takes longer than the shortest stop that is reported.
     status = [sys.executable, "-m", "kvbench.cli", "status", str(out)]
     counts = subprocess.run(status, capture_output=True, text=True, check=False).stdout
     stopped[0].resume()

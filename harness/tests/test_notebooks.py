@@ -1,4 +1,4 @@
-"""The notebooks: executed as committed, and refusing what they do not know."""
+"""The notebooks are committed with their outputs, and refuse bad parameters."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def papermill(notebook: str, output: Path, *arguments: str) -> subprocess.Comple
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_committed_notebooks_are_executed_from_top_to_bottom(path: Path) -> None:
-    """`pytest --nbval` would pass a notebook that was never run."""
+    """`pytest --nbval` passes a notebook that was never run, so it cannot check this."""
     cells = [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
     counts = [cell.execution_count for cell in cells if cell.source.strip()]
     assert counts == list(range(1, len(counts) + 1))
@@ -67,7 +67,7 @@ def test_a_bad_value_fails_before_anything_is_measured(tmp_path: Path) -> None:
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
-    """What a kernel runs cells with."""
+    """The shell with which a kernel runs cells."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     yield InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     InteractiveShell.clear_instance()
@@ -81,7 +81,7 @@ FOLDERS = [
 
 @pytest.mark.parametrize("value", [5, {"a": 1}, "9" * 300], ids=["number", "dict", "too long"])
 @pytest.mark.parametrize(("stem", "name"), FOLDERS)
-def test_what_is_no_folder_is_refused_by_name(
+def test_a_parameter_that_is_not_a_folder_is_refused_by_name(
     stem: str, name: str, value: object, shell: InteractiveShell
 ) -> None:
     path = ROOT / "notebooks" / f"{stem}.ipynb"
@@ -126,7 +126,7 @@ FACTORS = {
 
 @pytest.mark.parametrize("name", FACTORS)
 def test_a_figure_states_its_conditions(name: str) -> None:
-    """Each figure is drawn by the function that states them; nbval executes the notebooks."""
+    """Each figure must be drawn by the function that states its conditions."""
     sources = [cell.source for cell in nbformat.read(ROOT / f"notebooks/{name}.ipynb", 4).cells]
     drawn = [source for source in sources if source.startswith("#| label: fig-")]
     assert drawn
@@ -143,13 +143,13 @@ def test_a_figure_states_its_conditions(name: str) -> None:
         assert word in said
 
 
-def test_mixed_levels_are_refused_where_they_are_not_the_question() -> None:
+def test_mixed_levels_of_another_factor_are_refused() -> None:
     with pytest.raises(BadInput, match="several levels of durability: atomic, default"):
         Results("data/durability")
 
 
-def test_of_several_mixed_factors_the_same_is_named_in_every_run(tmp_path: Path) -> None:
-    """Whatever the seed of hashes; and levels that are numbers are in their order."""
+def test_the_refusal_of_mixed_factors_is_the_same_in_every_run(tmp_path: Path) -> None:
+    """It does not depend on the seed of hashes, and lists numeric levels in order."""
     mixed = {"key_size": [16, 8], "place": ["tmpfs", "disk"]}
     for name, table in read_tables(ROOT / "data" / "pilot").items():
         rows = table.to_pandas()
@@ -171,8 +171,8 @@ def test_of_several_mixed_factors_the_same_is_named_in_every_run(tmp_path: Path)
         assert said.endswith("several levels of key_size: 8, 16; collect each by itself")
 
 
-def test_sweep_then_best_option_on_its_results(tmp_path: Path) -> None:
-    """The figure comes from the swept cells alone, and of them from those in C."""
+def test_best_option_reads_the_results_of_sweep(tmp_path: Path) -> None:
+    """The figure uses only the cells of this sweep, and of these only the ones from C."""
     swept = tmp_path / "swept"
     values = {
         "stores": ["flat", "leveldb", "lmdb"],

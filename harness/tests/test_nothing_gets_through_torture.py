@@ -1,4 +1,4 @@
-"""Nothing gets through torture in its short form."""
+"""The harness detects every fault that the short form of torture injects."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ PARTS = ["kills", "disks", "lies", "stateful", "mutations", "sanitizers"]
 @pytest.mark.check
 @pytest.mark.parametrize("part", PARTS)
 def test_nothing_gets_through(part: str, tmp_path: Path) -> None:
-    # As a job in the background, which ignores Ctrl-C: its sweeps must not.
+    # A job in the background ignores Ctrl-C. The sweeps that it starts must not ignore it.
     background = ["sh", "-c", 'trap "" INT; exec "$@"', "sh"]
     command = [*background, sys.executable, str(TORTURE), part, "--short", "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Plans: what they promise about keys, values and the number of live records."""
+"""Plans: their keys, their values and the number of live records."""
 
 import dataclasses
 
@@ -27,8 +27,8 @@ def sized(records: int) -> Cell:
 
 @pytest.mark.parametrize("key_order", KEY_ORDER)
 @pytest.mark.parametrize("records", [1, 2, 10, 100, 1000, 12345])
-def test_rounds_against_a_dict(records: int, key_order: str) -> None:
-    """Every step is legal, and what the plan expects of a get is what was written last."""
+def test_rounds_match_a_dict(records: int, key_order: str) -> None:
+    """Every operation is valid, and a get is expected to return the value written last."""
     population = Population(dataclasses.replace(sized(records), key_order=key_order))
     model: dict[int, tuple[int, int]] = {}
     for plan in population.live("insert"):
@@ -65,7 +65,7 @@ def test_rounds_against_a_dict(records: int, key_order: str) -> None:
         assert not set(plan.number.tolist()) & set(model)
 
 
-def test_live_records_come_in_key_order_and_with_their_sizes() -> None:
+def test_live_records_are_in_key_order_with_their_sizes() -> None:
     population = Population(sized(10_000))
     plans = list(population.live("insert"))
     numbers = np.concatenate([plan.number for plan in plans])
@@ -76,7 +76,7 @@ def test_live_records_come_in_key_order_and_with_their_sizes() -> None:
 
 
 def test_the_value_of_a_version_never_changes() -> None:
-    """The data measured so far rest on this rule, which is in C alone (records.h)."""
+    """The committed data depend on this rule, which only records.h implements."""
     numbers, versions = np.array([0, 1, 999], np.uint64), np.array([0, 5, 4_000_000_000], np.uint64)
     population = Population(CELL)
     plan = population.plan("get", numbers, versions)
@@ -88,7 +88,7 @@ def test_the_value_of_a_version_never_changes() -> None:
     )
 
 
-def test_only_what_is_timed_runs_but_inserts_and_removes_go_together() -> None:
+def test_only_timed_operations_run_but_inserts_and_removes_run_together() -> None:
     def operations(*timed: str) -> set[str]:
         rounds = Population(CELL).rounds(timed)
         return {operation for steps in rounds for operation, _ in steps}
@@ -107,11 +107,11 @@ def test_a_sequence_goes_upwards_and_around() -> None:
             numbers.setdefault(operation, []).extend(plan.number.tolist())
     for operation in ("get", "update", "remove"):
         falls = (np.diff(numbers[operation]) < 0).sum()
-        assert falls == pytest.approx(1000 / 250, abs=1)  # once around, each time
+        assert falls == pytest.approx(1000 / 250, abs=1)  # one pass through the records each time
         assert len(set(numbers[operation])) >= 250
 
 
-def test_the_zipfian_order_has_its_skew() -> None:
+def test_the_zipfian_order_is_skewed_as_specified() -> None:
     ranks = zipf(np.random.default_rng(1), 1000, 200_000)
     assert (ranks.min(), ranks.max()) == (0, 999)
     weights = np.arange(1, 1001) ** -SKEW
@@ -122,7 +122,7 @@ def test_the_zipfian_order_has_its_skew() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3, 10, 1100, 10**9])
-def test_popular_records_lie_scattered_and_are_all_there(count: int) -> None:
+def test_popular_records_are_scattered_and_none_is_missing(count: int) -> None:
     step = coprime(count)
     if count < 10_000:
         assert sorted(rank * step % count for rank in range(count)) == list(range(count))
@@ -130,7 +130,7 @@ def test_popular_records_lie_scattered_and_are_all_there(count: int) -> None:
     assert places[-1] - places[0] >= min(count - 1, count // 2)
 
 
-def test_gets_of_the_zipfian_order_repeat_themselves() -> None:
+def test_gets_in_zipfian_order_repeat_popular_records() -> None:
     population = Population(dataclasses.replace(sized(10_000), key_order="zipfian"))
     got = [p for steps in population.rounds(("get",)) for _, plan in steps for p in plan.number]
     most = max(got.count(number) for number in set(got))

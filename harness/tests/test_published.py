@@ -1,4 +1,4 @@
-"""Published figures: complete, and at odds with themselves exactly where findings.csv says so."""
+"""The published figures are complete, and findings.csv lists all their contradictions."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ FILES = {
 
 
 def read(name: str) -> pd.DataFrame:
-    """A table as text, because 1.00 and 1.0 are rounded differently."""
+    """A table of text, because 1.00 and 1.0 are rounded differently."""
     return pd.read_csv(DATA / name, dtype=str, keep_default_na=False)
 
 
 class Range(NamedTuple):
-    """What a rounded figure, or what follows from such figures, may stand for."""
+    """The values that a rounded figure, or a result of rounded figures, may stand for."""
 
     low: float
     high: float
@@ -50,14 +50,14 @@ class Range(NamedTuple):
 
 
 def rounded(text: str) -> Range:
-    """Half a unit of the last digit that counts: zeros at a whole number's end count up to two."""
+    """The range of half a unit of the last significant digit; whole numbers have at least two."""
     whole, _, decimals = text.partition(".")
     zeros = len(whole) - max(2, len(whole.rstrip("0"))) if not decimals else 0
     half = 0.5 * 10.0 ** (max(zeros, 0) - len(decimals))
     return Range(float(text) - half, float(text) + half)
 
 
-def test_rounding() -> None:
+def test_a_rounded_figure_stands_for_a_range() -> None:
     assert rounded("1.00") == pytest.approx((0.995, 1.005))
     assert rounded("129000") == (128500, 129500)
     assert rounded("1000") == (950, 1050)
@@ -67,7 +67,7 @@ def test_rounding() -> None:
 
 
 class Found(NamedTuple):
-    """A row of findings.csv, but for its words."""
+    """A row of findings.csv, without its text."""
 
     source: str
     section: str
@@ -96,7 +96,7 @@ def baseline(rows: dict[Cell, Any], row: Any) -> Any:
 
 
 def leveldb_rows() -> Iterator[Found]:
-    """Row by row: the factor of the baseline, the bar, and what a disk's turns allow."""
+    """Checks each row: its factor, its bar, and the speed that the disk's rotation allows."""
     rows = leveldb()
     settings = read("leveldb-2011-settings.csv").set_index(["source", "setting"]).value
     for row in rows.values():
@@ -126,7 +126,7 @@ def leveldb_rows() -> Iterator[Found]:
 
 
 def leveldb_prose() -> Iterator[Found]:
-    """What the page says in words, and one version against the other."""
+    """Checks the statements of the text, and compares the two versions."""
     rows = leveldb()
     old, new = TWENTY_ELEVEN
     for (source, section, workload, store), row in rows.items():
@@ -209,7 +209,7 @@ def rocksdb_figures() -> Iterator[Found]:
 
 
 def rocksdb_settings() -> Iterator[Found]:
-    """The commands against the text, against each other, and each by itself."""
+    """Compares the commands with the text, with each other, and each with itself."""
     table = read("rocksdb-2013-settings.csv")
     table = table[table.step == "1"]
     options = table.set_index(["section", "store", "setting"]).value.to_dict()
@@ -257,7 +257,7 @@ def lmdb_found() -> Iterator[Found]:
         if abs(overhead - x["overhead"]) > 1e-9:
             yield Found(*where, "overhead", store, text["overhead"], f"{overhead:.10f}", "1")
         used = 100 * (x["run user"] + x["run system"])
-        wall = x["run wall"]  # from an hour on printed without the fraction of a second
+        wall = x["run wall"]  # from one hour on, printed without fractions of a second
         busy = Range(used / (wall + (1 if wall >= 3600 else 0)), used / wall)
         if not busy.meets(Range(x["cpu"] - 0.5, x["cpu"] + 1)):
             yield Found(*where, "cpu", store, text["cpu"], f"{busy.high:.1f}", "%")
@@ -320,7 +320,7 @@ def files_found() -> Iterator[Found]:
         yield Found("hines-2023", "5.8", "exceptions", "files", "1", str(exceptions), "1")
 
 
-# Nothing to compute: words against words.
+# Contradictions in words, without computation.
 WORDS = {
     Found("hines-2023", "5.7", "wording", "flat", "folders", "files", ""),
     Found("hines-2023", "5.5", "wording", "remove rocksdb", "degrades", "fastest", ""),
@@ -337,7 +337,7 @@ def findings() -> dict[Found, str]:
     return rows
 
 
-def test_what_disagrees_is_what_is_listed() -> None:
+def test_the_list_of_contradictions_is_complete() -> None:
     found = [row for check in CHECKS for row in check()]
     assert len(found) == len(set(found))
     listed = set(findings())
@@ -350,7 +350,7 @@ def test_every_check_finds_something(check: Callable[[], Iterator[Found]]) -> No
     assert any(True for _ in check())
 
 
-def test_findings_say_what_and_where() -> None:
+def test_findings_state_their_place_and_figures() -> None:
     sections = {
         (row.source, row.section)
         for name in FILES
@@ -364,7 +364,7 @@ def test_findings_say_what_and_where() -> None:
 
 
 def test_a_wrong_figure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checks themselves: change one figure that agrees, and another row disagrees."""
+    """Tests the checks: after one figure is changed, exactly its row disagrees, too."""
     true = read
 
     def wrong(name: str) -> pd.DataFrame:
@@ -384,11 +384,11 @@ def test_a_wrong_figure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {(r.check, r.item) for r in set(lmdb_found()) - before[1]} == {("overhead", "lmdb")}
 
 
-# What the tables hold
+# The content of the tables
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_tables_are_whole(name: str) -> None:
+def test_tables_have_no_gaps(name: str) -> None:
     rows, sources = FILES[name]
     table = read(name)
     assert len(table) == rows
@@ -437,7 +437,7 @@ def test_sqlite_without_compression_is_its_baseline() -> None:
 
 
 def test_factors_of_large_values_are_of_bytes() -> None:
-    """Those of the earlier version agree once keys and values are counted in bytes."""
+    """The earlier version's factors agree once keys and values are counted in bytes."""
     rows = leveldb()
     factors = [r for r in rows.values() if r.section == "2.A" and r.times_baseline]
     assert len(factors) == 6
@@ -447,7 +447,7 @@ def test_factors_of_large_values_are_of_bytes() -> None:
 
 
 def test_tree_is_compared_with_its_sequential_writes() -> None:
-    """The 3.60 of both versions is of another baseline than the one stated."""
+    """The factor 3.60 of both versions uses another baseline than the stated one."""
     rows = leveldb()
     for source in TWENTY_ELEVEN:
         row = rows[source, "3.B", "readseq", "kyoto-tree"]
@@ -456,7 +456,7 @@ def test_tree_is_compared_with_its_sequential_writes() -> None:
 
 
 def test_factors_of_synchronous_writes_are_the_earlier_ones() -> None:
-    """Those that disagree with the later version's figures were copied, and were right before."""
+    """Factors that disagree with the later version's figures agree with the earlier ones."""
     rows = leveldb()
     old, new = TWENTY_ELEVEN
     stale = [
@@ -583,7 +583,7 @@ def test_lmdb_tables_are_whole_and_converted() -> None:
 
 
 def test_lmdb_larger_runs_fit_16_readers() -> None:
-    """None of them read more than 16 readers would, up to 5 % of time besides reading."""
+    """No run read more than 16 readers can, with up to 5 % of the time spent otherwise."""
     for section, _, text in lmdb():
         if section == "3":
             passes = float(text["reads"]) * float(text["run wall"]) / 100e6

@@ -1,4 +1,4 @@
-"""What README.md and docs/ say is there, and the number that README traces is still true."""
+"""README.md and docs/ name only existing things, and the number that README traces is right."""
 
 import re
 import subprocess
@@ -26,7 +26,7 @@ def code(text: str) -> list[str]:
 
 
 def trace() -> dict[str, tuple[Path, list[str]]]:
-    """For each step of the trace its file, and the code that README quotes from it."""
+    """The file of each step of the trace, and the code that README quotes from it."""
     unlinked = re.compile(r"\[`[^]]*`\]\([^)]*\)")
     return {
         step: (ROOT / code(place)[0], code(unlinked.sub("", says)))
@@ -58,7 +58,7 @@ def test_the_traced_number_follows_from_its_row() -> None:
     assert [f"{row[column] / 1e6:.0f} ms"] == NUMBER
     assert (row.store, row.access, row.record_size) == ("nested", "c", "100 B")
     assert (row.records, row.trial) == (1_000_000, 1)
-    # Among all rows it is the one whose slowest call took the largest share of the trial's time.
+    # README traces the row whose slowest call took the largest share of the trial's time.
     rows = rows[(rows.compressibility == "incompressible") & (rows.operation != "load")]
     assert (rows.max_ns / rows.sum_ns).idxmax() == row.name
 

@@ -1,4 +1,4 @@
-"""What identifies a result, which of several counts, and what collecting must never lose."""
+"""What identifies a result, which of several results counts, and what `collect` never loses."""
 
 import csv
 import json
@@ -53,7 +53,7 @@ for name, module in sys.modules.items():
 
 
 def run_python(code: str, *arguments: str, path: Path) -> set[str]:
-    """The lines that Python prints."""
+    """The lines that the code prints in a new Python process."""
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         capture_output=True,
@@ -76,7 +76,7 @@ def test_a_result_is_identified_by_the_code_that_shapes_it_and_no_other(
     assert changing == imported | NOT_IMPORTED
 
 
-def test_of_the_libraries_only_the_core_the_store_and_the_null_store_identify_a_result(
+def test_only_the_libraries_that_a_result_depends_on_identify_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for path in stores.shims_folder().iterdir():
@@ -97,8 +97,8 @@ def test_of_the_libraries_only_the_core_the_store_and_the_null_store_identify_a_
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A results folder with its tables: of cells that the byte limit skips, since no number counts
-    here."""
+    """A results folder with its tables. The byte limit skips all cells, because these tests need no
+    measurements."""
     out = tmp_path_factory.mktemp("swept") / "out"
     values = {"stores": ["flat"], "records": [100], "trials": 3, "byte_limit": 1}
     Sweep([Grid.from_values(values, stores.names())], out).run()
@@ -121,7 +121,7 @@ def test_a_folder_that_is_gone_costs_no_table(
     kvbench: Run, collected: Path, kind: str, link: bool
 ) -> None:
     shutil.rmtree(collected / kind)
-    if link:  # what can't be read, by root either
+    if link:  # not even root can read it
         (collected / kind).symlink_to(kind)
     before = files(collected)
     done = kvbench("status" if kind == "grids" else "collect", collected)
@@ -145,7 +145,7 @@ def test_tables_are_never_replaced_by_empty_ones(collected: Path) -> None:
 
 
 def change(path: Path, copy: str = "", **keys: object) -> None:
-    """Change keys of a result, or of its cell; in a copy, if it has a name."""
+    """Changes keys of a result or of its cell, in a copy if a name is given."""
     result = json.loads(path.read_bytes())
     for key, value in keys.items():
         (result["cell"] if key in result["cell"] else result)[key] = value
@@ -170,7 +170,7 @@ def test_the_newest_result_is_that_of_the_installed_code_then_the_last_written(
         return found
 
     change(path, "later.json", checksum="other", started="2999-01-01", order=99)
-    assert chosen() == name  # the installed code's, whatever the clock and the order say
+    assert chosen() == name  # the result of the installed code, whatever its time and order
     change(path, checksum="another")
     assert chosen() == "later"
     change(path, started="3000-01-01", order=100)
@@ -217,7 +217,9 @@ HOSTILE = ("<img src=x onerror=alert(1)>", "a\nb", "../../etc", "x" * 1000, "\u2
 
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("key", ["store", "binding", "label", "machine", "checksum"])
-def test_names_of_others_have_plain_characters(collected: Path, key: str, text: str) -> None:
+def test_names_in_foreign_results_have_plain_characters(
+    collected: Path, key: str, text: str
+) -> None:
     before = files(collected)
     path = next((collected / "cells").iterdir())
     change(path, **{key: text})
@@ -236,7 +238,7 @@ def test_names_of_others_have_plain_characters(collected: Path, key: str, text: 
         ("machines", "machine"),
     ],
 )
-def test_names_in_tables_of_others_have_plain_characters(
+def test_names_in_foreign_tables_have_plain_characters(
     tmp_path: Path, name: str, column: str, text: str
 ) -> None:
     for table in tables.TABLES:
@@ -264,8 +266,8 @@ def test_no_text_is_a_formula(collected: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["cells", "operations"])
-def test_a_small_file_that_stands_for_gigabytes_is_not_read(tmp_path: Path, name: str) -> None:
-    """A long text, or a list, a million times."""
+def test_a_small_file_that_expands_to_gigabytes_is_not_read(tmp_path: Path, name: str) -> None:
+    """The file repeats a long text, or a list, a million times."""
     for table in tables.TABLES:
         shutil.copy(DATA / "ycsb" / f"{table}.parquet", tmp_path)
     path = tmp_path / f"{name}.parquet"

@@ -1,5 +1,5 @@
-"""Settings are obeyed: what a store was asked for is what it does, by what it says of itself and by
-what can be seen from outside."""
+"""Stores obey their settings: the settings that they report and their effects from outside agree
+with the ones requested."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,9 +32,9 @@ def ids(value: object) -> str:
 
 
 def stored_bytes(store: Store, folder: Path, **options: str) -> int:
-    """What 16 MiB of words, in records of 4 KiB, take in the files of the store."""
+    """The bytes that 16 MiB of words, in records of 4 KiB, take in the files of the store."""
     if not store.lacks("memory", str(1 << 20)):
-        options["memory"] = str(1 << 20)  # so that no log holds it all
+        options["memory"] = str(1 << 20)  # too small for the log to hold all records
     folder.mkdir()
     opened = store.open(folder, **options)
     for start in range(0, 4096, 256):
@@ -45,14 +45,16 @@ def stored_bytes(store: Store, folder: Path, **options: str) -> int:
         opened.write_batch(batch)
     opened.sync()
     opened.close()
-    opened = store.open(folder, **options)  # logs of the first time are gone, what is left is data
+    opened = store.open(
+        folder, **options
+    )  # reopening removes the old logs, so that only data are left
     assert opened.get((7).to_bytes(8, "big")) == (b"7 " + WORDS * 80)[:4096]
     opened.close()
     return allocated(folder)
 
 
 @pytest.mark.parametrize("label", KEEPING)
-def test_every_level_is_offered_or_lacking_with_a_reason(label: str) -> None:
+def test_every_level_is_offered_or_declined_with_a_reason(label: str) -> None:
     store = KNOWN[label]
     assert store.default_durability in DURABILITY[1:]
     for name, known in (("durability", DURABILITY), ("compression", COMPRESSION)):
@@ -66,7 +68,7 @@ def test_every_level_is_offered_or_lacking_with_a_reason(label: str) -> None:
 
 
 @pytest.mark.parametrize("label", KEEPING)
-def test_a_lacking_level_is_refused_by_the_store_itself(label: str, tmp_path: Path) -> None:
+def test_an_unsupported_level_is_refused_by_the_store_itself(label: str, tmp_path: Path) -> None:
     store = KNOWN[label]
     for name, level in (("durability", "quorum"), ("memory", "12 apples"), ("compression", "rar")):
         with pytest.raises(StoreError, match=f"option {name}: '{level}' is not allowed; allowed: "):
@@ -92,13 +94,13 @@ IGNORES_COMPRESSION = """
 
 
 @pytest.mark.skipif(not KNOWN["leveldb"].available, reason="no LevelDB")
-def test_a_shim_that_ignores_compression_is_found_out(
+def test_a_shim_that_ignores_compression_is_detected(
     own_shims: Path,
     compile_shim: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """As the code behind a published benchmark does: it builds the options, and opens without."""
+    """The code of a published benchmark does so: it builds the options, and opens without them."""
     compile_shim("leveldb", IGNORES_COMPRESSION, "-lleveldb")
     monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
     with pytest.raises(AssertionError):
@@ -131,8 +133,8 @@ def test_a_larger_budget_is_used(
 
 
 @pytest.mark.parametrize(("store", "level"), pairs("durability"), ids=ids)
-def test_what_the_store_says_of_syncs_is_true(store: Store, level: str, tmp_path: Path) -> None:
-    """As far as it says anything."""
+def test_the_syncs_that_a_store_reports_are_true(store: Store, level: str, tmp_path: Path) -> None:
+    """Stores that report nothing about syncs pass."""
     opened = store.open(tmp_path, durability=level)
     said = opened.effective_options().get("sync", "")
     opened.close()
@@ -253,7 +255,7 @@ def test_settings_are_read_back_from_the_engine(
     assert {name: effective[name] for name in said} == said
 
 
-def test_a_log_that_is_off_keeps_no_promise(tmp_path: Path) -> None:
+def test_durability_without_a_log_is_refused(tmp_path: Path) -> None:
     if not KNOWN["rocksdb"].available:
         pytest.skip(KNOWN["rocksdb"].reason)
     for level in ("process", "sync"):
@@ -261,8 +263,8 @@ def test_a_log_that_is_off_keeps_no_promise(tmp_path: Path) -> None:
             KNOWN["rocksdb"].open(tmp_path, durability=level, log="off")
 
 
-def test_what_rocksdb_wrote_down_of_its_tables(tmp_path: Path) -> None:
-    """In words that differ among versions."""
+def test_rocksdb_states_the_settings_of_its_tables(tmp_path: Path) -> None:
+    """The wording differs between versions of RocksDB."""
     if not KNOWN["rocksdb"].available:
         pytest.skip(KNOWN["rocksdb"].reason)
     opened = KNOWN["rocksdb"].open(tmp_path, bulk_load="on", bloom_bits="10")
@@ -273,12 +275,12 @@ def test_what_rocksdb_wrote_down_of_its_tables(tmp_path: Path) -> None:
 
 
 def test_an_exclusive_lock_refuses_a_second_session(tmp_path: Path) -> None:
-    """As SQLite would wait ten minutes for the lock."""
+    """Otherwise SQLite would wait ten minutes for the lock."""
     if not KNOWN["sqlite"].available:
         pytest.skip(KNOWN["sqlite"].reason)
     opened = KNOWN["sqlite"].open(tmp_path, locking_mode="exclusive", journal_mode="wal")
     assert opened.insert(b"key", b"value")
-    assert not list(tmp_path.glob("*-shm"))  # the WAL's, which other processes would need
+    assert not list(tmp_path.glob("*-shm"))  # the shared memory of a WAL that several processes use
     with pytest.raises(StoreError, match="locking_mode=exclusive"):
         opened.session()
     opened.close()
@@ -286,7 +288,7 @@ def test_an_exclusive_lock_refuses_a_second_session(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("label", ["leveldb", "hyperleveldb", "basho", "rocksdb"])
 def test_a_bloom_filter_adds_its_bits_to_the_tables(label: str, tmp_path: Path) -> None:
-    """20,000 keys at 80 bits each are 200 KB."""
+    """Filters for 20,000 keys of 80 bits each take 200 KB."""
     if not KNOWN[label].available:
         pytest.skip(KNOWN[label].reason)
     used = []
@@ -312,7 +314,7 @@ def test_a_bloom_filter_adds_its_bits_to_the_tables(label: str, tmp_path: Path) 
     ],
     ids=str,
 )
-def test_a_number_beyond_the_engine_s_is_refused(
+def test_a_number_beyond_the_range_of_the_engine_is_refused(
     label: str, option: dict[str, str], tmp_path: Path
 ) -> None:
     if not KNOWN[label].available:

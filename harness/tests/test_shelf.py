@@ -1,4 +1,4 @@
-"""Where stores are made: what is not a sweep's own is neither removed nor overwritten."""
+"""The folders of stores: a sweep removes and overwrites only its own files."""
 
 import contextlib
 import json
@@ -18,9 +18,9 @@ from kvbench.cli import STOPPED
 from kvbench.shelf import MARK, Shelf
 
 WriteGrid = Callable[..., Path]
-STORE = "flat_c_1KiB_100_t1_0123456789abcdef"  # as a cell's folder is called
-# When it measures, it hangs beside a process that leaves the worker's session; not when it is
-# only asked what it is.
+STORE = "flat_c_1KiB_100_t1_0123456789abcdef"  # named like the folder of a cell
+# A store that hangs when it measures, next to a process that leaves the worker's session. It
+# answers questions about itself as usual.
 HANGING = r"""
 #include <fcntl.h>
 #include <signal.h>
@@ -54,7 +54,9 @@ def refused(kvbench: Run, grid: Path, out: Path, *words: str) -> None:
     assert not list(out.glob("cells/*"))
 
 
-def test_a_file_of_someone_else_s(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
+def test_a_foreign_file_among_the_stores_is_kept(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     assert kvbench("sweep", write_grid(), "--out", out).returncode == 0
     (out / "cells").rename(tmp_path / "cells")
@@ -64,15 +66,15 @@ def test_a_file_of_someone_else_s(kvbench: Run, write_grid: WriteGrid, tmp_path:
     refused(kvbench, write_grid(), out, "letter.txt", "move it away")
     assert (stores / "letter.txt").read_text() == "dear"
     (stores / "letter.txt").unlink()
-    (stores / STORE).mkdir()  # looks like a store, but where is the mark?
+    (stores / STORE).mkdir()  # named like a store, but the mark is missing
     refused(kvbench, write_grid(), out, MARK, "move it away")
-    (stores / MARK).write_text("")  # what a killed sweep has left
+    (stores / MARK).write_text("")  # as a killed sweep leaves it
     assert kvbench("sweep", write_grid(), "--out", out).returncode == 0
     assert not stores.exists()
 
 
 @pytest.mark.parametrize("name", [STORE, "elsewhere"])
-def test_a_link_among_the_stores(
+def test_a_link_among_the_stores_is_refused(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path, name: str
 ) -> None:
     outside, stores = tmp_path / "outside", tmp_path / "out" / "stores"
@@ -86,7 +88,9 @@ def test_a_link_among_the_stores(
     assert (outside / "precious").read_text() == "kept"
 
 
-def test_a_link_for_the_stores(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_stores_is_refused(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
     out, outside = tmp_path / "out", tmp_path / "outside"
     outside.mkdir()
     (outside / STORE).mkdir()
@@ -109,7 +113,7 @@ def test_a_link_that_an_engine_made_is_not_followed(tmp_path: Path) -> None:
     assert (outside / "precious").read_text() == "kept"
 
 
-def test_what_comes_during_the_sweep_stays(tmp_path: Path) -> None:
+def test_a_file_created_during_the_sweep_is_kept(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path / "stores", "0123456789ab")
     (shelf.open() / STORE).mkdir()
     (shelf.folder / "letter.txt").write_text("dear")
@@ -117,8 +121,10 @@ def test_what_comes_during_the_sweep_stays(tmp_path: Path) -> None:
     assert os.listdir(shelf.folder) == ["letter.txt"]
 
 
-def test_stores_on_another_disk(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
-    """They have a folder of their own there, which goes; what else is there stays."""
+def test_stores_on_another_disk_are_removed_and_other_files_kept(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    """The stores have their own folder on that disk."""
     out, disk = tmp_path / "out", tmp_path / "disk"
     disk.mkdir()
     (disk / "letter.txt").write_text("dear")
@@ -132,7 +138,7 @@ def test_stores_on_another_disk(kvbench: Run, write_grid: WriteGrid, tmp_path: P
     assert "none" in done.stderr
 
 
-def test_a_place_that_no_cell_needs_is_not_made(tmp_path: Path) -> None:
+def test_a_folder_that_no_cell_needs_is_not_created(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path / "stores", "0123456789ab")
     assert not shelf.folder.exists()
     shelf.clear()
@@ -144,8 +150,8 @@ def test_a_place_that_no_cell_needs_is_not_made(tmp_path: Path) -> None:
 def hanging(
     write_grid: WriteGrid, own_shims: Path, compile_shim: Callable[..., Path], tmp_path: Path
 ) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Starts a sweep whose worker hangs, beside a process in a session of its own that it started,
-    and writes the number of that process into the file `hung` below the folder of the results."""
+    """Starts a sweep whose worker hangs. The worker has started a process in a new session, whose
+    number is written into the file `hung` below the results folder."""
     compile_shim("null", HANGING)
     started = []
 
@@ -172,7 +178,7 @@ def hanging(
 
 
 def runs(path: Path) -> bool:
-    """Whether the process of that number still runs."""
+    """Whether the process whose number the file holds still runs."""
     with contextlib.suppress(psutil.NoSuchProcess):
         return psutil.Process(int(path.read_text())).status() != psutil.STATUS_ZOMBIE
     return False
@@ -181,7 +187,7 @@ def runs(path: Path) -> bool:
 def test_sweeps_with_equal_paths_on_one_disk_leave_each_other_alone(
     kvbench: Run, write_grid: WriteGrid, hanging: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """As two containers see one path: the first folder is moved away before the second is made."""
+    """As two containers may see equal paths, the first folder is moved before creating the second."""
     out, disk = tmp_path / "container" / "out", tmp_path / "disk"
     out.parent.mkdir()
     disk.mkdir()
@@ -197,7 +203,7 @@ def test_sweeps_with_equal_paths_on_one_disk_leave_each_other_alone(
     assert list(disk.iterdir()) == [own]
 
 
-def test_a_copied_folder_takes_no_store_from_the_sweep_of_the_original(
+def test_a_copied_folder_removes_no_store_of_the_original(
     kvbench: Run, write_grid: WriteGrid, hanging: Callable[..., Any], tmp_path: Path
 ) -> None:
     out, disk = tmp_path / "a" / "out", tmp_path / "disk"
@@ -217,7 +223,7 @@ def test_a_copied_folder_takes_no_store_from_the_sweep_of_the_original(
     assert not list(disk.iterdir())
 
 
-def test_a_copied_folder_s_sweep_ends_no_process_of_the_original(
+def test_a_sweep_of_a_copied_folder_ends_no_process_of_the_original(
     kvbench: Run, write_grid: WriteGrid, hanging: Callable[..., Any], tmp_path: Path
 ) -> None:
     out = tmp_path / "a" / "out"
@@ -228,10 +234,10 @@ def test_a_copied_folder_s_sweep_ends_no_process_of_the_original(
     assert runs(out.parent / "hung")
 
 
-def test_what_a_killed_sweep_left_is_removed_by_the_next(
+def test_the_next_sweep_removes_what_a_killed_one_left(
     kvbench: Run, write_grid: WriteGrid, hanging: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """Its stores, and a process that an engine started in a session of its own."""
+    """It left stores, and a process that an engine started in a new session."""
     out = tmp_path / "a" / "out"
     out.parent.mkdir()
     first = hanging(out)
@@ -244,7 +250,7 @@ def test_what_a_killed_sweep_left_is_removed_by_the_next(
 
 
 def test_a_second_ctrl_c_stops_at_once(hanging: Callable[..., Any], tmp_path: Path) -> None:
-    """The first would wait for the cell. Nothing is left behind."""
+    """The first one waits for the running cell. Nothing is left behind."""
     out = tmp_path / "a" / "out"
     out.parent.mkdir()
     process = hanging(out)
@@ -257,10 +263,10 @@ def test_a_second_ctrl_c_stops_at_once(hanging: Callable[..., Any], tmp_path: Pa
     assert not (out / "stores").exists()
 
 
-def test_an_identity_that_is_no_name_leads_nowhere(
+def test_an_identity_that_is_not_a_name_chooses_no_folder(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
-    """Results folders come from others, and a shelf is removed."""
+    """The identity in a foreign results folder must not choose a folder that the sweep removes."""
     out, disk = tmp_path / "out", tmp_path / "disk"
     (disk / "kvbench-").mkdir(parents=True)
     (disk / "precious").mkdir()

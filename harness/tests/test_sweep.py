@@ -58,13 +58,17 @@ def test_every_store_measures_a_cell(kvbench: Run, write_grid: WriteGrid, tmp_pa
             assert row["n"] >= (1 if name == "load" else 1000)
             assert row["min_ns"] <= row["p50_ns"] <= row["p99_ns"] <= row["max_ns"] <= row["sum_ns"]
             assert sum(row["histogram_count"]) == row["n"]
-        if result["cell"]["store"] in ("flat", "leveldb", "sqlite"):  # not by a map alone
+        if result["cell"]["store"] in (
+            "flat",
+            "leveldb",
+            "sqlite",
+        ):  # these also read and write, besides mapping files
             assert sum(row["wchar"] + row["write_bytes"] for row in rows.values()) > 0
     assert not (out / "stores").exists()
 
 
 def test_a_worker_loads_no_more_than_it_needs() -> None:
-    """What it imports is part of the cost of every cell."""
+    """The imports of a worker add to the cost of every cell."""
     code = "import sys, kvbench.worker; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in done.stdout.split()}
@@ -84,7 +88,7 @@ def test_a_kill_at_the_very_start_leaves_no_foreign_folder(
     assert not list(out.rglob("*.tmp"))
 
 
-def test_what_a_kill_left_is_told_from_a_user_s_own(
+def test_a_user_s_temporary_file_is_kept(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -98,7 +102,7 @@ def test_what_a_kill_left_is_told_from_a_user_s_own(
     assert (out / "cells" / "thesis.tmp").exists()
 
 
-def test_over_the_byte_limit_is_skipped_until_the_limit_is_raised(
+def test_a_cell_over_the_byte_limit_is_skipped_until_the_limit_is_raised(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -124,7 +128,7 @@ def test_dry_run_measures_and_writes_nothing(
 def test_two_levels_of_each_factor_over_all_stores(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
-    """No cell fails: a store does what it is asked for, or is skipped with its reason."""
+    """No cell fails: a store obeys its settings, or the cell is skipped with the reason."""
     out = tmp_path / "out"
     grid = write_grid(
         stores=KEEPING,
@@ -151,7 +155,7 @@ def test_two_levels_of_each_factor_over_all_stores(
     assert "memory=4 MiB: no cache of its own" in dry
 
 
-def test_a_binding_is_measured_as_shipped_alone(
+def test_a_binding_is_measured_only_with_its_defaults(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -163,7 +167,7 @@ def test_a_binding_is_measured_as_shipped_alone(
 
 @pytest.fixture
 def on_disk() -> Iterator[Path]:
-    """A folder on a disk; skips where it is in memory, out of which nothing can put files."""
+    """A folder on a disk. Skips if it is in memory, because such files cannot be evicted."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "probe").write_bytes(bytes(1 << 20))
@@ -192,8 +196,8 @@ def test_a_cold_cache_is_cold_and_a_warm_one_warm(
 
 
 def test_a_cap_holds_the_page_cache_too(kvbench: Run, write_grid: WriteGrid, on_disk: Path) -> None:
-    """A store that uses the page cache works with less of it; one that needs more memory of its own
-    is killed, and recorded with the reason."""
+    """A store that uses the page cache gets less of it. A store that allocates more than the cap is
+    killed, and its cell records the reason."""
     if why := control_group.refused():
         pytest.skip(why)
     grid = write_grid(
@@ -226,7 +230,7 @@ def test_a_missing_engine_costs_one_store(
     own_shims: Path,
     compile_shim: Callable[..., Path],
 ) -> None:
-    """A shim whose library is gone: the loader's reason is printed, the others go on."""
+    """A shim lacks its library: the loader's reason is printed, and other stores are measured."""
     library = tmp_path / "libengine.so"
     source = tmp_path / "engine.c"
     source.write_text("int engine(void) { return 1; }\n")
@@ -304,10 +308,10 @@ def test_what_an_engine_said_before_it_hung_is_kept(
     own_shims: Path,
     compile_shim: Callable[..., Path],
 ) -> None:
-    """It hung for want of space, which only the engine saw."""
+    """It hung on a full disk, which only the engine reported."""
     said = f"pwrite: {os.strerror(errno.ENOSPC)}"
     hang = (
-        'if (getenv("KVBENCH_CELL"))'  # not when it is only asked what it is
+        'if (getenv("KVBENCH_CELL"))'  # only in a worker that measures
         f' {{ fputs("{said}\\nlibrary panic\\n", stderr); for (;;) pause(); }}'
     )
     compile_shim(
@@ -351,7 +355,9 @@ def test_a_change_of_shim_or_engine_is_measured_again(
     assert list(pd.read_parquet(out / "cells.parquet").checksum) == [second["checksum"]]
 
 
-def test_exports(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
+def test_tables_are_exported_as_csv_and_excel(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     grid = write_grid(stores=["flat", "bdb"], records=[100, 10**6], byte_limit="1 MiB")
     assert kvbench("sweep", grid, "--out", out).returncode == 0
@@ -380,7 +386,7 @@ def test_the_same_cells_collect_to_the_same_bytes(
 
 
 @pytest.mark.parametrize("size", [1 << 10, 1 << 20])
-def test_the_null_store_costs_the_buffer_and_next_to_nothing(
+def test_the_null_store_costs_little_more_than_the_buffer(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path, size: int
 ) -> None:
     out = tmp_path / "out"
@@ -392,7 +398,7 @@ def test_the_null_store_costs_the_buffer_and_next_to_nothing(
 
 
 def listed_stores(kvbench: Run, env: dict[str, str] | None = None) -> dict[str, dict[str, Any]]:
-    """What `kvbench stores --json` says, by label."""
+    """The output of `kvbench stores --json`, by label."""
     rows = json.loads(kvbench("stores", "--json", env=env).stdout)
     return {full_name(row["store"], row["binding"]): row for row in rows}
 
@@ -405,7 +411,7 @@ def test_capabilities_are_listed(kvbench: Run) -> None:
     assert rows["sqlite"]["version"].startswith("3.")
 
 
-def test_damage_is_told_before_a_sweep_measures(
+def test_damage_is_reported_before_a_sweep_measures(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -425,7 +431,7 @@ def test_damage_is_told_before_a_sweep_measures(
 def test_a_table_without_the_times_of_its_cells_is_refused(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
-    """As a collection that was cut off might leave them."""
+    """An interrupted `collect` might leave such tables."""
     out = tmp_path / "out"
     kvbench("sweep", write_grid(stores=["flat"]), "--out", out)
     kvbench("collect", out)
@@ -437,7 +443,7 @@ def test_a_table_without_the_times_of_its_cells_is_refused(
         tables.read_tables(out)
 
 
-def test_status_counts_what_newer_code_measured_again_once(
+def test_status_counts_a_cell_measured_again_by_newer_code_once(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -449,10 +455,10 @@ def test_status_counts_what_newer_code_measured_again_once(
     assert kvbench("status", out).stdout.strip() == "1 ok"
 
 
-def test_ctrl_c_at_the_start_takes_the_machine_for_no_other(
+def test_ctrl_c_at_the_start_does_not_change_the_machine(
     write_grid: WriteGrid, tmp_path: Path
 ) -> None:
-    """From a terminal it reaches the process that asks for the processor's name as well."""
+    """A terminal sends it to the process that reads the processor's name, too."""
     out = tmp_path / "out"
     command = [sys.executable, "-m", "kvbench.cli", "sweep", str(write_grid()), "--out", str(out)]
     started = subprocess.Popen(
@@ -476,8 +482,8 @@ def machines(out: Path) -> set[str]:
 def test_equal_containers_without_a_machine_id_stay_apart(
     write_grid: WriteGrid, tmp_path: Path
 ) -> None:
-    """Their results merge by copying, and none overwrites another."""
-    sweep = '"$@" && "$@"'  # what is there is found again
+    """Their results can be merged by copying, and no result overwrites another."""
+    sweep = '"$@" && "$@"'  # the second run must find the first one's results
     hidden = ["unshare", "--mount", "sh", "-ec", f"mount --bind /dev/null /etc/machine-id; {sweep}"]
     grid = write_grid()
     for name in ("a", "b"):
@@ -505,7 +511,7 @@ def test_a_machine_with_an_id_is_the_same_in_every_folder(
     assert machines(tmp_path / "a") == machines(tmp_path / "b")
 
 
-def test_a_path_that_is_not_utf_8(write_grid: WriteGrid, tmp_path: Path) -> None:
+def test_a_path_need_not_be_utf_8(write_grid: WriteGrid, tmp_path: Path) -> None:
     out, grid = os.fsencode(tmp_path) + b"/out\xff", write_grid(stores=["flat", "lmdb"])
     kvbench = [sys.executable, "-m", "kvbench.cli"]
     for command, said in (
@@ -523,7 +529,7 @@ def test_a_path_that_is_not_utf_8(write_grid: WriteGrid, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full", "2> >(true)", ">&- 2>&-", "<&-"])
 def test_a_closed_stream_ends_no_sweep(write_grid: WriteGrid, tmp_path: Path, closed: str) -> None:
-    """An engine's file must not take its number, and a progress report must not stop the sweep."""
+    """No engine's file may get the number of the stream, and reporting progress must not fail."""
     out = tmp_path / "out"
     command = [sys.executable, "-m", "kvbench.cli", "sweep", str(write_grid()), "--out", str(out)]
     done = subprocess.run(["bash", "-c", f'"$@" {closed}', "-", *command], check=False)
@@ -531,8 +537,8 @@ def test_a_closed_stream_ends_no_sweep(write_grid: WriteGrid, tmp_path: Path, cl
     assert [result["status"] for result in cells(out)] == ["ok"]
 
 
-def test_a_pipe_in_a_store_s_folder_does_not_block(tmp_path: Path) -> None:
-    """Opening it would wait for a writer. Files outside that links lead to are not counted."""
+def test_a_pipe_in_the_folder_of_a_store_does_not_block(tmp_path: Path) -> None:
+    """Opening the pipe would wait for a writer. Files outside, behind links, are not counted."""
     (tmp_path / "store").mkdir()
     (tmp_path / "elsewhere").write_bytes(bytes(1 << 20))
     (tmp_path / "store" / "data").write_bytes(bytes(1 << 16))
@@ -548,8 +554,8 @@ def test_a_pipe_in_a_store_s_folder_does_not_block(tmp_path: Path) -> None:
     assert 0 <= float(done.stdout) <= 1, done.stderr
 
 
-def test_the_revision_is_this_project_s_own(tmp_path: Path) -> None:
-    """And not that of a repository into which the project was unpacked."""
+def test_the_revision_is_that_of_this_project(tmp_path: Path) -> None:
+    """It is not that of another repository into which the project was unpacked."""
     outer, project = tmp_path / "outer", tmp_path / "outer" / "project"
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org"]
     commit = [*git, "commit", "--quiet", "--allow-empty", "-m", "x"]
@@ -574,7 +580,7 @@ def test_the_revision_is_this_project_s_own(tmp_path: Path) -> None:
 def test_why_cells_were_not_measured_is_printed(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
-    """One line for each reason, with the number of cells, by the sweep and by status."""
+    """The sweep and `status` print one line for each reason, with the number of cells."""
     out = tmp_path / "out"
     grid = write_grid(stores=["flat", "lmdb"], memory=["default", "4 MiB"], records=[100, 200])
     done = kvbench("sweep", grid, "--out", out)
@@ -607,7 +613,7 @@ def test_progress_into_a_pipe_is_plain_lines(
         assert list(progress(["a", "b"], [1, 3], str)) == ["a", "b"]
         return capsys.readouterr().err.splitlines()
 
-    assert lines() == []  # a minute has not passed
+    assert lines() == []  # less than a minute has passed
     monkeypatch.setattr("kvbench.progress.INTERVAL", 0)
     assert lines() == ["1/2 done, about 00:00 left", "2/2 done, about 00:00 left"]
 

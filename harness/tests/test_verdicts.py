@@ -1,4 +1,4 @@
-"""Verdicts: computed from data, and changed by other data."""
+"""Verdicts follow from the data, and change with them."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def table(data: pd.DataFrame) -> pd.DataFrame:
     return verdicts.judge(CLAIMS, data).set_index("id")
 
 
-def test_every_claim_is_told(table: pd.DataFrame) -> None:
+def test_every_claim_has_a_verdict_or_a_reason(table: pd.DataFrame) -> None:
     assert len(table) >= 40
     assert table.index.is_unique
     for column in ("source", "place", "claim", "predicate"):
@@ -48,14 +48,14 @@ def test_the_committed_table_is_the_computed_one(table: pd.DataFrame) -> None:
 
 
 def exchanged(data: pd.DataFrame, experiment: str, one: str, other: str) -> pd.DataFrame:
-    """The measurements of two stores under each other's names."""
+    """The data with the measurements of two stores exchanged."""
     own = data.experiment == experiment
     names = data.store.where(~own, data.store.replace({one: other, other: one}))
     return data.assign(store=names)
 
 
 def swapped(data: pd.DataFrame, one: verdicts.Side, other: verdicts.Side) -> pd.DataFrame:
-    """The times of two sides, whose settings differ, in each other's place."""
+    """The data with the times of two sides exchanged; the sides differ in their settings."""
     found = data.copy()
     for trial in one.rows(data).index:
         cells = [side_.rows(data).cell[trial] for side_ in (one, other)]
@@ -91,8 +91,8 @@ SLOWER = ratio(side("e", "slow", "get"), side("e", "fast", "get"))
 FASTER = Claim("x", "s", "1", "fast is faster", SLOWER, "none", Limit(">", 1))
 
 
-def test_exchanging_two_stores_turns_what_is_claimed_of_them() -> None:
-    """A claim that one store is faster holds exactly where its opposite does not."""
+def test_exchanging_two_stores_reverses_the_verdict() -> None:
+    """The claim that one store is faster holds exactly if the opposite claim does not."""
     rows = measured(fast=(100, 110, 130), slow=(300, 330, 390))
     before = verdicts.judge([FASTER], rows).iloc[0]
     after = verdicts.judge([FASTER], exchanged(rows, "e", "fast", "slow")).iloc[0]
@@ -110,7 +110,7 @@ def test_exchanging_two_stores_turns_what_is_claimed_of_them() -> None:
 
 @pytest.mark.parametrize(("slow", "verdict"), [(102, HOLDS), (98, FAILS)])
 def test_one_trial_decides_without_a_range_and_says_so(slow: float, verdict: str) -> None:
-    """However near to the limit: nothing is known of what another trial would have shown."""
+    """It does so however close to the limit, because nothing is known of other trials."""
     row = verdicts.judge([FASTER], measured(fast=(100,), slow=(slow,))).iloc[0]
     assert row.source_verdict == verdict
     assert row.source_trials == 1
@@ -122,8 +122,8 @@ def test_one_trial_decides_without_a_range_and_says_so(slow: float, verdict: str
 @pytest.mark.parametrize(
     ("column", "best"), [("ns", 1), ("space", 1), ("efficiency", 3), ("longest_share", 3)]
 )
-def test_of_what_varies_besides_the_best_counts(column: str, best: int) -> None:
-    """The least time or space, but the largest efficiency and the longest stall."""
+def test_the_best_level_of_other_factors_counts(column: str, best: int) -> None:
+    """Best is the least time or space, the largest efficiency and the longest stall."""
     rows = pd.concat(
         measured(a=(1,)).assign(compression=level, **{column: value})
         for level, value in (("none", 1), ("default", 3))

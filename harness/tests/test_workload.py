@@ -1,4 +1,4 @@
-"""Workloads of steps: on real stores, checked to the last record; lies must be found."""
+"""Workloads of steps on real stores: every record is checked, and wrong answers are found."""
 
 import json
 import time
@@ -80,13 +80,13 @@ def test_a_permutation_visits_every_place_once(count: int) -> None:
         ("readwhilewriting writes=1000000001", ["writes=1000000001", "to 1000000000"]),
     ],
 )
-def test_bad_workloads_are_named(text: object, named: list[str]) -> None:
+def test_bad_workloads_are_refused_by_name(text: object, named: list[str]) -> None:
     with pytest.raises(BadInput) as error:
         parse(text)
     assert all(word in str(error.value) for word in ["workloads", "allowed", *named])
 
 
-def test_workloads_have_one_form() -> None:
+def test_equal_workloads_are_written_alike() -> None:
     assert normal(" fillseq   batch=10,readseq ") == "fillseq batch=10, readseq"
     assert normal("rounds") == "rounds"
 
@@ -99,8 +99,8 @@ def test_a_batch_ends_with_its_number_of_records_not_with_a_chunk() -> None:
     assert sorted(numbers.tolist()) == list(range(10_500))
 
 
-def test_overwrites_and_deletes_are_known_without_a_table() -> None:
-    """What `live` says of a record is what the steps did to it."""
+def test_live_records_follow_from_the_steps_without_a_table() -> None:
+    """The records that `live` returns are those that the steps leave."""
     records = Records(cell("fillseq, overwrite ops=700, overwrite, deleterandom ops=400", 1000))
     versions = dict.fromkeys(range(1000), 0)
     for step in records.steps[1:3]:
@@ -126,7 +126,7 @@ def shares(plans: list[Plan], code: int) -> float:
 
 
 @pytest.mark.parametrize("name", YCSB)
-def test_mixes_have_their_shares(name: str) -> None:
+def test_mixes_have_the_specified_shares(name: str) -> None:
     records = Records(cell(f"{name} ops=20000", 10_000))
     plans = list(records.mix(records.steps[0]))
     assert all(len(plan) <= CHUNK for plan in plans)
@@ -146,8 +146,7 @@ def test_mixes_have_their_shares(name: str) -> None:
 def test_every_step_on_every_store(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path, store: str
 ) -> None:
-    """Each cell ends with a check of every record, so `ok` says that the steps did what they
-    should."""
+    """Each cell ends with a check of every record, so `ok` means that every step did its work."""
     scans = "scan" in KNOWN[store].capabilities
     workloads = [
         "fillrandom, readrandom, overwrite ops=500, deleterandom ops=100, readrandom ops=50",
@@ -178,11 +177,11 @@ THREADED = [name for name in KEEPING if "threads" in KNOWN[name].capabilities]
 
 
 @pytest.mark.parametrize("store", THREADED)
-def test_readers_beside_a_writer(
+def test_readers_beside_a_writer_get_right_values_within_the_rate(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path, store: str
 ) -> None:
-    """Four readers and a writer on any number of cores: no wrong value, and in no second more
-    writes than the limit allows (by 2 %), whatever the writer reaches."""
+    """Four readers run beside a writer, on any number of cores. No value is wrong, and no second
+    has more writes than the limit plus 2 %."""
     limit, seconds = 2000, 1
     workload = f"readwhilewriting readers=4 writes={limit} seconds={seconds} reads=100000000"
     grid = write_grid(stores=[store], records=[5000], workloads=[workload])
@@ -200,7 +199,7 @@ def test_readers_beside_a_writer(
     assert both.user_s + both.system_s > 0
 
 
-# LMDB, altered: what readers beside a writer get is wrong once in a while, or old.
+# An altered LMDB: readers beside a writer sometimes get wrong or outdated values.
 ALTERED = """
 {lmdb}
 static atomic_int calls;
@@ -235,7 +234,7 @@ LIES = {
 
 @pytest.mark.skipif("lmdb" not in AVAILABLE, reason="built on LMDB's shim")
 @pytest.mark.parametrize("how", LIES)
-def test_a_wrong_value_among_those_of_many_threads_is_found(
+def test_one_wrong_value_among_many_threads_is_found(
     kvbench: Run,
     write_grid: WriteGrid,
     tmp_path: Path,
@@ -259,8 +258,8 @@ def test_a_wrong_value_among_those_of_many_threads_is_found(
 
 
 def test_an_open_loop_counts_the_wait(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
-    """At a rate beyond what the store can hold, each operation waits for those before it: their
-    latencies add up to far more than the time of the run. In a closed loop they can't."""
+    """At a rate that the store cannot reach, each operation waits for earlier ones. The latencies
+    then add up to far more than the time of the run, which is impossible in a closed loop."""
     workloads = ["readrandom", "readrandom rate=100000000"]
     grid = write_grid(stores=["leveldb"], records=[2000], workloads=workloads)
     found = sweep(kvbench, grid, tmp_path / "out").set_index("workload")
@@ -270,8 +269,8 @@ def test_an_open_loop_counts_the_wait(kvbench: Run, write_grid: WriteGrid, tmp_p
     assert found.loc[workloads[1], "min_ns"] < found.loc[workloads[1], "max_ns"] / 10
 
 
-def test_an_open_loop_does_not_count_what_the_harness_takes(tmp_path: Path) -> None:
-    """Between two plans the harness makes the next one; no operation is due meanwhile."""
+def test_an_open_loop_does_not_count_the_time_of_the_harness(tmp_path: Path) -> None:
+    """The harness makes the next plan between two plans. No operation is due meanwhile."""
     records = Records(cell("readrandom ops=200"))
     loop = make_loop(KNOWN["null"], records, make_pool("incompressible", 20, 1))
     assert isinstance(loop, ShimLoop)
@@ -303,7 +302,7 @@ def test_a_rate_counts_records_not_batches(
     assert found.loc["fillrandom", "wall_s"] >= 0.199
 
 
-def test_space_is_told_while_an_engine_removes_files(
+def test_space_is_measured_while_an_engine_removes_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "table").write_bytes(b"x" * 5000)
@@ -355,7 +354,7 @@ SHORTEST = "rocksdb-2013"  # the one of make test
     [pytest.param(name, marks=[pytest.mark.check] * (name != SHORTEST)) for name in EXPERIMENTS],
 )
 def test_every_experiment_runs_at_a_tiny_scale(kvbench: Run, tmp_path: Path, name: str) -> None:
-    """All its cells; those that fail say why, and none but those that a cap was too small for."""
+    """Runs all cells. Only cells with too small a cap may fail, and they state the reason."""
     grid = SHIMS.parent / "grids" / f"{name}.toml"
     out = tmp_path / "out"
     done = kvbench("sweep", grid, "--scale", "tiny", "--out", out)
@@ -364,7 +363,7 @@ def test_every_experiment_runs_at_a_tiny_scale(kvbench: Run, tmp_path: Path, nam
     failed = [result for result in results if result["status"] == "failed"]
     assert all("needs more memory than its cap" in result["reason"] for result in failed), failed
     assert sum(result["status"] == "ok" for result in results) > len(results) / 3
-    assert not (out / "stores").exists()  # be the names of the cells as long as they may
+    assert not (out / "stores").exists()  # whatever the length of a cell's name
     assert kvbench("collect", out).returncode == 0
     again = kvbench("sweep", grid, "--scale", "tiny", "--out", out)
     assert again.stdout == done.stdout
@@ -374,7 +373,7 @@ def dry_run(kvbench: Run, grid: Path, out: Path, *arguments: Any) -> Any:
     return kvbench("sweep", grid, "--out", out, "--dry-run", *arguments)
 
 
-def test_scales(kvbench: Run, tmp_path: Path) -> None:
+def test_a_scale_changes_the_cells(kvbench: Run, tmp_path: Path) -> None:
     grid = tmp_path / "grid.toml"
     grid.write_text(
         'stores = ["flat"]\nrecords = [1000]\ntrials = 1\n[scale.half]\nfactor = 0.5\n'
