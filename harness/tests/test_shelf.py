@@ -187,7 +187,7 @@ def runs(path: Path) -> bool:
 def test_sweeps_with_equal_paths_on_one_disk_leave_each_other_alone(
     kvbench: Run, write_grid: WriteGrid, hanging: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """As two containers may see equal paths, the first folder is moved before creating the second."""
+    """As two containers may see equal paths, the first folder is moved before making the second."""
     out, disk = tmp_path / "container" / "out", tmp_path / "disk"
     out.parent.mkdir()
     disk.mkdir()
