@@ -120,7 +120,7 @@ def compile_shim(own_shims: Path, tmp_path: Path) -> Callable[..., Path]:
     """Compiles C source into own_shims as a store of the given name."""
 
     def build(name: str, source: str, *flags: str) -> Path:
-        file = tmp_path / f"altered-{name}.c"  # a name that the source cannot include
+        file = tmp_path / f"altered-{name}.c"  # not the name of a file that the source includes
         file.write_text(source)
         include = f"-I{SHIMS}", f"-I{SHIMS / 'stores'}"
         command = ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-shared", "-fPIC", *include]
@@ -132,7 +132,7 @@ def compile_shim(own_shims: Path, tmp_path: Path) -> Callable[..., Path]:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Prints the conformance cases that each store passed, and the syncs of each level."""
+    """Prints how many conformance cases each store passed, and the syncs of each level."""
     slopes = [
         value
         for report in terminalreporter.stats.get("passed", [])

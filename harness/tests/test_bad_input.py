@@ -219,7 +219,7 @@ def test_a_file_in_place_of_the_cells_is_refused(
         assert_refused(kvbench(command, out), "cells: not a folder")
 
 
-def test_control_characters_in_a_reason_are_escaped(
+def test_control_characters_in_a_reason_are_escaped_and_break_no_export(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"

@@ -122,7 +122,7 @@ def test_keys_with_a_long_common_prefix_stay_distinct(store: OpenStore, subject:
         assert store.get(key) == value, key
 
 
-def test_a_record_beyond_the_limits_is_refused_and_not_kept(
+def test_a_key_beyond_the_limits_is_refused_and_leaves_no_trace(
     store: OpenStore, subject: Subject, tmp_path: Path
 ) -> None:
     store.insert(b"a", b"value")
@@ -285,7 +285,7 @@ def test_a_backward_scan_is_in_reverse_key_order(subject: Subject, tmp_path: Pat
         ]
     keys = [key for key, _ in rising]
     for key in (keys[0], keys[1], b"\x10\x00\x00", keys[700], keys[-2], keys[-1]):
-        for start in (key, key + b"\x00", key[:-1], key[:-1] + b"\xff" * 3):  # starts between keys
+        for start in (key, key + b"\x00", key[:-1], key[:-1] + b"\xff" * 3):  # at keys and between
             assert list(store.scan(start, backwards=True)) == [
                 item for item in falling if item[0] <= start
             ]
@@ -570,7 +570,7 @@ def test_a_panic_states_its_cause(label: str, tmp_path: Path) -> None:
 
 
 def test_leveldb_and_its_forks_live_in_one_process(tmp_path: Path) -> None:
-    """The forks share function names. Each must call its own functions."""
+    """LevelDB and its forks share function names. Each must call its own functions."""
     folders = {label: tmp_path / label.replace("/", "-") for label in FAMILY}
     opened = {}
     for label, folder in folders.items():

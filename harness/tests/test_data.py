@@ -86,7 +86,7 @@ RERUNS = ["leveldb-2011", "rocksdb-2013", "lmdb-2014", "files-or-store", "sqlite
 
 @pytest.mark.parametrize("name", RERUNS)
 def test_reruns_of_the_sources_are_complete(name: str) -> None:
-    """Each cell of the pilot is present once. Cells failed only for an engine's reason."""
+    """Each cell of the pilot is present once. Cells failed only for a known reason."""
     tables = read_tables(DATA / name)
     cells = tables["cells"].to_pandas()
     cells["binding"] = cells.binding.fillna("")

@@ -52,8 +52,8 @@ def name(value: object) -> str:
 def test_syncs_per_write(
     store: Store, level: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Levels that survive a power failure sync at least once per write; lower levels never do. The
-    default level may do either."""
+    """Levels that survive a power failure sync at least once per write, lower levels at no write. A
+    default that amounts to `sync` does so, too; other defaults may do either."""
     slopes = evidence.syncs_per_write(store, tmp_path, **options_of(level))
     total = sum(slopes.values())
     calls = ", ".join(f"{call} {slope:.2f}" for call, slope in slopes.items())

@@ -26,7 +26,7 @@ def test_times_are_shown_with_their_unit(nanoseconds: float, text: str) -> None:
     assert formats.time(nanoseconds) == text
 
 
-def test_sizes_and_counts_are_shown_with_their_unit() -> None:
+def test_sizes_counts_and_shares_as_text() -> None:
     sizes = {0: "0.0 B", 100: "100 B", 1536: "1.5 KiB", 20 << 20: "20 MiB"}
     assert {n: formats.size(n) for n in sizes} == sizes
     counts = {100: "100", 1000: "1 k", 1500: "1500", 10**6: "1 M"}

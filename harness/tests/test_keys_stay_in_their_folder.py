@@ -87,7 +87,7 @@ def test_no_key_leaves_the_folder(variant: Any, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("key", [b"", b"k" * 300, b"../" * 100, b"\0" * 300])
-def test_a_key_that_is_not_a_file_name_is_refused(variant: Any, key: bytes, folder: Path) -> None:
+def test_an_empty_or_too_long_key_is_refused(variant: Any, key: bytes, folder: Path) -> None:
     before = listing(folder)
     store = open_store(variant, folder)
     assert len(key) == 0 or len(key) > KNOWN[variant[0]].max_key
@@ -123,8 +123,8 @@ def test_names_that_differ_in_case_only_stay_distinct(variant: Any, folder: Path
 @pytest.mark.parametrize("dangling", [False, True])
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if v[0] != "flat/io"], ids=label)
 def test_no_link_is_followed(variant: Any, operation: str, dangling: bool, folder: Path) -> None:
-    """A link in place of a record points to a file outside. Python's own open() follows it, and we
-    measure the binding as programs use it."""
+    """A link in place of a record points to a file outside. The test omits the binding flat/io:
+    Python's own open() follows the link, and we measure the binding as programs use it."""
     store = open_store(variant, folder)
     assert store.insert(b"key", b"value")
     [record] = [path for path in folder.rglob("*") if path.is_file()]

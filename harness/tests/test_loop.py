@@ -149,7 +149,7 @@ def test_a_check_finds_records_outside_the_plan(label: str, tmp_path: Path) -> N
 
 
 def test_a_store_that_says_it_keeps_nothing_is_refused(tmp_path: Path) -> None:
-    """The harness could not check its answers."""
+    """The harness would not check its answers."""
     forgetful = dataclasses.replace(KNOWN["lmdb/lmdb"], binding="null")
     loop = PythonLoop(forgetful, 1, make_pool("incompressible", 200, 1))
     with pytest.raises(StoreError, match="says that it keeps nothing"):

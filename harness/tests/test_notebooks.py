@@ -1,4 +1,4 @@
-"""The notebooks are committed with their outputs, and refuse bad parameters."""
+"""The notebooks are committed as executed from top to bottom, and refuse bad parameters."""
 
 import json
 import os
@@ -126,7 +126,8 @@ FACTORS = {
 
 @pytest.mark.parametrize("name", FACTORS)
 def test_a_figure_states_its_conditions(name: str) -> None:
-    """Each figure must be drawn by the function that states its conditions."""
+    """Each figure must be drawn by the function that states its conditions, which must be complete.
+    nbval executes the notebooks."""
     sources = [cell.source for cell in nbformat.read(ROOT / f"notebooks/{name}.ipynb", 4).cells]
     drawn = [source for source in sources if source.startswith("#| label: fig-")]
     assert drawn
@@ -143,7 +144,7 @@ def test_a_figure_states_its_conditions(name: str) -> None:
         assert word in said
 
 
-def test_mixed_levels_of_another_factor_are_refused() -> None:
+def test_mixed_levels_are_refused_unless_their_factor_is_the_question() -> None:
     with pytest.raises(BadInput, match="several levels of durability: atomic, default"):
         Results("data/durability")
 

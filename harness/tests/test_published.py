@@ -1,4 +1,4 @@
-"""The published figures are complete, and findings.csv lists all their contradictions."""
+"""The published figures are complete; findings.csv lists their contradictions and nothing else."""
 
 from __future__ import annotations
 
@@ -337,7 +337,7 @@ def findings() -> dict[Found, str]:
     return rows
 
 
-def test_the_list_of_contradictions_is_complete() -> None:
+def test_the_list_of_contradictions_is_complete_and_right() -> None:
     found = [row for check in CHECKS for row in check()]
     assert len(found) == len(set(found))
     listed = set(findings())
@@ -388,7 +388,7 @@ def test_a_wrong_figure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_tables_have_no_gaps(name: str) -> None:
+def test_tables_have_every_row_once(name: str) -> None:
     rows, sources = FILES[name]
     table = read(name)
     assert len(table) == rows
@@ -456,7 +456,8 @@ def test_tree_is_compared_with_its_sequential_writes() -> None:
 
 
 def test_factors_of_synchronous_writes_are_the_earlier_ones() -> None:
-    """Factors that disagree with the later version's figures agree with the earlier ones."""
+    """Factors that disagree with the later version's figures are copies of the earlier ones, which
+    agree with the earlier figures."""
     rows = leveldb()
     old, new = TWENTY_ELEVEN
     stale = [

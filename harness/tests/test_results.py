@@ -76,7 +76,7 @@ def test_a_result_is_identified_by_the_code_that_shapes_it_and_no_other(
     assert changing == imported | NOT_IMPORTED
 
 
-def test_only_the_libraries_that_a_result_depends_on_identify_it(
+def test_only_the_libraries_of_core_store_and_null_store_identify_a_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for path in stores.shims_folder().iterdir():
@@ -267,7 +267,7 @@ def test_no_text_is_a_formula(collected: Path, text: str) -> None:
 
 @pytest.mark.parametrize("name", ["cells", "operations"])
 def test_a_small_file_that_expands_to_gigabytes_is_not_read(tmp_path: Path, name: str) -> None:
-    """The file repeats a long text, or a list, a million times."""
+    """The file repeats a long text, or a list, 30,000 times."""
     for table in tables.TABLES:
         shutil.copy(DATA / "ycsb" / f"{table}.parquet", tmp_path)
     path = tmp_path / f"{name}.parquet"

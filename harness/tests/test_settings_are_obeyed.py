@@ -45,9 +45,8 @@ def stored_bytes(store: Store, folder: Path, **options: str) -> int:
         opened.write_batch(batch)
     opened.sync()
     opened.close()
-    opened = store.open(
-        folder, **options
-    )  # reopening removes the old logs, so that only data are left
+    # Reopening removes the old logs, so that only data are left.
+    opened = store.open(folder, **options)
     assert opened.get((7).to_bytes(8, "big")) == (b"7 " + WORDS * 80)[:4096]
     opened.close()
     return allocated(folder)
@@ -68,7 +67,7 @@ def test_every_level_is_offered_or_declined_with_a_reason(label: str) -> None:
 
 
 @pytest.mark.parametrize("label", KEEPING)
-def test_an_unsupported_level_is_refused_by_the_store_itself(label: str, tmp_path: Path) -> None:
+def test_an_unknown_level_is_refused_by_the_store_itself(label: str, tmp_path: Path) -> None:
     store = KNOWN[label]
     for name, level in (("durability", "quorum"), ("memory", "12 apples"), ("compression", "rar")):
         with pytest.raises(StoreError, match=f"option {name}: '{level}' is not allowed; allowed: "):
@@ -288,7 +287,7 @@ def test_an_exclusive_lock_refuses_a_second_session(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("label", ["leveldb", "hyperleveldb", "basho", "rocksdb"])
 def test_a_bloom_filter_adds_its_bits_to_the_tables(label: str, tmp_path: Path) -> None:
-    """Filters for 20,000 keys of 80 bits each take 200 KB."""
+    """At 80 bits per key, the filters for 20,000 keys take 200 KB."""
     if not KNOWN[label].available:
         pytest.skip(KNOWN[label].reason)
     used = []

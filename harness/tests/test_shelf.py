@@ -54,7 +54,7 @@ def refused(kvbench: Run, grid: Path, out: Path, *words: str) -> None:
     assert not list(out.glob("cells/*"))
 
 
-def test_a_foreign_file_among_the_stores_is_kept(
+def test_a_foreign_file_among_the_stores_is_refused_and_kept(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -151,7 +151,7 @@ def hanging(
     write_grid: WriteGrid, own_shims: Path, compile_shim: Callable[..., Path], tmp_path: Path
 ) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Starts a sweep whose worker hangs. The worker has started a process in a new session, whose
-    number is written into the file `hung` below the results folder."""
+    number is written into the file `hung` next to the results folder."""
     compile_shim("null", HANGING)
     started = []
 
@@ -187,7 +187,8 @@ def runs(path: Path) -> bool:
 def test_sweeps_with_equal_paths_on_one_disk_leave_each_other_alone(
     kvbench: Run, write_grid: WriteGrid, hanging: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """As two containers may see equal paths, the first folder is moved before making the second."""
+    """Two containers may see equal paths. The test imitates this: it moves the first folder away
+    before it makes the second."""
     out, disk = tmp_path / "container" / "out", tmp_path / "disk"
     out.parent.mkdir()
     disk.mkdir()

@@ -92,7 +92,8 @@ FASTER = Claim("x", "s", "1", "fast is faster", SLOWER, "none", Limit(">", 1))
 
 
 def test_exchanging_two_stores_reverses_the_verdict() -> None:
-    """The claim that one store is faster holds exactly if the opposite claim does not."""
+    """A claim that holds fails after the exchange. If one store was not measured, or the trials
+    disagree, the verdict is inconclusive."""
     rows = measured(fast=(100, 110, 130), slow=(300, 330, 390))
     before = verdicts.judge([FASTER], rows).iloc[0]
     after = verdicts.judge([FASTER], exchanged(rows, "e", "fast", "slow")).iloc[0]
@@ -123,7 +124,7 @@ def test_one_trial_decides_without_a_range_and_says_so(slow: float, verdict: str
     ("column", "best"), [("ns", 1), ("space", 1), ("efficiency", 3), ("longest_share", 3)]
 )
 def test_the_best_level_of_other_factors_counts(column: str, best: int) -> None:
-    """Best is the least time or space, the largest efficiency and the longest stall."""
+    """The least time or space counts, but the largest efficiency and the longest stall."""
     rows = pd.concat(
         measured(a=(1,)).assign(compression=level, **{column: value})
         for level, value in (("none", 1), ("default", 3))

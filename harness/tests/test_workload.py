@@ -100,7 +100,7 @@ def test_a_batch_ends_with_its_number_of_records_not_with_a_chunk() -> None:
 
 
 def test_live_records_follow_from_the_steps_without_a_table() -> None:
-    """The records that `live` returns are those that the steps leave."""
+    """The records of `live`, and their versions, are those that the steps leave."""
     records = Records(cell("fillseq, overwrite ops=700, overwrite, deleterandom ops=400", 1000))
     versions = dict.fromkeys(range(1000), 0)
     for step in records.steps[1:3]:

@@ -49,7 +49,7 @@ def _row(what: str, wrong: list[str], lost: int = 0, faults: int = 1, note: str 
 
 
 def stores_disk(names: list[str], place: Path) -> Row:
-    """For each store, the cells that do not fit must fail with the reason, and the others pass."""
+    """For each store, the cell that does not fit must state the reason; the other three pass."""
     lost = 0
     wrong: list[str] = []
     with small_disk(place, SIZE) as disk, scratch(place, "full") as folder:

@@ -1,4 +1,4 @@
-"""SIGKILL and Ctrl-C at random moments, and SIGKILL at each system call that changes the disk.
+"""SIGKILL and Ctrl-C at random moments, and SIGKILL at the first calls of each kind in STEPS.
 Afterwards the collected cells must equal those of an uninterrupted run."""
 
 import contextlib

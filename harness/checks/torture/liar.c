@@ -1,8 +1,8 @@
-/* A store with one injected fault, to test that the harness detects it. It passes every call on to
- * the store in the shared object KVBENCH_HONEST. The name of its own file chooses the fault:
+/* A store with one injected fault, to test that the harness detects it. It passes all other
+ * calls on to the store in the shared object KVBENCH_HONEST. Its own file name chooses the fault:
  *
- *   liar-LIE-TURN.so               answers call number TURN, of those where LIE applies, incorrectly
- *   liar-WAY-at-FUNCTION-TURN.so   crashes or hangs in call number TURN of FUNCTION
+ *   liar-LIE-TURN.so               answers call TURN, of those where LIE applies, incorrectly
+ *   liar-WAY-at-FUNCTION-TURN.so   breaks in call number TURN of FUNCTION, see broken()
  *   liar-honest-0.so               has no fault
  *
  * When it injects the fault, it creates a file of its name in the folder KVBENCH_TOLD. */
@@ -119,7 +119,8 @@ static const struct {
      "\"rounds_s\": 1, \"check_s\": 1, \"close_s\": 1, \"operations\": [{}]}"},
 };
 
-/* Crashes, hangs, or returns a status that no store may return. */
+/* Crashes, hangs, ends the worker or forges its answer. If it returns, the status is undefined, or
+ * it is KV_ERROR and error() gives no text or none that is UTF-8. */
 static int broken(void)
 {
     volatile int zero = 0;
@@ -356,7 +357,7 @@ static int scan(struct kv *kv, struct kv_slice from, enum kv_direction direction
     return status;
 }
 
-/* Reads the fault from the file's name: "liar-abort-at-get-7" stands for "abort". */
+/* Reads the fault from the file's name: of "liar-abort-at-get-7" it is "abort". */
 static void read_name(void)
 {
     Dl_info own;

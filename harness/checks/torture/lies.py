@@ -49,7 +49,8 @@ SCAN_LIES = {
 REMOVING = ["fillrandom, deleterandom"]
 REMOVAL_LIES = {"kept": RECORDS, "remove-accepted": 1000}
 
-# Each way to crash or hang, and what the reason must say. The sweep's time limit ends some of them.
+# Each way to break (a crash, a hang, a forged answer, an undefined status), and what the reason
+# must say. The sweep's time limit ends some of them.
 LIMIT = 15  # seconds
 NO_ANSWER = re.compile("took longer|without an answer|no valid answer")
 WAYS = {

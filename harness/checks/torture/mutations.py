@@ -56,7 +56,7 @@ Random = random.Random
 
 
 class Raw(str):
-    """Text that is written into a file without quotes."""
+    """Text that is written into a file unchanged."""
 
 
 NASTY: tuple[Any, ...] = (
@@ -385,7 +385,7 @@ def small_results(place: Path) -> Path:
 
 
 def replace(path: Path, dice: Random) -> None:
-    """Replaces a file or folder by a broken link, a pipe, random bytes or nothing."""
+    """Replaces a path by a broken link, a pipe, bytes, an empty file or folder, or nothing."""
     whole = path.with_name(f"{path.name}.was")
     path.rename(whole)
     ways: list[Callable[[], object]] = [
@@ -406,7 +406,7 @@ def replace(path: Path, dice: Random) -> None:
 
 
 def add(folder: Path, path: Path, dice: Random) -> None:
-    """Adds a file or folder that does not belong, or copies a file's content over another."""
+    """Adds a file or folder that does not belong, or puts other content in place of a file."""
     table = folder / f"{dice.choice(sorted(TABLES))}.parquet"
 
     def folder_for_table() -> None:
@@ -542,7 +542,7 @@ def run_cells(sources: Sequence[str], place: Path) -> InteractiveShell:
 
 
 def parquet(dice: Random, place: Path, whole: Path) -> Iterator[Case]:
-    """Damaged or altered tables. Accepted bytes that give other values are a wrong answer."""
+    """Damaged or altered tables. Damage that is accepted and changes a value is a wrong answer."""
     tables = {name: pq.read_table(whole / f"{name}.parquet") for name in TABLES}
     right = read_tables(whole)
     while True:
@@ -582,7 +582,7 @@ def parquet(dice: Random, place: Path, whole: Path) -> Iterator[Case]:
 
 
 def other_parameters(declared: str, dice: Random, out: Path) -> dict[str, Any]:
-    """Parameters by name, as papermill passes them from YAML, with one bad value."""
+    """Parameters as papermill passes them from YAML: one other value, at times an unknown name."""
     usual = {
         target.id: ast.literal_eval(statement.value)
         for statement in ast.parse(declared).body
