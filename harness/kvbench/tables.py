@@ -15,10 +15,27 @@ import pyarrow.parquet as pq
 from kvbench import BadInput, one_line, write_whole
 from kvbench.factors import FACTORS, LEVELS
 
-SCHEMA_VERSION = 7
-READABLE = {"6", "7"}
-# What older cells may lack, and its value: a factor that they do not know has its default.
-ADDED = {**{name: FACTORS[name].default for name in LEVELS}, "stopped_s": None}
+SCHEMA_VERSION = 8
+READABLE = {"6", "7", "8"}
+# What older tables may lack, and its value: a factor that they do not know has its default.
+ADDED: dict[str, dict[str, Any]] = {
+    "cells": {
+        **{name: FACTORS[name].default for name in LEVELS},
+        **dict.fromkeys(
+            ("stopped_s", "cached_end", "settled", "debt_s", "debt_cpu_s", "debt_bytes",
+             "debt_disk_bytes", "ended_disk_bytes")
+        ),
+    },
+    "operations": dict.fromkeys(
+        ("paused_share", "minor_faults", "major_faults", "read_calls", "write_calls", "syncs",
+         "instructions", "device_read_bytes", "device_write_bytes", "per_eviction", "counted",
+         "system_calls")
+    ),
+    "machines": dict.fromkeys(
+        ("proactive_reclaim", "probe", "sync_p50_us", "sync_p90_us", "sync_p99_us", "sync_max_us",
+         "random_read_us", "write_rate", "read_rate", "memory_rate", "clock_ns")
+    ),
+}  # fmt: skip
 STATUSES = ("ok", "failed", "skipped", "unavailable")
 MOST_BYTES = 1 << 30  # of a table in memory
 MOST_ROWS = 10_000_000
@@ -75,12 +92,19 @@ COLUMNS = {
         ("compressed_share", "real", "1", "", "worker"),
         ("snappy_share", "real", "1", "", "worker"),
         ("cached_share", "real", "1", "", "worker"),
+        ("cached_end", "real", "1", "", "worker"),
         ("eviction", "name", "", "measured", "worker"),
         ("live_records", "int", "1", "measured", "worker"),
         ("live_bytes", "int", "B", "measured", "worker"),
         ("disk_bytes", "int", "B", "measured", "worker"),
         ("memory_anonymous_bytes", "int", "B", "measured", "worker"),
         ("memory_file_bytes", "int", "B", "measured", "worker"),
+        ("settled", "name", "", "", "worker"),
+        ("debt_s", "real", "s", "", "worker"),
+        ("debt_cpu_s", "real", "s", "", "worker"),
+        ("debt_bytes", "int", "B", "", "worker"),
+        ("ended_disk_bytes", "int", "B", "", "worker"),
+        ("debt_disk_bytes", "int", "B", "", "worker"),
         ("floor_ns", "real", "ns", "", "worker"),
         ("settle_s", "real", "s"),
         ("removed_files", "int", "1"),
@@ -117,6 +141,18 @@ COLUMNS = {
         ("write_bytes", "int", "B"),
         ("rchar", "int", "B"),
         ("wchar", "int", "B"),
+        ("read_calls", "int", "1"),
+        ("write_calls", "int", "1"),
+        ("minor_faults", "int", "1"),
+        ("major_faults", "int", "1"),
+        ("syncs", "int", "1"),
+        ("instructions", "int", "1"),
+        ("device_read_bytes", "int", "B"),
+        ("device_write_bytes", "int", "B"),
+        ("paused_share", "real", "1"),
+        ("per_eviction", "int", "1"),
+        ("counted", "int", "1"),
+        ("system_calls", "int", "1"),
         ("disk_bytes", "int", "B"),
         ("timeline", "counts", "1 each 0.1 s"),
         keys=2,
@@ -131,6 +167,17 @@ COLUMNS = {
         ("mount_options", "text"),
         ("governor", "text"),
         ("fsync_ms", "real", "ms", "always"),
+        ("proactive_reclaim", "text"),
+        ("probe", "text"),
+        ("sync_p50_us", "real", "us"),
+        ("sync_p90_us", "real", "us"),
+        ("sync_p99_us", "real", "us"),
+        ("sync_max_us", "real", "us"),
+        ("random_read_us", "real", "us"),
+        ("write_rate", "real", "B/s"),
+        ("read_rate", "real", "B/s"),
+        ("memory_rate", "real", "B/s"),
+        ("clock_ns", "real", "ns"),
         ("python", "text"),
         ("packages", "text"),
         ("engines", "text"),
@@ -237,7 +284,7 @@ def read_tables(path: Path) -> dict[str, pa.Table]:
 
 
 def _read(file: Path, name: str) -> pa.Table:
-    """A table of this schema version or the one before. What its metadata say is checked first: a
+    """A table of this schema version or an earlier one. What its metadata say is checked first: a
     small file may stand for a large table."""
     metadata = pq.read_metadata(file)
     groups = map(metadata.row_group, range(metadata.num_row_groups))
@@ -247,7 +294,7 @@ def _read(file: Path, name: str) -> pa.Table:
     version = (found.metadata or {}).get(b"kvbench_schema", b"none").decode(errors="replace")
     if version not in READABLE:
         raise BadInput(f"{file}: schema version {version}; allowed: {SCHEMA_VERSION}")
-    lacking = set(ADDED) - set(found.names) if name == "cells" else set()
+    lacking = set(ADDED[name]) - set(found.names)
     types = {field.name: field.type for field in TABLES[name] if field.name not in lacking}
     if len(found) != len(types) or {field.name: field.type for field in found} != types:
         raise BadInput(f"{file}: columns differ from those of schema version {version}")
@@ -261,7 +308,7 @@ def _read(file: Path, name: str) -> pa.Table:
             parts.append(part)
     table = pa.Table.from_batches(parts, None if parts else pa.schema(types.items()))
     for column in lacking:
-        table = table.append_column(column, pa.array([ADDED[column]] * table.num_rows))
+        table = table.append_column(column, pa.array([ADDED[name][column]] * table.num_rows))
     # With our own metadata: pandas acts upon what it finds there.
     table = table.select(TABLES[name].names).cast(TABLES[name])
     table.validate(full=True)
