@@ -132,6 +132,7 @@ def build_structures(lines: Iterable[str]) -> dict[str, type[ctypes.Structure]]:
             kinds: dict[str, Any] = {
                 **found,
                 "number": NUMBERS.get(size),
+                "integer": ctypes.c_int32,
                 "text": ctypes.c_char_p,
                 "bytes": ctypes.c_char * int(size),
                 "address": functions.get(field, Address),

@@ -1,14 +1,16 @@
 /* The memory layout of the structures and the values of the constants that callers of libloop.so
  * use. Python builds its own structures from this text. */
+#include "meter.h"
 #include "traffic.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* What a field is: an unsigned number, a text, bytes of its own, one of the structures, or else an
- * address. */
+/* What a field is: a number, unsigned or not, a text, bytes of its own, one of the structures, or
+ * else an address. */
 #define KIND(field)                                                                                \
     _Generic((field),                                                                              \
+        int: "integer",                                                                            \
         unsigned: "number",                                                                        \
         unsigned long: "number",                                                                   \
         unsigned long long: "number",                                                              \
@@ -58,6 +60,17 @@ static const struct {
     FIELD(traffic, interval), FIELD(traffic, tick), FIELD(traffic, records), FIELD(traffic, seed),
     FIELD(traffic, version), FIELD(traffic, read), FIELD(traffic, write), FIELD(traffic, elapsed),
     WHOLE(traffic),
+    FIELD(meter, io), FIELD(meter, device), FIELD(meter, sync), FIELD(meter, instructions),
+    FIELD(meter, syncs), WHOLE(meter),
+    FIELD(meter_counts, user_ns), FIELD(meter_counts, system_ns), FIELD(meter_counts, read_bytes),
+    FIELD(meter_counts, write_bytes), FIELD(meter_counts, rchar), FIELD(meter_counts, wchar),
+    FIELD(meter_counts, read_calls), FIELD(meter_counts, write_calls),
+    FIELD(meter_counts, minor_faults), FIELD(meter_counts, major_faults),
+    FIELD(meter_counts, syncs), FIELD(meter_counts, instructions),
+    FIELD(meter_counts, device_read_bytes), FIELD(meter_counts, device_write_bytes),
+    WHOLE(meter_counts),
+    FIELD(meter_debt, settled), FIELD(meter_debt, ns), FIELD(meter_debt, cpu_ns),
+    FIELD(meter_debt, bytes), WHOLE(meter_debt),
     CONSTANT(KV_ABI), CONSTANT(KV_OK), CONSTANT(KV_NOT_FOUND), CONSTANT(KV_EXISTS),
     CONSTANT(KV_TOO_LARGE),
     CONSTANT(KV_ERROR), CONSTANT(KV_BATCH), CONSTANT(KV_SCAN), CONSTANT(KV_THREADS),
