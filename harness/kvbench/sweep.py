@@ -20,6 +20,7 @@ from kvbench.control_group import capped, refused
 from kvbench.estimate import seconds
 from kvbench.factors import LEVELS, UNCAPPED, Cell, parse_bytes
 from kvbench.grid import TIME_LIMIT, Grid
+from kvbench.meter import Board, Memory
 from kvbench.noise import Watch
 from kvbench.progress import progress
 from kvbench.results import Folder, NoAnswerError, answer_of, cell_name
@@ -102,19 +103,26 @@ def run_cell(cell: Cell, folder: Path, time_limit: float, owner: str = "") -> di
 def _answer(task: dict[str, Any], time_limit: float, owner: str) -> dict[str, Any]:
     """What a worker answers, or how it ended, and what else the machine did."""
     # Files in memory and not pipes: a process that the engine started may hold on to a pipe.
-    with _memory_file("answer") as answer, _memory_file("errors") as errors:
-        watch = Watch()
+    with (
+        _memory_file("answer") as answer,
+        _memory_file("errors") as errors,
+        _memory_file("board") as board,
+    ):
+        watch, memory = Watch(), Memory(Board(board.fileno()))
         process = subprocess.Popen(
             [sys.executable, "-m", "kvbench.worker"],
             stdin=subprocess.PIPE,
             stdout=answer,
             stderr=errors,
             env=os.environ | ENVIRONMENT | {OWNER: owner},
+            pass_fds=[board.fileno()],
             start_new_session=True,
         )
         late = False
         try:
             watch.follow(process.pid)
+            memory.follow(process.pid)
+            task |= {"board": board.fileno()}
             process.communicate(json.dumps(task).encode(), timeout=time_limit)
         except subprocess.TimeoutExpired:
             late = True
@@ -123,12 +131,13 @@ def _answer(task: dict[str, Any], time_limit: float, owner: str) -> dict[str, An
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             end_processes(owner)  # those in sessions of their own
+            peaks = memory.columns()
         said, complaint = (_content(file) for file in (answer, errors))
     if late:
         result = _unanswered(f"took longer than {time_limit:g} s", complaint)
     else:
         result = _checked(said, process.returncode, complaint)
-    return result | watch.row()
+    return result | watch.row() | peaks
 
 
 def _checked(said: str, code: int, complaint: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from kvbench.contract import StoreError
 from kvbench.factors import Cell
 from kvbench.histogram import Histogram
 from kvbench.loop import END, NAMES, ShimLoop, Traffic, make_loop, make_pool
-from kvbench.meter import Memory, usage
+from kvbench.meter import Board, Meter, open_meter
 from kvbench.plan import CHUNK, Plan, Population
 from kvbench.steps import Records
 from kvbench.stores import Store
@@ -44,9 +44,10 @@ FLOOR_RUNS = 5
 class Phase:
     """What one operation cost over all its calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, meter: Meter) -> None:
+        self.meter = meter
         self.latency = Histogram()
-        self.usage: dict[str, float] = defaultdict(float)
+        self.usage: dict[str, float | None] = {}
         self.items = 0  # records that were read or written
         self.wall_s: float | None = None
         self.disk_bytes: int | None = None  # allocated when the phase ended
@@ -55,11 +56,13 @@ class Phase:
     @contextlib.contextmanager
     def watched(self, items: int) -> Iterator[Histogram]:
         """Processor time, bytes moved and time of what is done within."""
-        before, start = usage(), time.monotonic()
+        before, start = self.meter.read(), time.monotonic()
         yield self.latency
         self.wall_s = (self.wall_s or 0) + time.monotonic() - start
-        for name, value in usage().items():
-            self.usage[name] += value - before[name]
+        for name, value in self.meter.read().items():
+            first = before[name]
+            known = value is not None and first is not None
+            self.usage[name] = value - first + (self.usage.get(name) or 0) if known else None
         self.items += items
 
     def row(self, operation: str) -> dict[str, Any]:
@@ -137,7 +140,8 @@ class Measurement:
         self.keys = Population(cell) if cell.workload == ROUNDS else Records(cell)
         self.pool = make_pool(cell.compressibility, cell.record_size.high, cell.plan_seed)
         self.loop = make_loop(store, self.keys, self.pool)
-        self.phases: dict[str, Phase] = defaultdict(Phase)
+        self.meter = open_meter(folder, None)
+        self.phases: dict[str, Phase] = defaultdict(lambda: Phase(self.meter))
         self.cached: list[float] = []
         self.eviction = ""
 
@@ -243,7 +247,9 @@ class Measurement:
         return live
 
 
-def measure(cell: Cell, store: Store, folder: Path, members: str = "") -> dict[str, Any]:
+def measure(
+    cell: Cell, store: Store, folder: Path, members: str = "", board: Board | None = None
+) -> dict[str, Any]:
     """The columns of a cell that its worker measures, and the rows of its operations. `members` is
     the file by which a process joins the cell's control group."""
     work = Measurement(cell, store, folder)
@@ -254,8 +260,9 @@ def measure(cell: Cell, store: Store, folder: Path, members: str = "") -> dict[s
         "floor_ns": floor(store, Population(cell), work.pool, folder),
     }
     cached_share(Path(__file__).parent / "bindings")  # and that of looking at the page cache
-    memory = Memory()
     join(members)
+    if board:
+        board.start()
     watch = Stopwatch()
 
     work.loop.open(folder, cell.settings())
@@ -271,9 +278,12 @@ def measure(cell: Cell, store: Store, folder: Path, members: str = "") -> dict[s
     answer["cached_share"] = max(work.cached, default=1.0)
     answer["eviction"] = work.eviction
     answer["rounds_s"] = watch.lap()
-    memory.stop()
-    answer["memory_anonymous_bytes"] = memory.anonymous
-    answer["memory_file_bytes"] = memory.file
+    answer["ended_disk_bytes"] = allocated(folder)
+    answer |= work.meter.settle(2 if answer["rounds_s"] > 10 else 0.2)
+    answer["debt_disk_bytes"] = allocated(folder)
+    answer["cached_end"] = answer["cached_share"]
+    if board:
+        board.stop()
 
     answer["effective_options"] = work.loop.effective_options()
     work.loop.close()
@@ -301,7 +311,8 @@ def main() -> None:
         store = Store(cell.store, cell.binding)
         answer: dict[str, Any] = {"status": "ok", "reason": ""}
         try:
-            answer |= measure(cell, store, Path(task["folder"]), task["members"])
+            board = Board(task["board"])
+            answer |= measure(cell, store, Path(task["folder"]), task["members"], board)
         except (StoreError, OSError) as error:
             answer = {"status": "failed", "reason": str(error)}
         json.dump(answer, out)

@@ -23,87 +23,89 @@ static int bpf(enum bpf_cmd command, union bpf_attr *attr)
     return (int)syscall(SYS_bpf, command, attr, sizeof *attr);
 }
 
-/* A program of the kernel that adds 1 to the map's only value when this process runs it. Reading a
- * perf event instead takes 12 us while another thread runs: it interrupts that thread's processor. */
-static int counting_program(int map, const struct stat *namespace)
+/* The program, which adds 1 to the map's only value if it runs in this process. Reading a perf event
+ * instead takes 12 us while another thread runs, since it interrupts that thread's processor. */
+static int load(int map, const struct stat *namespace)
 {
     enum { R0, R1, R2, R3, R4, R10 = 10, TGID = -4, INFO = -8 };
     uint64_t device = namespace->st_dev, inode = namespace->st_ino;
-#define CONSTANT(to, kind, value)                                                                  \
-    {BPF_LD | BPF_IMM | BPF_DW, to, kind, 0, (int32_t)(value)},                                    \
-    {                                                                                              \
-        0, 0, 0, 0, (int32_t)((uint64_t)(value) >> 32)                                             \
-    }
+#define LOW(value) (int32_t)(uint32_t)(value)
     const struct bpf_insn code[] = {
-        CONSTANT(R1, 0, device),
-        CONSTANT(R2, 0, inode),
+        {BPF_LD | BPF_IMM | BPF_DW, R1, 0, 0, LOW(device)}, /* constants take two instructions */
+        {0, 0, 0, 0, LOW(device >> 32)},
+        {BPF_LD | BPF_IMM | BPF_DW, R2, 0, 0, LOW(inode)},
+        {0, 0, 0, 0, LOW(inode >> 32)},
         {BPF_ALU64 | BPF_MOV | BPF_X, R3, R10, 0, 0},
         {BPF_ALU64 | BPF_ADD | BPF_K, R3, 0, 0, INFO},
         {BPF_ALU64 | BPF_MOV | BPF_K, R4, 0, 0, sizeof(struct bpf_pidns_info)},
         {BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_get_ns_current_pid_tgid},
-        {BPF_JMP | BPF_JNE | BPF_K, R0, 0, 6, 0}, /* to the end: of another container */
+        {BPF_JMP | BPF_JNE | BPF_K, R0, 0, 6, 0}, /* another container's: to the end */
         {BPF_LDX | BPF_MEM | BPF_W, R1, R10, TGID, 0},
-        {BPF_JMP | BPF_JNE | BPF_K, R1, 0, 4, getpid()}, /* to the end: another process */
-        CONSTANT(R1, BPF_PSEUDO_MAP_VALUE, map),
+        {BPF_JMP | BPF_JNE | BPF_K, R1, 0, 4, getpid()}, /* another process: to the end */
+        {BPF_LD | BPF_IMM | BPF_DW, R1, BPF_PSEUDO_MAP_VALUE, 0, map},
+        {0, 0, 0, 0, 0},
         {BPF_ALU64 | BPF_MOV | BPF_K, R2, 0, 0, 1},
         {BPF_STX | BPF_ATOMIC | BPF_DW, R1, R2, 0, BPF_ADD},
         {BPF_ALU64 | BPF_MOV | BPF_K, R0, 0, 0, 0},
         {BPF_JMP | BPF_EXIT, 0, 0, 0, 0},
     };
-#undef CONSTANT
-    union bpf_attr load = {.prog_type = BPF_PROG_TYPE_RAW_TRACEPOINT,
+#undef LOW
+    union bpf_attr attr = {.prog_type = BPF_PROG_TYPE_RAW_TRACEPOINT,
                            .insns = (uintptr_t)code,
                            .insn_cnt = sizeof code / sizeof *code,
                            .license = (uintptr_t)"GPL"};
-    return bpf(BPF_PROG_LOAD, &load);
+    return bpf(BPF_PROG_LOAD, &attr);
 }
 
-int meter_event(const char *tracepoint, const volatile uint64_t **count)
+int meter_program(const volatile uint64_t **count)
 {
     union bpf_attr create = {.map_type = BPF_MAP_TYPE_ARRAY,
                              .key_size = sizeof(uint32_t),
-                             .value_size = sizeof(uint64_t),
+                             .value_size = sizeof **count,
                              .max_entries = 1,
                              .map_flags = BPF_F_MMAPABLE};
     struct stat namespace;
-    int program = -1, link = -1, map = bpf(BPF_MAP_CREATE, &create);
-    if (map >= 0 && stat("/proc/self/ns/pid", &namespace) == 0)
-        program = counting_program(map, &namespace);
-    if (program >= 0) {
-        void *page = mmap(NULL, sizeof **count, PROT_READ, MAP_SHARED, map, 0);
-        union bpf_attr open = {
-            .raw_tracepoint = {.name = (uintptr_t)tracepoint, .prog_fd = (uint32_t)program}};
-        *count = page;
-        if (page != MAP_FAILED)
-            link = bpf(BPF_RAW_TRACEPOINT_OPEN, &open);
-        if (page != MAP_FAILED && link < 0)
-            munmap(page, sizeof **count);
-        close(program); /* the link keeps it, and it the map */
-    }
-    if (map >= 0)
-        close(map);
-    return link;
+    int program = -1, map = bpf(BPF_MAP_CREATE, &create);
+    if (map < 0)
+        return -1;
+    void *page = mmap(NULL, sizeof **count, PROT_READ, MAP_SHARED, map, 0);
+    if (page != MAP_FAILED && stat("/proc/self/ns/pid", &namespace) == 0)
+        program = load(map, &namespace);
+    *count = page;
+    close(map); /* the program keeps it */
+    return program;
 }
 
-void meter_open(struct meter *meter, const char *device_stat, const char *sync_event)
+int meter_attach(int program, const char *tracepoint)
 {
-    struct perf_event_attr instructions = {.size = sizeof instructions,
-                                           .type = PERF_TYPE_HARDWARE,
-                                           .config = PERF_COUNT_HW_INSTRUCTIONS,
-                                           .inherit = 1};
-    meter->io = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
-    meter->device = device_stat == NULL ? -1 : open(device_stat, O_RDONLY | O_CLOEXEC);
-    meter->sync = sync_event == NULL ? -1 : meter_event(sync_event, &meter->syncs);
-    meter->instructions =
-        (int)syscall(SYS_perf_event_open, &instructions, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    union bpf_attr attr = {
+        .raw_tracepoint = {.name = (uintptr_t)tracepoint, .prog_fd = (uint32_t)program}};
+    return bpf(BPF_RAW_TRACEPOINT_OPEN, &attr);
 }
 
-void meter_close(const struct meter *meter)
+static void count_syncs(struct meter *meter)
 {
-    const int files[] = {meter->io, meter->device, meter->sync, meter->instructions};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (files[i] >= 0)
-            close(files[i]);
+    static const char *const tracepoint[] = {"ext4_sync_file_enter", "xfs_file_fsync",
+                                             "xfs_dir_fsync", "btrfs_sync_file"};
+    const volatile uint64_t *count;
+    int program = meter_program(&count);
+    for (size_t i = 0; program >= 0 && i < sizeof tracepoint / sizeof *tracepoint; i++)
+        if (meter_attach(program, tracepoint[i]) >= 0)
+            meter->syncs = count;
+}
+
+void meter_open(struct meter *meter, const char *device_stat)
+{
+    struct perf_event_attr attr = {.size = sizeof attr,
+                                   .type = PERF_TYPE_HARDWARE,
+                                   .config = PERF_COUNT_HW_INSTRUCTIONS,
+                                   .inherit = 1};
+    *meter = (struct meter){
+        .io = open("/proc/self/io", O_RDONLY | O_CLOEXEC),
+        .device = device_stat == NULL ? -1 : open(device_stat, O_RDONLY | O_CLOEXEC),
+        .instructions = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC),
+    };
+    count_syncs(meter);
 }
 
 static void count_own(ssize_t found)
@@ -170,7 +172,7 @@ void meter_read(const struct meter *meter, struct meter_counts *counts)
         .write_calls = io[3],
         .minor_faults = (uint64_t)usage.ru_minflt,
         .major_faults = (uint64_t)usage.ru_majflt,
-        .syncs = meter->sync < 0 ? 0 : *meter->syncs,
+        .syncs = meter->syncs == NULL ? 0 : *meter->syncs,
         .instructions = executed(meter->instructions),
         .device_read_bytes = device[2] * SECTOR,
         .device_write_bytes = device[6] * SECTOR,

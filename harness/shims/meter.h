@@ -5,10 +5,11 @@
 
 #include <stdint.h>
 
-/* File descriptors; -1 where the machine has no such counter, or keeps it from us. */
+/* Where the kernel counts the syncs of files, or NULL; and file descriptors, -1 where the machine has
+ * no such counter, or keeps it from us. */
 struct meter {
-    int32_t io, device, sync, instructions;
-    const volatile uint64_t *syncs; /* since meter_open; NULL where they are not counted */
+    const volatile uint64_t *syncs;
+    int32_t io, device, instructions;
 };
 
 /* Since the process began, but syncs and instructions since meter_open, and the bytes of the device
@@ -30,16 +31,19 @@ struct meter_debt {
     uint64_t settled, ns, cpu_ns, bytes;
 };
 
-/* Opens the counters. `device_stat` is the file "stat" of a device in /sys/block, or NULL;
- * `sync_event` a tracepoint that every sync of a file passes, or NULL. Threads that exist already
- * execute their instructions uncounted. */
-void meter_open(struct meter *meter, const char *device_stat, const char *sync_event);
-void meter_close(const struct meter *meter);
+/* Opens the counters, until the process ends. `device_stat` is the file "stat" of a device in
+ * /sys/block, or NULL. Threads that exist already execute their instructions uncounted. */
+void meter_open(struct meter *meter, const char *device_stat);
 
-/* Counts how often the process passes a tracepoint of the kernel, until the file descriptor is
- * closed: -1 where that fails. *count is where the kernel keeps the number: one page, mapped. Needs
- * Linux 5.8 and root, or CAP_BPF and CAP_PERFMON. */
-int meter_event(const char *tracepoint, const volatile uint64_t **count);
+/* A program of the kernel that counts how often this process passes the tracepoints to which it is
+ * attached. *count is where the kernel keeps the number: a page, mapped until the process ends.
+ * Returns the program's file descriptor, or -1. Needs Linux 5.8, and root or CAP_BPF and
+ * CAP_PERFMON. */
+int meter_program(const volatile uint64_t **count);
+
+/* Attaches a program, until the file descriptor that is returned is closed; -1 where the kernel has
+ * no such tracepoint. */
+int meter_attach(int program, const char *tracepoint);
 
 /* Only one thread may call it. Its own read calls are left out of the counts. */
 void meter_read(const struct meter *meter, struct meter_counts *counts);
