@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from kvbench.filesystem import Mounted
+
 PAGE = mmap.PAGESIZE
 FILES = 1000  # that are looked at; of more, this many at equal distances
 DROP = Path("/proc/sys/vm/drop_caches")
@@ -94,13 +96,22 @@ def cached_share(folder: Path) -> float:
     return cached / pages if pages else 1.0
 
 
-def evict(folder: Path) -> str:
-    """Evict the files of a closed store from the page cache. Returns how.
+def evict(folder: Path, mounted: Mounted | None = None) -> str:
+    """Evict the files of a closed store from the page cache, and open none of them afterwards.
+    Returns how.
 
-    As root, "drop_caches": the kernel drops its whole cache, with all dentries and inodes.
-    Otherwise "fadvise": posix_fadvise evicts file by file, and leaves the names and inodes cached.
+    "remount", where the folder is on a file system of its own: unmounted, the kernel's cache
+    dropped, and mounted again, so that no name, inode or table of it is left in memory. Otherwise,
+    as root, "drop_caches": the kernel drops its whole cache, with the names and inodes that nobody
+    uses. Otherwise "fadvise": posix_fadvise evicts file by file, and leaves names and inodes
+    cached. Raises OSError if the file system cannot be unmounted, because a file is still open.
     """
     sync_file_system(folder)
+    if mounted:
+        mounted.detach()
+        DROP.write_text("3")
+        mounted.attach()
+        return "remount"
     try:
         DROP.write_text("3")
         return "drop_caches"

@@ -151,6 +151,12 @@ def grid_keys() -> None:
     help="Make the stores below this folder, on the disk to be measured.  [default: OUT]",
 )
 @click.option(
+    "--fs",
+    type=click.Choice(["ext4", "xfs", "btrfs"]),
+    help="Make a file system for the stores, in a file there; anew for each trial. Needs root.  "
+    "[default: the file system of that folder]",
+)
+@click.option(
     "--memory-max",
     metavar="SIZE",
     help='Cap the memory of each cell, page cache included: "64 MiB". Needs root.',
@@ -163,12 +169,15 @@ def sweep(
     time_limit: float,
     scale: str | None,
     place: Path | None,
+    fs: str | None,
     memory_max: str | None,
 ) -> None:
     """Measure the cells of GRID, a TOML file, that have no result in OUT yet.
 
     The stores are made in OUT, or below the folder that --stores names, and removed at the end.
-    Keep the machine otherwise idle.
+    Keep the machine otherwise idle. With --fs no store meets what was removed before it, each
+    byte that reaches the device is its own, and a cold cache is cold down to the inodes; it writes
+    a file of 1 to 60 GiB once.
 
     Ctrl-C finishes the running cell and stops; a second Ctrl-C stops at once. The same command
     goes on where a sweep was stopped or killed. A crash, a full disk or an engine that hangs
@@ -181,7 +190,7 @@ def sweep(
         allowed = f"more than 0, and {MOST_SECONDS:,.0f} at most"
         raise BadInput(f"--time-limit: {time_limit:.0f} is not allowed; allowed: {allowed}")
     replaced = {} if memory_max is None else {"memory_max": [memory_max]}
-    job = Sweep(read_grids(grid, stores.names(), replaced, scale), out, retry, place)
+    job = Sweep(read_grids(grid, stores.names(), replaced, scale), out, retry, place, fs)
     if dry_run:
         _dry_run(job)
         return

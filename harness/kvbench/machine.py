@@ -15,6 +15,7 @@ import cpuinfo
 import numpy as np
 import psutil
 
+from kvbench import loopback
 from kvbench.cache import sync_file_system
 from kvbench.stores import Store, build_facts
 
@@ -44,8 +45,21 @@ def fsync_milliseconds(folder: Path, times: int = 50) -> float:
 NO_JOURNAL = "ext4 without journal"
 
 
+def _partition(path: Path) -> Any:
+    """The mount that a path is on, as psutil describes it."""
+    inside = [
+        disk
+        for disk in psutil.disk_partitions(all=True)
+        if path.resolve().is_relative_to(disk.mountpoint)
+    ]
+    return max(reversed(inside), key=lambda disk: len(disk.mountpoint))  # the last mounted counts
+
+
 def _file_system(disk: Any) -> str:
-    """Its type. ext4 without a journal has a name of its own: it is faster, and guarantees less."""
+    """Its type. ext4 without a journal has a name of its own: it is faster, and guarantees less.
+    So has a file system that a sweep made, after the one that its backing file is on."""
+    if backing := loopback.backing_file(disk.device):
+        return f"{disk.fstype} of its own on {_file_system(_partition(backing))}"
     device = Path(disk.device).resolve().name
     journal = any(Path("/proc/fs/jbd2").glob(f"{device}-*"))
     bare = disk.fstype == "ext4" and Path("/proc/fs/ext4", device).exists() and not journal
@@ -91,12 +105,7 @@ def describe(folder: Path, stores: dict[str, Store], fallback: str = "") -> dict
     or the `fallback` where it has none, enters only through a hash: two equal machines stay apart,
     and no name is disclosed.
     """
-    inside = [
-        disk
-        for disk in psutil.disk_partitions(all=True)
-        if folder.resolve().is_relative_to(disk.mountpoint)
-    ]
-    disk = max(reversed(inside), key=lambda disk: len(disk.mountpoint))  # the last mounted counts
+    disk = _partition(folder)
     fixed = {
         "cpu": _processor(),
         "cores": psutil.cpu_count(logical=True),

@@ -5,14 +5,15 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 import psutil
 
-from kvbench import BadInput, say
+from kvbench import BadInput, loopback, say
 from kvbench.factors import Cell
+from kvbench.filesystem import Mounted
 from kvbench.machine import PROBE
 
 MARK = "kvbench-stores.txt"  # marks the folder as a sweep's own; locked while a sweep uses it
@@ -76,7 +77,8 @@ class Shelf:
         """Removes what a killed sweep left behind, files and processes. Raises BadInput if the
         folder holds anything else, or if another sweep uses it. `identity` is that of the results
         folder: equal paths on two machines or in two containers are different shelves."""
-        self.folder = folder
+        self.folder = self.stores = folder
+        self.mounted: Mounted | None = None  # the file system of its own, if it has one
         self.owner = f"{identity} {folder.resolve()}"  # marks its processes
         self._mark: IO[bytes] | None = None  # while it is locked
         self._limit = (0, 0)
@@ -104,25 +106,33 @@ class Shelf:
             raise BadInput(f"{self.folder}: not made by a sweep (no {MARK}); move it away")
 
     def _own(self) -> Iterator[Path]:
-        """What a sweep makes here: stores, the mark, and the file that times the device's sync."""
+        """What a sweep makes here: stores, the mark, the file that times the device's sync, and a
+        file system with its mount."""
         for entry in os.scandir(self.folder):
-            is_store = CELL.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
-            is_file = entry.name in (MARK, PROBE) and entry.is_file(follow_symlinks=False)
-            if is_store or is_file:
+            named = CELL.fullmatch(entry.name) or entry.name == loopback.MOUNT
+            files = (MARK, PROBE, loopback.IMAGE)
+            is_file = entry.name in files and entry.is_file(follow_symlinks=False)
+            if is_file or (named and entry.is_dir(follow_symlinks=False)):
                 yield Path(entry.path)
 
     def _free(self) -> tuple[int, int]:
-        free = os.statvfs(self.folder)
+        free = os.statvfs(self.stores)
         return free.f_bavail * free.f_frsize, free.f_favail
 
     def open(self) -> Path:
-        """The folder, made and locked when it is first needed."""
+        """The folder for the stores, made and locked when it is first needed."""
         if self._mark is None or not self.folder.exists():
             self.folder.mkdir(exist_ok=True)
             self._mark = lock(self.folder / MARK)
             self._mark.write(SAID.encode())
-            self._limit = self._free()
-        return self.folder
+            self._begin()
+        return self.stores
+
+    def _begin(self) -> None:
+        self._limit = self._free()
+
+    def reserve(self, cells: Sequence[Cell]) -> None:
+        """Take the room that these cells will need."""
 
     def full(self) -> bool:
         return self._free()[0] < LITTLE
@@ -153,7 +163,8 @@ class Shelf:
 
     def clear(self) -> None:
         """Remove the stores, then the folder, unless it holds anything else by now."""
-        self.empty()
+        loopback.release(self.folder)
+        Shelf.empty(self)
         if self._mark is not None:
             # The mark goes last, so that the next sweep knows what a killed removal left.
             (self.folder / MARK).unlink(missing_ok=True)
@@ -162,6 +173,45 @@ class Shelf:
         if self._mark is not None:
             self._mark.close()
             self._mark = None
+
+
+class MountedShelf(Shelf):
+    """A shelf on a file system of its own, which is made anew for each trial and when
+    loopback.USED bytes or half of it are used. Nothing is removed from it file by file."""
+
+    def __init__(self, folder: Path, identity: str, kind: str) -> None:
+        """As of a Shelf; `kind` is that of the file system."""
+        super().__init__(folder, identity)
+        self.stores, self.kind = folder / loopback.MOUNT, kind
+        self._size, self._trial = loopback.LEAST, 0
+
+    def _begin(self) -> None:
+        self.mounted = loopback.make(self.kind, self.folder, self._size)
+        super()._begin()
+
+    def reserve(self, cells: Sequence[Cell]) -> None:
+        """Take the room that these cells will need, from the next new file system on. Raises
+        BadInput if the disk is too small."""
+        self._size = max(self._size, loopback.size_for(cells, self.folder, self._size))
+
+    def place(self, name: str, cell: Cell) -> tuple[Path, int]:
+        """A new empty folder. No file has to be removed for it."""
+        self.open()
+        if cell.trial != self._trial or not os.path.ismount(self.stores) or self._short(cell):
+            self._trial = cell.trial
+            self._begin()
+        (self.stores / name).mkdir()
+        return self.stores / name, 0
+
+    def _short(self, cell: Cell) -> bool:
+        bytes_, inodes = self._free()
+        used = self._limit[0] - bytes_ > min(loopback.USED, self._limit[0] // 2)
+        few = inodes < 2 * cell.records and self._limit[1] > 0  # 0: no limit known
+        return used or few or bytes_ < loopback.need(cell)
+
+    def empty(self) -> int:
+        """Nothing: removing stores here would give the disk below no room."""
+        return 0
 
 
 def _remove(path: Path) -> None:

@@ -1,5 +1,6 @@
 """A sweep measures the cells of a grid, one process a cell, and goes on where it stopped."""
 
+import dataclasses
 import datetime
 import errno
 import json
@@ -15,16 +16,17 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from kvbench import BadInput, how_it_ended, machine, say, stores
+from kvbench import BadInput, how_it_ended, loopback, machine, say, stores
 from kvbench.control_group import capped, refused
 from kvbench.estimate import seconds
 from kvbench.factors import LEVELS, UNCAPPED, Cell, parse_bytes
+from kvbench.filesystem import Mounted
 from kvbench.grid import TIME_LIMIT, Grid
 from kvbench.meter import Board, Memory
 from kvbench.noise import Watch
 from kvbench.progress import progress
 from kvbench.results import Folder, NoAnswerError, answer_of, cell_name
-from kvbench.shelf import OWNER, Shelf, end_processes, lock, own_name
+from kvbench.shelf import OWNER, MountedShelf, Shelf, end_processes, lock, own_name
 from kvbench.workload import NEEDS, parse
 
 TMPFS = Path("/dev/shm")
@@ -81,10 +83,13 @@ def _unanswered(why: str, errors: str) -> dict[str, Any]:
     return {"status": "failed", "reason": ": ".join([why, *(line[:200] for line in last)])}
 
 
-def run_cell(cell: Cell, folder: Path, time_limit: float, owner: str = "") -> dict[str, Any]:
+def run_cell(
+    cell: Cell, folder: Path, time_limit: float, owner: str = "", mounted: Mounted | None = None
+) -> dict[str, Any]:
     """Measure one cell in a process of its own, in a control group if its memory is capped.
 
-    `owner` marks that process and all that it starts; see shelf.end_processes.
+    `owner` marks that process and all that it starts; see shelf.end_processes. `mounted` is the
+    file system of its own that `folder` is on, if any.
     """
     uncapped = cell.memory_max == UNCAPPED
     with nullcontext() if uncapped else capped(parse_bytes(cell.memory_max)) as group:
@@ -93,6 +98,7 @@ def run_cell(cell: Cell, folder: Path, time_limit: float, owner: str = "") -> di
             "folder": str(folder),
             "parent": os.getpid(),
             "members": str(group.members) if group else "",
+            "mounted": dataclasses.asdict(mounted) if mounted else None,
         }
         answer = _answer(task, time_limit, owner or os.urandom(8).hex())
         if group and answer["status"] == "failed" and group.killed():
@@ -154,10 +160,16 @@ class Sweep:
     """The cells of a grid in a results folder, done and to do."""
 
     def __init__(
-        self, grids: Sequence[Grid], out: Path, retry: bool = False, place: Path | None = None
+        self,
+        grids: Sequence[Grid],
+        out: Path,
+        retry: bool = False,
+        place: Path | None = None,
+        fs: str | None = None,
     ) -> None:
-        """`place` is the folder below which the stores are made, `out` if None."""
-        self.grids, self.out, self.place = tuple(grids), out, place or out
+        """`place` is the folder below which the stores are made, `out` if None; `fs` the kind of
+        file system that is made there for them, none if None."""
+        self.grids, self.out, self.place, self.fs = tuple(grids), out, place or out, fs
         self.stores = stores.known()
         self.retry = retry
         self.stopped = False  # by an interrupt, with cells to do
@@ -221,6 +233,8 @@ class Sweep:
     def run(self, time_limit: float = TIME_LIMIT) -> Counter[str]:
         """Measure each cell that has no result yet. Returns the grid's number of cells by status,
         and keeps their `reasons`."""
+        if self.fs:
+            self._check_file_system(self.fs)
         folder = Folder.make(self.out)
         with lock(self.out / "lock"), _interruptible() as asked:
             folder.clear_leftovers()
@@ -229,10 +243,12 @@ class Sweep:
                 identity = folder.identity()
             own = own_name(identity)
             disk = self.out / "stores" if self.place == self.out else self.place / own
-            shelves = {"disk": Shelf(disk, identity), "tmpfs": Shelf(TMPFS / own, identity)}
+            on_disk = MountedShelf(disk, identity, self.fs) if self.fs else Shelf(disk, identity)
+            shelves = {"disk": on_disk, "tmpfs": Shelf(TMPFS / own, identity)}
             try:
                 description = self._describe(shelves["disk"], identity)
                 todo = self.todo(folder, description["machine"])
+                on_disk.reserve([cell for _, cell, why in todo if self._on_disk(cell, why)])
                 with self._writing():
                     for grid in self.grids:
                         folder.add_grid(grid)
@@ -252,6 +268,19 @@ class Sweep:
                 for shelf in shelves.values():
                     shelf.clear()
             return self._count(folder, description["machine"])
+
+    def _on_disk(self, cell: Cell, why: str) -> bool:
+        available = self.stores[cell.full_name].available
+        return available and not why and cell.place == "disk"
+
+    def _check_file_system(self, kind: str) -> None:
+        """Raise BadInput if no file system can be made for the stores, before anything is
+        written."""
+        where = (self.place, *self.place.absolute().parents)
+        above = next(path for path in where if path.exists())
+        loopback.check(kind, above)
+        if not self.out.exists():  # otherwise a killed sweep may have left a file there
+            loopback.size_for([c for c, why in self.plan() if self._on_disk(c, why)], above)
 
     def _describe(self, shelf: Shelf, identity: str) -> dict[str, Any]:
         try:
@@ -313,7 +342,7 @@ class Sweep:
             return result | {"status": "failed", "reason": reason}
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         start = time.monotonic()
-        answer = run_cell(cell, place, time_limit, shelf.owner)
+        answer = run_cell(cell, place, time_limit, shelf.owner, shelf.mounted)
         if answer["status"] == "failed" and (shelf.full() or NO_SPACE in answer["reason"]):
             answer["reason"] = f"no space left on the disk: {answer['reason']}"
         if cell.place == "tmpfs":

@@ -25,6 +25,7 @@ from kvbench import die_with_parent
 from kvbench.cache import cached_share, evict, sync_file_system
 from kvbench.contract import StoreError
 from kvbench.factors import Cell
+from kvbench.filesystem import Mounted
 from kvbench.histogram import Histogram
 from kvbench.loop import END, NAMES, ShimLoop, Traffic, make_loop, make_pool
 from kvbench.meter import Board, Meter, open_meter
@@ -135,12 +136,12 @@ def join(members: str) -> None:
 class Measurement:
     """One cell, from the open store on."""
 
-    def __init__(self, cell: Cell, store: Store, folder: Path) -> None:
-        self.cell, self.store, self.folder = cell, store, folder
+    def __init__(self, cell: Cell, store: Store, folder: Path, mounted: Mounted | None) -> None:
+        self.cell, self.store, self.folder, self.mounted = cell, store, folder, mounted
         self.keys = Population(cell) if cell.workload == ROUNDS else Records(cell)
         self.pool = make_pool(cell.compressibility, cell.record_size.high, cell.plan_seed)
         self.loop = make_loop(store, self.keys, self.pool)
-        self.meter = open_meter(folder, None)
+        self.meter = open_meter(folder, mounted.stat if mounted else None)
         self.phases: dict[str, Phase] = defaultdict(lambda: Phase(self.meter))
         self.cached: list[float] = []
         self.eviction = ""
@@ -163,8 +164,7 @@ class Measurement:
             for operation, plan in steps:
                 if self.cell.cache == "cold":
                     self.loop.close()
-                    self.eviction = evict(self.folder)
-                    self.cached.append(cached_share(self.folder))
+                    self.eviction = evict(self.folder, self.mounted)
                     self.loop.open(self.folder, self.cell.settings())
                 self.timed(operation, [plan], self.loop.run)
 
@@ -248,11 +248,17 @@ class Measurement:
 
 
 def measure(
-    cell: Cell, store: Store, folder: Path, members: str = "", board: Board | None = None
+    cell: Cell,
+    store: Store,
+    folder: Path,
+    members: str = "",
+    mounted: Mounted | None = None,
+    board: Board | None = None,
 ) -> dict[str, Any]:
     """The columns of a cell that its worker measures, and the rows of its operations. `members` is
-    the file by which a process joins the cell's control group."""
-    work = Measurement(cell, store, folder)
+    the file by which a process joins the cell's control group, `mounted` the file system of its
+    own."""
+    work = Measurement(cell, store, folder, mounted)
     answer: dict[str, Any] = {
         "compressed_share": compressed_share(work.pool, "zlib"),
         "snappy_share": compressed_share(work.pool, "snappy"),
@@ -275,7 +281,7 @@ def measure(
         work.steps(work.keys)
     else:
         work.rounds(work.keys)
-    answer["cached_share"] = max(work.cached, default=1.0)
+    answer["cached_share"] = max(work.cached, default=None if work.eviction else 1.0)
     answer["eviction"] = work.eviction
     answer["rounds_s"] = watch.lap()
     answer["ended_disk_bytes"] = allocated(folder)
@@ -309,10 +315,11 @@ def main() -> None:
         os.dup2(2, 1)
         cell = Cell.from_factors(task["cell"])
         store = Store(cell.store, cell.binding)
+        mounted = Mounted(**task["mounted"]) if task["mounted"] else None
         answer: dict[str, Any] = {"status": "ok", "reason": ""}
         try:
-            board = Board(task["board"])
-            answer |= measure(cell, store, Path(task["folder"]), task["members"], board)
+            board, members = Board(task["board"]), task["members"]
+            answer |= measure(cell, store, Path(task["folder"]), members, mounted, board)
         except (StoreError, OSError) as error:
             answer = {"status": "failed", "reason": str(error)}
         json.dump(answer, out)

@@ -1,0 +1,64 @@
+"""A file system that was mounted for the stores alone, seen from the process that uses it."""
+
+import ctypes
+import errno
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PATIENCE = 1.0  # seconds: the kernel closes files with requests under way a little later
+
+_library = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Mounted:
+    """A mounted file system: its loop device, as "/dev/loop0", its folder, and its kind."""
+
+    device: str
+    mount: str
+    kind: str
+
+    @property
+    def stat(self) -> Path:
+        """The counters of its device."""
+        return Path("/sys/block", Path(self.device).name, "stat")
+
+    def attach(self) -> None:
+        """Mount it with the kernel's defaults, as nearly everybody does. Raises OSError."""
+        paths = map(os.fsencode, (self.device, self.mount, self.kind))
+        if _library.mount(*paths, ctypes.c_ulong(0), None) != 0:
+            raise _error("cannot be mounted", self.mount)
+
+    def detach(self) -> None:
+        """Unmount it. Raises OSError, which names a file in it that is still open."""
+        unmount(self.mount)
+
+
+def _error(what: str, folder: str) -> OSError:
+    code = ctypes.get_errno()
+    return OSError(code, f"{what}: {os.strerror(code)}", folder)
+
+
+def unmount(folder: str) -> None:
+    """Unmount what is mounted there. Raises OSError, which names a file in it that is open."""
+    end = time.monotonic() + PATIENCE
+    while _library.umount2(os.fsencode(folder), 0) != 0:
+        if ctypes.get_errno() != errno.EBUSY or time.monotonic() > end:
+            held = "".join(f" ({path} is open)" for path in sorted(set(_held(folder)))[:1])
+            raise _error(f"cannot be unmounted{held}", folder)
+        time.sleep(0.01)
+
+
+def _held(folder: str) -> Iterator[str]:
+    """The files below a folder that this process has open or mapped."""
+    for kind in ("fd", "map_files"):
+        for link in Path("/proc/self", kind).iterdir():
+            try:
+                path = os.readlink(link)
+            except OSError:  # closed meanwhile
+                continue
+            if path.startswith(f"{folder}/"):
+                yield path
