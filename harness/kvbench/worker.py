@@ -61,9 +61,8 @@ class Phase:
         yield self.latency
         self.wall_s = (self.wall_s or 0) + time.monotonic() - start
         for name, value in self.meter.read().items():
-            first = before[name]
-            known = value is not None and first is not None
-            self.usage[name] = value - first + (self.usage.get(name) or 0) if known else None
+            first, so_far = before[name], self.usage.get(name) or 0
+            self.usage[name] = None if value is None or first is None else so_far + value - first
         self.items += items
 
     def row(self, operation: str) -> dict[str, Any]:
