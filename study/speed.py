@@ -13,7 +13,7 @@ from study.results import FLOORS, Results
 from study.stores import colour
 
 COLUMNS = (
-    dict.fromkeys(["group", "measure", "unit", "goal", "met", "note"], str)
+    dict.fromkeys(["group", "measure", "unit", "interval", "goal", "met", "note"], str)
     | dict.fromkeys(["cpu", "kernel", "compiler", "revision"], str)
     | dict.fromkeys(["value", "low", "high"], float)
     | dict.fromkeys(["n", "cores"], int)
@@ -39,7 +39,8 @@ class Speed:
         blind, by_hand = bare.measure.str.endswith(LOOK_UP), peer.measure.str.endswith(OWN)
         self.loops, self.blind = bare[~blind], bare[blind]
         self.peers, self.by_hand = peer[~by_hand], peer[by_hand]
-        self.rounds = int(max(bare.n.max(), peer.n.max()))
+        least, most = pd.concat([bare.n, peer.n]).agg(["min", "max"])
+        self.rounds = f"{most}" if least == most else f"{least} to {most}"
 
     def programs(self) -> str:
         """The benchmarks by others, with the engines that each ran."""
@@ -59,6 +60,11 @@ class Speed:
         value = self.table["value"].map(number)
         shown = self.table[["group", "measure", "unit"]].assign(value=value, interval=ends)
         return shown.assign(values=self.table.n, goal=self.table.goal, **{"": self.table.met})
+
+
+def verdicts(name: str, part: pd.DataFrame) -> dict[str, int]:
+    """How many goals are met, missed and open."""
+    return {f"{name}_{met}": int((part.met == met).sum()) for met in ("met", "missed", "open")}
 
 
 def fastest(data: Results) -> pd.DataFrame:
@@ -107,9 +113,10 @@ def _draw_ratios(axis: Any, speed: Speed, rows: list[str]) -> None:
         ("hand-written loop / a benchmark by others", speed.by_hand, "#777777", "x", 0.2),
     ):
         plain = part.measure.str.removesuffix(LOOK_UP).str.removesuffix(OWN)
+        places = [rows.index(name) + aside for name in plain]
         figures.draw_points(
             axis,
-            [rows.index(name) + aside for name in plain],
+            places,
             part.rename(columns={"value": "median"}),
             across=True,
             color=ink,
@@ -119,6 +126,8 @@ def _draw_ratios(axis: Any, speed: Speed, rows: list[str]) -> None:
             elinewidth=0.9,
             label=kind,
         )
+        is_open = list(part.met == "open")
+        figures.hollow(axis, list(part["value"]), places, is_open, ink, mark)
     border, end = len(speed.loops) - 0.5, len(rows) - 0.5
     axis.vlines(0.97, -0.5, border, color="#0072B2", linestyle="--", linewidth=0.8)
     axis.vlines((0.95, 1.05), border, end, color="#009E73", linestyle="--", linewidth=0.8)

@@ -3,7 +3,7 @@
 import ctypes
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from kvbench.library import loop_library
 from kvbench.loop import ShimLoop, make_pool
 from kvbench.plan import POOL_SIZE
 from loops import VALUE, plan
-from measures import Measure, Scale, Timer, in_fresh_process
+from measures import Line, Rounds, Scale, Timer, in_fresh_process
 
 
 def _threads(count: int, work: Callable[[int], None]) -> float:
@@ -55,33 +55,25 @@ def _null_loops(threads: int, operations: int) -> dict[str, float]:
     return found
 
 
-def floor(scale: Scale) -> Iterator[Measure]:
-    for threads in (1, 4):
-        runs = [
-            in_fresh_process(_null_loops, threads, scale.clock_pairs) for _ in range(scale.pairs)
-        ]
-        where = f"{threads} thread{'s' if threads > 1 else ''}"
-        loop = [float(np.mean([run[name] for name in OPERATIONS])) for run in runs]
-        clock = [run["clock"] for run in runs]
-        yield Measure("floor", f"two clock reads, {where}", "ns", clock)
-        yield Measure("floor", f"timed loop on the null store, {where}", "ns", loop)
-        yield Measure(
-            "floor",
-            f"timed loop over two clock reads, {where}",
-            "1",
-            [a / b for a, b in zip(loop, clock, strict=True)],
-            high=1.3,
-            note="whole loop, an operation: key, value, check, clock and call",
-        )
-        if threads == 1:
-            told = [run["told"] for run in runs]
-            yield Measure("floor", "time that a null operation is told to take", "ns", told)
-            made = [run["update"] - run["remove"] for run in runs]
-            yield Measure(
-                "floor",
-                f"making a value of {VALUE} B, outside the timed part",
-                "ns",
-                made,
-                high=float(np.median(told)),
-                note="a copy from the pool; goal: no more than the floor",
-            )
+def floor(scale: Scale) -> dict[str, Rounds]:
+    return {"floor": _floor(scale)}
+
+
+def _floor(scale: Scale) -> Rounds:
+    whole = "whole loop, an operation: key, value, check, clock and call"
+    while True:
+        found: dict[Line, float] = {}
+        for threads in (1, 4):
+            run = in_fresh_process(_null_loops, threads, scale.clock_pairs)
+            where = f"{threads} thread{'s' if threads > 1 else ''}"
+            loop, clock = float(np.mean([run[name] for name in OPERATIONS])), run["clock"]
+            found[Line("floor", f"two clock reads, {where}", "ns")] = clock
+            found[Line("floor", f"timed loop on the null store, {where}", "ns")] = loop
+            over = f"timed loop over two clock reads, {where}"
+            found[Line("floor", over, high=1.3, note=whole)] = loop / clock
+            if threads == 1:
+                told, made = run["told"], run["update"] - run["remove"]
+                found[Line("floor", "time that a null operation is told to take", "ns")] = told
+                value = f"making a value of {VALUE} B over the time that a null operation takes"
+                found[Line("floor", value, high=1, note="outside the timed part")] = made / told
+        yield found

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kvbench import stores
 from kvbench.loop import BATCH_RECORDS, ShimLoop, as_struct, make_pool, page_buffers
 from kvbench.plan import CHUNK, CODES, POOL_SIZE, Plan
-from measures import Measure, Scale, Timer, in_folder, interleaved, quotients
+from measures import Line, Rounds, Scale, Timer, in_folder, interleaved
 
 # Two B-trees, an LSM tree and files. All but the files lack an update that reports a missing key.
 LOOKING_UP = ("leveldb", "lmdb", "bdb")
@@ -145,35 +145,37 @@ def run_loop(
     return found
 
 
-def bare(scale: Scale, libraries: Path, place: Path) -> Iterator[Measure]:
-    """Throughput of the harness over that of the bare loop: nanoseconds the other way round."""
+def bare(scale: Scale, libraries: Path, place: Path) -> dict[str, Rounds]:
+    """For each engine, the throughput of the harness over that of the bare loop."""
     known = stores.known()
-    for engine in ENGINES:
-        library = libraries / f"{engine}.so"
-        if not library.exists() or not known[engine].available:
-            continue
-        records = scale.files if engine == "flat" else scale.records
-        for look_up in (True, False) if engine in LOOKING_UP else (True,):
-            run = functools.partial(in_folder, place)
-            found = interleaved(
-                scale.pairs,
-                bare=functools.partial(run, run_loop, BareLoop, str(library), look_up, records),
-                harness=functools.partial(run, run_loop, HarnessLoop, engine, True, records),
-            )
-            quotient = functools.partial(quotients, found["bare"], found["harness"])
-            if not look_up:
-                yield Measure(
-                    "bare loop",
-                    f"{engine}: update without the look-up",
-                    "1",
-                    quotient("update"),
-                    low=0.97,
-                    note="the contract's update tells whether the key existed",
-                )
-                continue
-            for operation in ("fill", "update", "get"):
-                name = f"{engine}: {operation}"
-                size = f"{records:,} records of {VALUE} B"
-                yield Measure("bare loop", name, "1", quotient(operation), low=0.97, note=size)
-            load = quotients(found["harness"], found["bare"], "load")
-            yield Measure("load", f"{engine}: wall time of loading", "1", load, high=1.1)
+    return {
+        f"bare loop, {engine}": _bare(scale, engine, libraries / f"{engine}.so", place)
+        for engine in ENGINES
+        if (libraries / f"{engine}.so").exists() and known[engine].available
+    }
+
+
+def _bare(scale: Scale, engine: str, library: Path, place: Path) -> Rounds:
+    records = scale.files if engine == "flat" else scale.records
+    note = f"{records:,} records of {VALUE} B"
+    lines = {
+        name: Line("bare loop", f"{engine}: {name}", low=0.97, note=note)
+        for name in ("fill", "update", "get")
+    }
+    load = Line("load", f"{engine}: wall time of loading", high=1.1)
+    told = "the contract's update tells whether the key existed"
+    blind = Line("bare loop", f"{engine}: update without the look-up", low=0.97, note=told)
+    run = functools.partial(in_folder, place, run_loop)
+    sides = {
+        "bare": functools.partial(run, BareLoop, str(library), True, records),
+        "harness": functools.partial(run, HarnessLoop, engine, True, records),
+    }
+    if engine in LOOKING_UP:
+        sides["blind"] = functools.partial(run, BareLoop, str(library), False, records)
+    for found in interleaved(**sides):
+        own, by_hand = found["harness"], found["bare"]
+        ratios = {line: by_hand[name] / own[name] for name, line in lines.items()}
+        ratios[load] = own["load"] / by_hand["load"]
+        if "blind" in found:
+            ratios[blind] = found["blind"]["update"] / own["update"]
+        yield ratios

@@ -1,12 +1,20 @@
-"""A line of the table, and how its values are measured: in fresh processes, in rounds."""
+"""The lines of the table, and how their values are measured: in rounds, added while a goal is open.
+
+Each round gives one value to each line of its series. Goals are judged after LOOKS rounds, so that
+noise meets and misses none: a goal is met when the whole interval of the median lies within it,
+missed when the whole interval lies outside, and open otherwise. Judging again and again would err
+more often than judging once, so the chance of an error is divided by the number of looks: all
+intervals of a line hold together with CONFIDENCE.
+"""
 
 import dataclasses
+import itertools
 import math
 import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -17,7 +25,8 @@ from kvbench import BadInput
 from kvbench.sweep import ENVIRONMENT
 
 ROOT = Path(__file__).parents[3]
-CONFIDENCE = 0.95  # of the interval of a median, at least, given six values or more
+CONFIDENCE = 0.95
+LOOKS = (9, 18, 36, 72, 144)
 
 Values = Sequence[float]
 
@@ -26,7 +35,6 @@ Values = Sequence[float]
 class Scale:
     """How much is measured. The defaults are the paper's."""
 
-    pairs: int = 9
     records: int = 100_000
     files: int = 10_000  # records of the flat folder
     peer_records: int = 200_000
@@ -37,50 +45,113 @@ class Scale:
 
 
 @dataclasses.dataclass(frozen=True)
-class Measure:
-    """One line of the table. `low` and `high` limit what is allowed."""
+class Line:
+    """One line of the table. `low` and `high` limit what is allowed. Values that are not a sample
+    have no interval of the median: all of them are judged."""
 
     group: str
     name: str
-    unit: str
-    values: Values
+    unit: str = "1"
     low: float = -math.inf
     high: float = math.inf
     note: str = ""
+    sample: bool = True
 
-    def row(self) -> dict[str, Any]:
-        least, greatest = interval(self.values)
-        goal = {
+    @property
+    def goal(self) -> str:
+        return {
             (True, True): "",
             (True, False): f"at most {self.high:.4g}",
             (False, True): f"at least {self.low:.4g}",
             (False, False): f"{self.low:.4g} to {self.high:.4g}",
         }[self.low == -math.inf, self.high == math.inf]
-        outside = greatest < self.low or least > self.high
+
+    def judge(self, values: Values, looks: int) -> dict[str, Any]:
+        """The columns that follow from the values, which are judged at most `looks` times."""
+        found = interval(values, 1 - (1 - CONFIDENCE) / looks) if self.sample else None
+        least, greatest = found or (min(values), max(values))
+        verdict = "open"
+        if found or not self.sample:
+            if self.low <= least and greatest <= self.high:
+                verdict = "met"
+            elif greatest < self.low or least > self.high:
+                verdict = "missed"
+        kind = f"{100 * CONFIDENCE:g} %" if found else "too few values" if self.sample else "range"
         return {
-            "group": self.group,
-            "measure": self.name,
-            "unit": self.unit,
-            "value": float(np.median(self.values)),
+            "value": float(np.median(values)),
             "low": least,
             "high": greatest,
-            "n": len(self.values),
-            "goal": goal,
-            "met": "" if not goal else "missed" if outside else "met",
-            "note": self.note,
+            "interval": kind,
+            "n": len(values),
+            "goal": self.goal,
+            "met": verdict if self.goal else "",
         }
 
 
-def interval(values: Values) -> tuple[float, float]:
-    """The interval of the median: the narrowest pair of order statistics that holds it with
-    CONFIDENCE, or the least and the greatest value if there are too few for that."""
+Round = Mapping[Line, float]
+Rounds = Iterator[Round]
+
+
+def interval(values: Values, confidence: float) -> tuple[float, float] | None:
+    """The interval of the median: the narrowest pair of order statistics that holds it with this
+    confidence; None if there are too few values."""
     n, order = len(values), sorted(values)
     beyond, tail = 0, 0.0
-    while 2 * (tail + math.comb(n, beyond) / 2**n) <= 1 - CONFIDENCE:
-        tail += math.comb(n, beyond) / 2**n
+    while 2 * (tail := tail + math.comb(n, beyond) / 2**n) <= 1 - confidence:
         beyond += 1
-    k = max(beyond - 1, 0)
-    return order[k], order[n - 1 - k]
+    return (order[beyond - 1], order[n - beyond]) if beyond else None
+
+
+class Series:
+    """Lines whose values come from the same rounds. The values of a line are kept until its goal
+    is decided, so that later ones cannot undo what an earlier look found."""
+
+    def __init__(self, name: str, rounds: Rounds, looks: Sequence[int] = LOOKS) -> None:
+        self.name, self._rounds, self.looks = name, rounds, looks
+        self.count, self.seconds, self.open = 0, 0.0, True
+        self._values: dict[Line, list[float]] = {}
+        self._decided: set[Line] = set()
+
+    def run_round(self) -> float:
+        """Returns the seconds that it took."""
+        with Timer() as timer:
+            found = next(self._rounds, None)
+        self.seconds += timer.seconds
+        if found is None:
+            self.open = False
+            return timer.seconds
+        self.count += 1
+        for line, value in found.items():
+            if line not in self._decided:
+                self._values.setdefault(line, []).append(value)
+        if self.count in self.looks:
+            verdicts = {line: self._judge(line)["met"] for line in found}
+            self._decided |= {line for line in found if verdicts[line] in ("met", "missed")}
+            self.open = self.count < self.looks[-1] and "open" in verdicts.values()
+        return timer.seconds
+
+    def _judge(self, line: Line) -> dict[str, Any]:
+        return line.judge(self._values[line], len(self.looks))
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {"group": line.group, "measure": line.name, "unit": line.unit}
+            | self._judge(line)
+            | {"note": line.note}
+            for line in self._values
+        ]
+
+
+def run_rounds(
+    series: Sequence[Series], seconds: float = math.inf
+) -> Iterator[tuple[Series, float]]:
+    """Run rounds until no series is open or the time is over, but at least one of each. Yields
+    which series ran, and for how long. All come to their first look before any goes on; otherwise
+    the turn is that of the series that has used the least time."""
+    end = time.monotonic() + seconds
+    while todo := [one for one in series if one.open and (not one.count or time.monotonic() < end)]:
+        one = min(todo, key=lambda one: (one.count >= one.looks[0], one.seconds))
+        yield one, one.run_round()
 
 
 def in_fresh_process(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -94,22 +165,12 @@ def in_fresh_process(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def interleaved(
-    rounds: int, **runs: Callable[[int], dict[str, float]]
-) -> dict[str, list[dict[str, float]]]:
-    """Returns what each run returned, round by round; each round begins with another run. A run
-    is given the round's number, for its seed."""
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in runs}
-    names = list(runs)
-    for i in range(rounds):
-        for name in names[i % len(names) :] + names[: i % len(names)]:
-            found[name].append(runs[name](i))
-    return found
-
-
-def quotients(
-    ones: Sequence[dict[str, float]], others: Sequence[dict[str, float]], name: str
-) -> list[float]:
-    return [one[name] / other[name] for one, other in zip(ones, others, strict=True)]
+    **runs: Callable[[int], dict[str, float]],
+) -> Iterator[dict[str, dict[str, float]]]:
+    """Yields what each run returned, round by round, in every order by turns. A run is given the
+    round's number, for its seed."""
+    for i, order in enumerate(itertools.cycle(itertools.permutations(runs))):
+        yield {name: runs[name](i) for name in order}
 
 
 class Timer:

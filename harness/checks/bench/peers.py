@@ -4,14 +4,14 @@ import functools
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from kvbench import BadInput
 from kvbench.plan import CODES, POOL_SIZE, Plan
 from loops import VALUE, BareLoop, HarnessLoop, Loop, plan
-from measures import Measure, Scale, Timer, in_folder, interleaved, quotients
+from measures import Line, Rounds, Scale, Timer, in_folder, interleaved
 
 # Options that undo what an engine's own benchmark sets differently from the engine as shipped.
 PEER_OPTIONS = {
@@ -119,31 +119,40 @@ def _like_peer(
 
 def peers(
     scale: Scale, programs: Sequence[tuple[str, str]], libraries: Path, place: Path
-) -> Iterator[Measure]:
-    """Throughput of the harness, and of a bare loop where there is one, over each peer's."""
-    records = scale.peer_records
+) -> dict[str, Rounds]:
+    """For each program, the throughput of the harness over it, and that of a bare loop, if any."""
+    return {
+        f"{_title(program)}, {engine}": _peer(scale, engine, program, libraries, place)
+        for engine, program in programs
+    }
+
+
+def _title(program: str) -> str:
+    return "ioarena" if Path(program).name == "ioarena" else "db_bench"
+
+
+def _peer(scale: Scale, engine: str, program: str, libraries: Path, place: Path) -> Rounds:
+    title, records = _title(program), scale.peer_records
+    run_peer, work, options = _run_db_bench, _db_bench_work, PEER_OPTIONS.get(engine, ())
+    if title == "ioarena":
+        run_peer, work, options = _run_ioarena, _ioarena_work, ()
     run = functools.partial(in_folder, place)
-    for engine, program in programs:
-        ioarena = Path(program).name == "ioarena"
-        run_peer = _run_ioarena if ioarena else _run_db_bench
-        work = _ioarena_work if ioarena else _db_bench_work
-        sides = {
-            "peer": functools.partial(run, run_peer, program, engine, records),
-            "harness": functools.partial(run, _like_peer, HarnessLoop, engine, work, records),
-        }
-        library = libraries / f"{engine}.so"
-        if library.exists():
-            sides["bare"] = functools.partial(
-                run, _like_peer, BareLoop, str(library), work, records
-            )
-        found = interleaved(scale.pairs, **sides)
-        for name in found["harness"][0]:
-            ours = quotients(found["peer"], found["harness"], name)
-            title = f"{engine}: {name} of {'ioarena' if ioarena else 'db_bench'}"
-            note = " ".join(
-                (Path(program).name, *(() if ioarena else PEER_OPTIONS.get(engine, ())))
-            )
-            yield Measure("peer", title, "1", ours, 0.95, 1.05, note)
+    like_peer = functools.partial(run, _like_peer)
+    sides = {
+        "peer": functools.partial(run, run_peer, program, engine, records),
+        "harness": functools.partial(like_peer, HarnessLoop, engine, work, records),
+    }
+    library = libraries / f"{engine}.so"
+    if library.exists():
+        sides["bare"] = functools.partial(like_peer, BareLoop, str(library), work, records)
+    note = " ".join((Path(program).name, *options))
+    for found in interleaved(**sides):
+        ratios = {}
+        for name, theirs in found["peer"].items():
+            measure = f"{engine}: {name} of {title}"
+            line = Line("peer", measure, low=0.95, high=1.05, note=note)
+            ratios[line] = theirs / found["harness"][name]
             if "bare" in found:
-                by_hand = quotients(found["peer"], found["bare"], name)
-                yield Measure("peer", f"{title} by the bare loop", "1", by_hand)
+                line = Line("peer", f"{measure} by the bare loop")
+                ratios[line] = theirs / found["bare"][name]
+        yield ratios

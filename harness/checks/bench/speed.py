@@ -1,13 +1,13 @@
 """Measures how much of each number is the harness's own cost; `make bench` writes the table.
 
 Comparisons are made in rounds. A round runs each side once, in fresh processes, in an order that
-rotates; the ratio of two runs of a round is one value. A goal is missed when the whole interval of
-the values lies outside it.
+changes; the ratio of two runs of a round is one value. measures.py judges the values.
 """
 
+import math
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -16,72 +16,90 @@ from floor import floor
 from kvbench import BadInput, machine, stores, write_whole
 from kvbench.progress import BAR
 from loops import ENGINES, bare
-from measures import Measure, Scale
+from measures import LOOKS, Rounds, Scale, Series, run_rounds
 from peers import peers
 from tabulate import tabulate
 from tqdm import tqdm
 from upkeep import analysis, cells, memory
 
 FOLDER = click.Path(path_type=Path)
-# The groups of measures, and about how many seconds each takes.
-GROUPS = {"floor": 30, "bare": 250, "peers": 250, "cells": 5, "scale": 15, "analysis": 180}
+GROUPS = ("floor", "bare", "peers", "cells", "scale", "analysis")
 
 
 @click.command()
 @click.option("--out", type=FOLDER, required=True, help="The folder for the table.")
-@click.option(
-    "--only", type=click.Choice(list(GROUPS)), multiple=True, help="Measure this group only."
-)
+@click.option("--only", type=click.Choice(GROUPS), multiple=True, help="Measure this group only.")
 @click.option(
     "--bare-loops", type=FOLDER, required=True, help="The folder of the bare loops' libraries."
 )
-@click.option("--quick", type=FOLDER, help="Results of the quick grid.")
+@click.option("--results", type=FOLDER, help="Results of the quick grid.")
 @click.option("--place", type=FOLDER, help="The folder for the stores; default: in memory.")
 @click.option("--peer", metavar="ENGINE=PROGRAM", multiple=True, help="An engine's own benchmark.")
+@click.option("--quick", is_flag=True, help=f"Stop after {LOOKS[0]} rounds, whatever is open.")
+@click.option(
+    "--seconds",
+    type=float,
+    default=3600,
+    show_default=True,
+    help="Start no round after so many seconds, whatever is open.",
+)
 @click.option("--small", is_flag=True, help="Measure too little to mean anything, to try it out.")
 def main(
     out: Path,
     only: Sequence[str],
     bare_loops: Path,
-    quick: Path | None,
+    results: Path | None,
     place: Path | None,
     peer: Sequence[str],
+    quick: bool,
+    seconds: float,
     small: bool,
 ) -> None:
-    """Measure the harness: OUT/speed.csv."""
+    """Measure the harness: OUT/speed.csv. Rounds are added until each goal is met or missed."""
     programs = [_peer(text) for text in peer]
     if packaged := shutil.which("db_bench"):
         programs.append(("rocksdb", packaged))
-    chosen = only or tuple(GROUPS)
-    if quick is None and {"cells", "analysis"} & set(chosen):
-        raise BadInput("cells and analysis need --quick, the results of harness/grids/quick.toml")
-    scale = Scale(2, 1000, 1000, 1000, 1000, 10_000, 200, 1) if small else Scale()
+    chosen = only or GROUPS
+    if results is None and {"cells", "analysis"} & set(chosen):
+        raise BadInput("cells and analysis need --results, those of harness/grids/quick.toml")
+    scale = Scale(1000, 1000, 1000, 1000, 10_000, 200, 1) if small else Scale()
     memory_disk = Path("/dev/shm")
     where = place or (memory_disk if memory_disk.is_dir() else out)
     out.mkdir(parents=True, exist_ok=True)
-    todo: dict[str, Callable[[], Iterable[Measure]]] = {
+    groups: dict[str, Callable[[], dict[str, Rounds]]] = {
         "floor": lambda: floor(scale),
         "bare": lambda: bare(scale, bare_loops, where),
         "peers": lambda: peers(scale, programs, bare_loops, where),
-        "cells": lambda: cells(scale, where, quick or Path()),
+        "cells": lambda: cells(where, results or Path()),
         "scale": lambda: memory(scale, where),
-        "analysis": lambda: analysis(scale, where, quick or Path()),
+        "analysis": lambda: analysis(scale, where, results or Path()),
     }
-    rows = []
-    with tqdm(total=sum(GROUPS[name] for name in chosen), bar_format=BAR) as bar:
-        for name in chosen:
-            bar.set_description_str(name)
-            rows += [measure.row() for measure in todo[name]()]
-            bar.update(GROUPS[name])
-    table = pd.DataFrame(rows).assign(**machine.conditions(out, stores.known()))
+    looks = (2,) if small else LOOKS[:1] if quick else LOOKS
+    series = [
+        Series(name, rounds, looks) for group in chosen for name, rounds in groups[group]().items()
+    ]
+    _run(series, math.inf if quick else seconds)
+    table = pd.DataFrame([row for one in series for row in one.rows()])
+    table = table.assign(**machine.conditions(out, stores.known()))
     write_whole(out / "speed.csv", table.to_csv(index=False).encode())
-    shown = table[["group", "measure", "value", "low", "high", "unit", "goal", "met"]]
+    shown = table[["group", "measure", "value", "low", "high", "interval", "n", "goal", "met"]]
     click.echo(tabulate(shown, headers="keys", showindex=False, floatfmt=".3f"))
     if not packaged:
         click.echo("peer: db_bench is missing; the package rocksdb-tools has it")
     for engine in ENGINES:
         if not (bare_loops / f"{engine}.so").exists():
             click.echo(f"bare loop: {engine} left out, its library is not here")
+
+
+def _run(series: Sequence[Series], seconds: float) -> None:
+    """Shows the time left: at most, if it is limited."""
+    limited = seconds < math.inf
+    total = seconds if limited else sum(one.looks[-1] for one in series)
+    with tqdm(total=total, bar_format=BAR) as bar:
+        for one, taken in run_rounds(series, seconds):
+            open_ones = sum(other.open for other in series)
+            bar.set_postfix_str(f"{open_ones} of {len(series)} open; {one.name}, round {one.count}")
+            bar.update(min(taken if limited else 1, total - bar.n))
 
 
 def _peer(text: str) -> tuple[str, str]:

@@ -1,5 +1,7 @@
 """Measures a cell's cost besides its timed operations, growth of memory, and time of analysis."""
 
+import functools
+import itertools
 import json
 import os
 import resource
@@ -7,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -18,7 +20,7 @@ from kvbench.grid import read_grids
 from kvbench.results import Folder
 from kvbench.sweep import Sweep, run_cell
 from kvbench.tables import TABLES
-from measures import ROOT, Measure, Scale, Timer, in_folder, in_fresh_process
+from measures import ROOT, Line, Rounds, Scale, Timer, in_folder, in_fresh_process
 
 NOTEBOOKS = ("best-option", "latency", "space")
 
@@ -39,64 +41,52 @@ def _null_cell(records: int) -> Cell:
     return Cell("null", "", size, records, "incompressible", OPERATIONS, trial=1, seed=1)
 
 
-def cells(scale: Scale, place: Path, quick: Path) -> Iterator[Measure]:
-    alone = [in_folder(place, _worker_alone, _null_cell(100))[0] for _ in range(scale.pairs)]
-    yield Measure(
-        "cell",
-        "start, import and end of a cell's process",
-        "ms",
-        [value * 1000 for value in alone],
-        high=150,
-    )
-    rows = Folder(quick).collect()["cells"].to_pandas()
+def cells(place: Path, results: Path) -> dict[str, Rounds]:
+    """`results` are those of the quick grid."""
+    return {"process": _process(place), "quick grid": _quick_grid(results)}
+
+
+def _process(place: Path) -> Rounds:
+    line = Line("cell", "start, import and end of a cell's process", "ms", high=150)
+    while True:
+        yield {line: in_folder(place, _worker_alone, _null_cell(100))[0] * 1000}
+
+
+def _quick_grid(results: Path) -> Rounds:
+    """One round: all its cells are looked at."""
+    rows = Folder(results).collect()["cells"].to_pandas()
     rows = rows[rows.status == "ok"]
     shares = rows.check_s / rows.wall_s
-    yield Measure(
-        "cell",
-        "checking, share of a cell's wall time: the largest of the quick grid",
-        "1",
-        [float(shares.max())],
-        high=0.15,
-        note=", ".join(map(str, rows.loc[shares.idxmax(), ["store", "record_size", "records"]])),
-    )
-    yield Measure(
-        "cell",
-        "checking, share of all wall time of the quick grid",
-        "1",
-        [float(rows.check_s.sum() / rows.wall_s.sum())],
-        high=0.15,
-    )
-    job = Sweep(read_grids(ROOT / "harness/grids/quick.toml", stores.names()), quick)
-    fsync = machine.fsync_milliseconds(quick)
+    worst = ", ".join(map(str, rows.loc[shares.idxmax(), ["store", "record_size", "records"]]))
+    job = Sweep(read_grids(ROOT / "harness/grids/quick.toml", stores.names()), results)
+    fsync = machine.fsync_milliseconds(results)
     planned = sum(
         seconds(cell, fsync)
         for cell, why in job.plan()
         if not why and job.stores[cell.full_name].available
     )
-    truth = float((rows.wall_s + rows.settle_s).sum())
-    yield Measure(
-        "cell",
-        "estimate of the dry run over the truth, quick grid",
-        "1",
-        [planned / truth],
-        0.7,
-        1.3,
-    )
+    line = functools.partial(Line, "cell", sample=False)
+    check, estimate = "checking, share of", "estimate of the dry run over the truth, quick grid"
+    most = line(f"{check} a cell's wall time: the largest of the quick grid", high=0.15, note=worst)
+    yield {
+        most: shares.max(),
+        line(f"{check} all wall time of the quick grid", high=0.15): (
+            rows.check_s.sum() / rows.wall_s.sum()
+        ),
+        line(estimate, low=0.7, high=1.3): planned / (rows.wall_s + rows.settle_s).sum(),
+    }
 
 
-def memory(scale: Scale, place: Path) -> Iterator[Measure]:
+def memory(scale: Scale, place: Path) -> dict[str, Rounds]:
+    return {"memory": _memory(scale.many_operations, place)}
+
+
+def _memory(operations: int, place: Path) -> Rounds:
     few, many = (
-        in_folder(place, _worker_alone, _null_cell(records))[1]
-        for records in (1000, scale.many_operations)
+        in_folder(place, _worker_alone, _null_cell(records))[1] for records in (1000, operations)
     )
-    yield Measure(
-        "scale",
-        f"peak memory of the harness, {scale.many_operations:,} operations over 1,000",
-        "1",
-        [many / few],
-        0.95,
-        1.05,
-    )
+    name = f"peak memory of the harness, {operations:,} operations over 1,000"
+    yield {Line("scale", name, low=0.95, high=1.05, sample=False): many / few}
 
 
 def _command(command: Sequence[str]) -> tuple[float, float]:
@@ -128,11 +118,21 @@ def _ten_times(source: Path, target: Path) -> None:
         )
 
 
-def analysis(scale: Scale, place: Path, quick: Path) -> Iterator[Measure]:
+def analysis(scale: Scale, place: Path, results: Path) -> dict[str, Rounds]:
+    """`results` are those of the quick grid."""
+    found = {"notebooks": _notebooks(place), "collect": _collect(scale.cell_files, place, results)}
+    found |= {name: _timed(name, command) for name, command in renderings().items()}
+    return {name: itertools.islice(rounds, scale.repeats) for name, rounds in found.items()}
+
+
+def _notebooks(place: Path) -> Rounds:
+    names = ", ".join(NOTEBOOKS)
+    line = functools.partial(Line, "analysis", sample=False)
+    ratio = line("time of the notebooks on ten times the rows", high=2, note=names)
+    memory = line("their peak memory", "GiB", high=1)
     with tempfile.TemporaryDirectory(dir=place) as folder:
         _ten_times(ROOT / "data/pilot", Path(folder))
-        ratios, peaks = [], []
-        for _ in range(scale.repeats):
+        while True:
             taken = []
             for results in ("data/pilot", folder):
                 runs = [
@@ -141,21 +141,20 @@ def analysis(scale: Scale, place: Path, quick: Path) -> Iterator[Measure]:
                     for name in NOTEBOOKS
                 ]  # fmt: skip
                 taken.append(sum(seconds for seconds, _ in runs))
-            ratios.append(taken[1] / taken[0])
-            peaks.append(max(peak for _, peak in runs))
-    names = ", ".join(NOTEBOOKS)
-    yield Measure(
-        "analysis", "time of the notebooks on ten times the rows", "1", ratios, high=2, note=names
-    )
-    yield Measure("analysis", "their peak memory", "GiB", peaks, high=1)
+            yield {ratio: taken[1] / taken[0], memory: max(peak for _, peak in runs)}
+
+
+def _collect(count: int, place: Path, results: Path) -> Rounds:
     with tempfile.TemporaryDirectory(dir=place) as folder:
-        _many_cells(quick, Path(folder), scale.cell_files)
+        _many_cells(results, Path(folder), count)
         command = [sys.executable, "-m", "kvbench.cli", "collect", folder]
-        taken = [in_fresh_process(_command, command)[0] for _ in range(scale.repeats)]
-    yield Measure("analysis", f"collecting {scale.cell_files:,} cells", "s", taken, high=30)
-    for name, command in renderings().items():
-        taken = [in_fresh_process(_command, command)[0] for _ in range(scale.repeats)]
-        yield Measure("analysis", name, "s", taken, high=60)
+        yield from _timed(f"collecting {count:,} cells", command, high=30)
+
+
+def _timed(name: str, command: Sequence[str], high: float = 60) -> Rounds:
+    line = Line("analysis", name, "s", high=high, sample=False)
+    while True:
+        yield {line: in_fresh_process(_command, command)[0]}
 
 
 def renderings() -> dict[str, list[str]]:
