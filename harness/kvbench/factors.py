@@ -164,6 +164,7 @@ Options = Annotated[
 ]
 Count = Annotated[int, Meta(ge=1, le=MOST, description="a whole number from 1 to 2^63 - 1")]
 Seed = Annotated[int, Meta(ge=0, le=MOST, description="a whole number from 0 to 2^63 - 1")]
+Milliseconds = Annotated[int, Meta(ge=0, le=3_600_000, description="a whole number, 0 to 3600000")]
 KeySize = Annotated[int, Meta(ge=8, le=KEY_SIZE, description=f"a whole number, 8 to {KEY_SIZE}")]
 Size = Annotated[
     RecordSize,
@@ -264,6 +265,18 @@ class Cell:
         Place,
         Factor("Where the store's folder is: `disk`, below the results; `tmpfs`, in `/dev/shm`"),
     ] = "disk"
+
+    least_ms: Annotated[
+        Milliseconds,
+        Factor(
+            "Least time for which each operation of the rounds, and each read or mix without `ops`, "
+            "is repeated",
+            unit="ms",
+            told="{} ms",
+            varied=False,
+            compared=False,
+        ),
+    ] = 250
 
     @property
     def access(self) -> str:

@@ -5,7 +5,7 @@ so its error is a factor of sqrt(1.02) at most: less than 1 %.
 """
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -36,17 +36,25 @@ class Histogram:
         if len(nanoseconds) == 0:
             return
         bins = (np.log(np.maximum(nanoseconds, 1)) / LOG_WIDTH).astype(np.intp)
-        counts = np.bincount(bins, minlength=len(self.counts))
-        counts[: len(self.counts)] += self.counts
+        least, most = int(nanoseconds.min()), int(nanoseconds.max())
+        total = int(nanoseconds.sum())
+        self.merge(Histogram.of(np.bincount(bins), len(nanoseconds), total, least, most))
+
+    def merge(self, other: "Histogram") -> None:
+        """Add the times of another one."""
+        if other.min is None:
+            return
+        counts = np.zeros(max(len(self.counts), len(other.counts)), np.int64)
+        for own in (self.counts, other.counts):
+            counts[: len(own)] += own
         self.counts = counts
-        least = int(nanoseconds.min())
-        self.n += len(nanoseconds)
-        self.sum += int(nanoseconds.sum())
-        self.min = least if self.min is None else min(self.min, least)
-        self.max = max(self.max, int(nanoseconds.max()))
+        self.n += other.n
+        self.sum += other.sum
+        self.min = other.min if self.min is None else min(self.min, other.min)
+        self.max = max(self.max, other.max)
 
     @classmethod
-    def of(cls, counts: npt.NDArray[np.uint64], n: int, total: int, least: int, most: int) -> Self:
+    def of(cls, counts: npt.NDArray[Any], n: int, total: int, least: int, most: int) -> Self:
         """One that was counted elsewhere."""
         found = cls()
         found.counts = counts.astype(np.int64)

@@ -46,7 +46,7 @@ class Direction(enum.IntEnum):
 
 
 class Operation(enum.IntEnum):
-    """enum loop_operation"""
+    """enum plan_operation"""
 
     INSERT = 0
     GET = 1
@@ -55,10 +55,31 @@ class Operation(enum.IntEnum):
     SCAN = 4
 
 
+class Source(enum.IntEnum):
+    """enum plan_source"""
+
+    ALL = 0
+    MISSING = 1
+    SHUFFLED = 2
+    DRAWN = 3
+    DEAD_ONES = 4
+    MIXED = 5
+    LISTED = 6
+
+
+class Order(enum.IntEnum):
+    """enum plan_order"""
+
+    UNIFORM = 0
+    SEQUENTIAL = 1
+    ZIPFIAN = 2
+    NEWEST = 3
+
+
 class Constant(enum.IntEnum):
     KV_ABI = 4  # of kv.h, from whose functions those of _functions are copied
-    LOOP_END = 2**64 - 1
-    LOOP_SCAN_MAX = 100
+    PLAN_OPERATIONS = 5
+    PLAN_DEAD = 128
     RECORDS_KEY_SIZE = 16
     STORE_ERROR = 640
 
@@ -68,7 +89,9 @@ CONSTANTS: dict[type[enum.IntEnum | enum.IntFlag], str] = {  # with what their n
     Mode: "KV_",
     Direction: "KV_",
     Capability: "KV_",
-    Operation: "LOOP_",
+    Operation: "PLAN_",
+    Source: "PLAN_",
+    Order: "PLAN_",
     Constant: "",
 }
 
@@ -132,6 +155,7 @@ def build_structures(lines: Iterable[str]) -> dict[str, type[ctypes.Structure]]:
             kinds: dict[str, Any] = {
                 **found,
                 "number": NUMBERS.get(size),
+                "real": ctypes.c_double,
                 "integer": ctypes.c_int32,
                 "text": ctypes.c_char_p,
                 "bytes": ctypes.c_char * int(size),
@@ -197,10 +221,3 @@ def make_keys(numbers: npt.NDArray[np.uint64], stride: int) -> bytes:
     each = loop_library().records_key_each
     each(ctypes.c_size_t(len(numbers)), address(numbers), ctypes.c_uint64(stride), keys)
     return keys.raw
-
-
-def mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """SplitMix64 of each element."""
-    mixed = np.ascontiguousarray(x).copy()
-    loop_library().records_mix_each(ctypes.c_size_t(len(mixed)), address(mixed))
-    return mixed

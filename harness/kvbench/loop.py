@@ -1,8 +1,9 @@
-"""The timed loops, in C (loop.c) and in Python: plans in, nanoseconds out."""
+"""The timed loops, in C (loop.c) and in Python: plans in, phases out."""
 
 import contextlib
 import ctypes
 import dataclasses
+import gc
 import itertools
 import os
 import time
@@ -16,34 +17,20 @@ import numpy.typing as npt
 from kvbench.bindings import Binding, load, open_binding
 from kvbench.cache import PAGE
 from kvbench.contract import Capability, StoreError
-from kvbench.factors import KEY_SIZE
-from kvbench.histogram import LOG_WIDTH, Histogram
-from kvbench.library import (
-    Constant,
-    Direction,
-    Status,
-    address,
-    filled,
-    loop_library,
-    make_keys,
-    structure,
-)
-from kvbench.plan import CHUNK, CODES, POOL_SIZE, Keyspace, Plan
+from kvbench.library import Constant, Status, address, filled, loop_library, structure
+from kvbench.meter import Meter
+from kvbench.phase import SECOND, Phase, Phases
+from kvbench.plan import CODES, NAMES, ORDERS, SAMPLES, Plan, Records
 from kvbench.shim import option_array, read_effective_options
 from kvbench.stores import Store
 
 BATCH_RECORDS = 1000
 BATCH_BYTES = 4 << 20  # of values; a larger value is a batch of its own
-
-NAMES = {code: name for name, code in CODES.items()}
-
-Nanoseconds = npt.NDArray[np.uint64]
-
-
-SECOND = 1_000_000_000  # ns
-END = int(Constant.LOOP_END)
+WHOLE = Constant.PLAN_OPERATIONS  # the phase of all operations
+LOOKED_UP = 10_000  # records that the check gets where a scan has found all of them
 TICK = SECOND // 10  # of a timeline
-LONGEST_LATENCY, LONGEST_RUN = 3600, 3600  # seconds that a tally tells apart
+LONGEST_RUN = 3600  # seconds
+CHURNING = ("insert", "remove")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,56 +44,39 @@ class Traffic:
     seed: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Side:
-    """What the readers did, or the writer: latencies, and operations in each tenth of a second."""
-
-    latency: Histogram
-    timeline: list[int]
-
-
-def make_pool(compressibility: str, largest_value: int, seed: int) -> npt.NDArray[np.uint8]:
-    """The bytes that values are slices of."""
-    pool = np.empty(POOL_SIZE + largest_value, np.uint8)
-    fill = loop_library()[f"records_fill_{compressibility}"]
-    fill(address(pool), ctypes.c_size_t(len(pool)), ctypes.c_uint64(seed))
-    return pool
-
-
-def page_buffers(capacity: int) -> tuple[list[npt.NDArray[np.uint8]], tuple[int, int]]:
-    """Two buffers for values, and the addresses in them that begin a page (loop.h says why). They
-    are written once, so that their pages count as the harness's memory, not a store's."""
-    pages = [np.full(capacity + 2 * PAGE, 0xA5, np.uint8) for _ in range(2)]
-    first, second = (-(-page.ctypes.data // PAGE) * PAGE for page in pages)
-    return pages, (first, second)
-
-
-def as_struct(plan: Plan) -> ctypes.Structure:
-    """For C; it points into the plan's arrays."""
-    columns = (plan.operation, plan.number, plan.offset, plan.size)
-    return structure("loop_plan")(len(plan), *(column.ctypes.data for column in columns))
+def page_buffers(*sizes: int) -> tuple[list[npt.NDArray[np.uint8]], list[int]]:
+    """Buffers for values, and the addresses in them that begin a page (loop.h says why). They are
+    written once, so that their pages count as the harness's memory, not a store's."""
+    pages = [np.full(size + 2 * PAGE, 0xA5, np.uint8) for size in sizes]
+    return pages, [-(-page.ctypes.data // PAGE) * PAGE for page in pages]
 
 
 class Loop(Protocol):
-    """Runs plans on one store and notes the nanoseconds of each operation."""
+    """Runs plans on one store and notes what the operations took."""
 
     def open(self, folder: Path, settings: Mapping[str, str]) -> None: ...
 
-    def load(self, plan: Plan) -> Nanoseconds:
-        """Write the plan's records in batches. Returns the time of each batch."""
+    def load(self, plan: Plan, batch_records: int = BATCH_RECORDS) -> Phase:
+        """Write the plan's records in batches, whose times are noted."""
 
-    def run(self, plan: Plan) -> Nanoseconds:
-        """Returns the time of each operation. A wrong answer is a StoreError."""
+    def run(self, plan: Plan, least_s: float = 0) -> dict[str, Phase]:
+        """Run a plan; one of drawn records goes on until the time has passed. Returns the phase of
+        each operation, and as "" that of all. A wrong answer is a StoreError."""
+
+    def rounds(self, timed: tuple[str, ...], samples: int, least_s: float) -> dict[str, Phase]:
+        """Rounds of these operations, until each was done so often and for so long: see loop_rounds.
+        Returns the phase of each."""
+
+    def burst(self, operation: str, count: int) -> Phase:
+        """So many gets or updates as in rounds."""
 
     def refuse(self, plan: Plan) -> None:
         """Try what the store must refuse: see loop_refuse. An operation that succeeds is a
         StoreError."""
 
-    def check(self, plan: Plan, first: int, end: int) -> None:
-        """Whether the records from number `first` to below `end` are those of the plan, a get of
-        each in the order of their numbers; and by a scan, where the store has one, that there are
-        no others: before the first number 0, and at END after the last, none at all. Anything
-        else is a StoreError."""
+    def check(self) -> None:
+        """Whether the store has every live record with its value: by a scan, where it has one, which
+        also finds records that should not be there, and by gets. Anything else is a StoreError."""
 
     def effective_options(self) -> dict[str, str]: ...
 
@@ -119,28 +89,27 @@ class ShimLoop:
     def __init__(
         self,
         store: Store,
-        stride: int,
-        capacity: int,
+        records: Records,
         pool: npt.NDArray[np.uint8],
-        keys: Keyspace | None = None,
+        meter: Meter | None = None,
     ) -> None:
-        """`stride` is that of the keys, `capacity` the largest value in bytes. Scans in a mix and
-        readers beside a writer need the `keys`."""
-        self._library = loop_library()
-        self._store = store
+        self._library, self._store, self._records = loop_library(), store, records
         self._pool = pool  # kept alive
-        self._nanoseconds = np.zeros(CHUNK, np.uint64)
-        self._pages, (buffer, value) = page_buffers(capacity)
-        values: dict[str, Any] = {"values": keys.values} if keys else {"key_size": KEY_SIZE}
+        self.meter = meter
+        capacity = records.size.high
+        room = max(BATCH_BYTES, capacity)
+        self._pages, (buffer, value) = page_buffers(capacity, room)
+        records.values.pool = pool.ctypes.data
         self._loop = filled(
             "loop",
-            keys.cell if keys else None,
-            pool=pool.ctypes.data,
-            stride=stride,
+            records.cell,
+            stride=records.stride,
+            values=records.values,
             buffer=buffer,
             value=value,
             capacity=capacity,
-            **values,
+            room=room,
+            meter=meter.struct if meter else structure("meter")(io=-1, device=-1, instructions=-1),
         )
 
     def _call(self, function: str, *arguments: Any) -> None:
@@ -158,95 +127,103 @@ class ShimLoop:
     def close(self) -> None:
         self._call("loop_close")
 
-    def load(self, plan: Plan, batch_records: int = BATCH_RECORDS) -> Nanoseconds:
-        batches = ctypes.c_size_t()
-        self._call(
-            "loop_load",
-            ctypes.byref(as_struct(plan)),
-            ctypes.c_size_t(batch_records),
-            ctypes.c_size_t(BATCH_BYTES),
-            address(self._nanoseconds),
-            ctypes.byref(batches),
+    def load(self, plan: Plan, batch_records: int = BATCH_RECORDS) -> Phase:
+        phases = Phases(1)
+        size = ctypes.c_size_t(batch_records)
+        self._call("loop_load", ctypes.byref(plan.c), size, phases.at(0))
+        return phases.phase(0, self.meter)
+
+    def run(self, plan: Plan, least_s: float = 0) -> dict[str, Phase]:
+        phases, least = Phases(WHOLE + 1), ctypes.c_uint64(round(least_s * SECOND))
+        self._call("loop_run", ctypes.byref(plan.c), least, phases.c)
+        return {"": phases.phase(WHOLE, self.meter)} | self._kinds(phases)
+
+    def _kinds(self, phases: Phases) -> dict[str, Phase]:
+        """The phase of each operation that was done."""
+        found = {name: phases.phase(code, self.meter) for name, code in CODES.items()}
+        return {name: phase for name, phase in found.items() if phase.latency.n}
+
+    def run_into(self, plan: Plan, nanoseconds: npt.NDArray[np.uint64]) -> None:
+        """Run a plan. Each time is stored as soon as its operation returns."""
+        self._loop.times = nanoseconds.ctypes.data
+        try:
+            self.run(plan)
+        finally:
+            self._loop.times = None
+
+    def _rounds(self, timed: tuple[str, ...], samples: int, least_s: float) -> Any:
+        return structure("loop_rounds")(
+            records=ctypes.addressof(self._records.c),
+            timed=sum(1 << CODES[name] for name in timed),
+            order=ORDERS[self._records.cell.key_order],
+            burst=self._records.churn,
+            samples=samples,
+            least=round(least_s * SECOND),
         )
-        return self._nanoseconds[: batches.value].copy()
 
-    def run(self, plan: Plan) -> Nanoseconds:
-        assert len(plan) <= CHUNK
-        self.run_into(plan, self._nanoseconds)
-        return self._nanoseconds[: len(plan)].copy()
+    def rounds(self, timed: tuple[str, ...], samples: int, least_s: float) -> dict[str, Phase]:
+        phases, rounds = Phases(WHOLE), self._rounds(timed, samples, least_s)
+        self._call("loop_rounds", ctypes.byref(rounds), phases.c)
+        return self._kinds(phases)
 
-    def run_into(self, plan: Plan, nanoseconds: Nanoseconds) -> None:
-        """Run a plan of any length. Each time is stored as soon as its operation returns."""
-        self._call("loop_run", ctypes.byref(as_struct(plan)), address(nanoseconds))
+    def burst(self, operation: str, count: int) -> Phase:
+        phases, rounds = Phases(WHOLE), self._rounds((operation,), 1, 0)
+        code = CODES[operation]
+        self._call("loop_burst", ctypes.byref(rounds), code, ctypes.c_uint64(count), phases.c)
+        return phases.phase(code, self.meter)
 
     def refuse(self, plan: Plan) -> None:
-        self._call("loop_refuse", ctypes.byref(as_struct(plan)))
+        self._call("loop_refuse", ctypes.byref(plan.c))
 
-    def check(self, plan: Plan, first: int, end: int) -> None:
+    def check(self) -> None:
         if self._driver.capabilities & Capability.SCAN:
-            limits = (ctypes.c_uint64(first), ctypes.c_uint64(end))
-            self._call("loop_check", ctypes.byref(as_struct(plan)), *limits)
-        self.run_into(plan, self._nanoseconds)
+            self._call("loop_scan", ctypes.byref(self._records.live("get").c), None)
+            if self._records.any_live():
+                self.run(self._records.drawn("get", LOOKED_UP))
+        else:
+            self.run(self._records.live("get"))
 
     def pace(self, rate: int) -> None:
         """From now on, an open loop of so many operations per second, where a batch counts as its
         records; with 0 a closed loop."""
         self._loop.pace = structure("loop_pace")(rate=rate)
 
-    def scan(self, plan: Plan, first: int, end: int, backwards: bool) -> Nanoseconds:
+    def scan(self, plan: Plan) -> Phase:
         """The time of each record: see loop_scan."""
-        direction = Direction.BACKWARD if backwards else Direction.FORWARD
-        self._call(
-            "loop_scan",
-            ctypes.byref(as_struct(plan)),
-            ctypes.c_uint64(first),
-            ctypes.c_uint64(end),
-            direction,
-            address(self._nanoseconds),
-        )
-        return self._nanoseconds[: len(plan)].copy()
+        phases = Phases(1)
+        self._call("loop_scan", ctypes.byref(plan.c), phases.at(0))
+        return phases.phase(0, self.meter)
 
-    def compact(self) -> None:
-        self._call("loop_compact")
+    def compact(self) -> Phase:
+        phases = Phases(1)
+        self._call("loop_compact", phases.at(0))
+        return phases.phase(0, self.meter)
 
-    def traffic(
-        self, traffic: Traffic, version: npt.NDArray[np.uint32]
-    ) -> tuple[Side, Side, float]:
-        """Readers and the writer, and the seconds of the run. `version`: of each record, kept up to
-        date."""
-        bins = [
-            np.zeros(int(np.log(LONGEST_LATENCY * SECOND) / LOG_WIDTH) + 1, np.uint64)
-            for _ in range(2)
-        ]
-        length = traffic.seconds or LONGEST_RUN
-        ticks = [np.zeros(length * SECOND // TICK + 1, np.uint64) for _ in range(2)]
-        read, write = (
-            structure("traffic_tally")(
-                bins=b.ctypes.data, ticks=t.ctypes.data, bin_count=len(b), tick_count=len(t)
-            )
-            for b, t in zip(bins, ticks, strict=True)
-        )
-        run = filled(
-            "traffic",
-            None,
+    def traffic(self, traffic: Traffic) -> dict[str, Phase]:
+        """What readers and the writer took, as "read" and "write", and as "" what both used."""
+        ticks = (traffic.seconds or LONGEST_RUN) * SECOND // TICK + 1
+        phases = Phases(3, ticks, TICK)
+        pointers = {
+            name: ctypes.addressof(phases.c[i]) for i, name in enumerate(("read", "write", "both"))
+        }
+        run = structure("traffic")(
             readers=traffic.readers,
             reads=traffic.reads,
             duration=traffic.seconds * SECOND,
             interval=SECOND // traffic.writes if traffic.writes else 0,
-            tick=TICK,
-            records=len(version),
             seed=traffic.seed,
-            version=version.ctypes.data,
-            read=read,
-            write=write,
+            records=ctypes.addressof(self._records.c),
+            **pointers,
         )
         self._call("traffic_run", ctypes.byref(run))
-        used = -(-run.elapsed // TICK)
-        sides = [
-            Side(Histogram.of(b, t.n, t.sum, t.min, t.max), line[:used].astype(int).tolist())
-            for b, t, line in zip(bins, (run.read, run.write), ticks, strict=True)
-        ]
-        return sides[0], sides[1], run.elapsed / SECOND
+        read, write, both = (phases.phase(i, self.meter) for i in range(3))
+        both.paused_s = None
+        assert both.wall_s is not None
+        for i, side in enumerate((read, write)):
+            side.wall_s, side.items = both.wall_s, side.latency.n
+            side.timeline = phases.line(i)[: -(-int(both.wall_s * SECOND) // TICK)].tolist()
+        both.items = read.items + write.items
+        return {"": both, "read": read, "write": write}
 
     def effective_options(self) -> dict[str, str]:
         return read_effective_options(self._driver, self._loop.kv)
@@ -279,10 +256,21 @@ def _wrong(operation: str, answer: object, value: bytes) -> str:
 class PythonLoop:
     """The same in Python, on a binding."""
 
-    def __init__(self, store: Store, stride: int, pool: npt.NDArray[np.uint8]) -> None:
-        self._store = store
-        self._stride = stride
-        self._pool = pool
+    def __init__(
+        self,
+        store: Store,
+        records: Records,
+        pool: npt.NDArray[np.uint8],
+        meter: Meter | None = None,
+    ) -> None:
+        self._store, self._records, self.meter = store, records, meter
+        self._pool = pool  # kept alive
+        self._pages, (value,) = page_buffers(records.size.high)
+        self._value, self._key = value, ctypes.create_string_buffer(Constant.RECORDS_KEY_SIZE)
+        records.values.pool = pool.ctypes.data
+        self._loop = filled(
+            "loop", records.cell, stride=records.stride, values=records.values, value=value
+        )
 
     def open(self, folder: Path, settings: Mapping[str, str]) -> None:
         binding = self._store.binding
@@ -293,15 +281,31 @@ class PythonLoop:
         with _named("open"):
             self._open: Binding = open_binding(binding, folder, **settings)
 
-    def _records(self, plan: Plan) -> Iterator[tuple[int, int, bytes, bytes]]:
+    def taken(self, plan: Plan) -> Iterator[tuple[int, int, bytes, bytes]]:
         """Operation, number, key and value of each."""
-        key = make_keys(plan.number, self._stride)
-        columns = (plan.operation, plan.number, plan.offset, plan.size)
-        for i, (operation, number, offset, size) in enumerate(
-            zip(*(column.tolist() for column in columns), strict=True)
-        ):
-            value = self._pool[offset : offset + size].tobytes()
-            yield operation, number, key[KEY_SIZE * i : KEY_SIZE * (i + 1)], value
+        item, size = structure("plan_item")(), ctypes.c_uint64()
+        arguments = (
+            ctypes.byref(self._loop), ctypes.byref(plan.c), ctypes.byref(item), self._key,
+            ctypes.byref(size),
+        )  # fmt: skip
+        take, value = loop_library().loop_take, self._value
+        while take(*arguments) == Status.OK:
+            yield item.operation, item.number, self._key.raw, ctypes.string_at(value, size.value)
+
+    @contextlib.contextmanager
+    def _timed(self, phase: Phase) -> Iterator[list[int]]:
+        """Note the times that are appended to the list. Python collects no garbage meanwhile."""
+        times: list[int] = []
+        gc.collect()
+        gc.disable()
+        before, start = self.meter.read() if self.meter else {}, time.perf_counter_ns()
+        try:
+            yield times
+        finally:
+            gc.enable()
+        seconds = (time.perf_counter_ns() - start) / SECOND
+        phase.use(before, self.meter.read() if self.meter else {}, seconds)
+        phase.latency.add(np.array(times, np.uint64))
 
     def _write_batch(self, batch: list[tuple[bytes, bytes]]) -> int:
         with _named("load"):
@@ -309,46 +313,84 @@ class PythonLoop:
             self._open.write_batch(batch)
             return time.perf_counter_ns() - start
 
-    def load(self, plan: Plan) -> Nanoseconds:
-        nanoseconds: list[int] = []
+    def load(self, plan: Plan, batch_records: int = BATCH_RECORDS) -> Phase:
+        phase = Phase()
         batch: list[tuple[bytes, bytes]] = []
         room = 0
-        for _, _, key, value in self._records(plan):
-            if batch and (len(batch) == BATCH_RECORDS or len(value) > room):
-                nanoseconds.append(self._write_batch(batch))
-                batch = []
-            room = (room if batch else BATCH_BYTES) - len(value)
-            batch.append((key, value))
-        if batch:
-            nanoseconds.append(self._write_batch(batch))
-        return np.array(nanoseconds, np.uint64)
+        with self._timed(phase) as times:
+            for _, _, key, value in self.taken(plan):
+                if batch and (len(batch) == batch_records or len(value) > room):
+                    times.append(self._write_batch(batch))
+                    batch = []
+                room = (room if batch else BATCH_BYTES) - len(value)
+                batch.append((key, value))
+                phase.items += 1
+            if batch:
+                times.append(self._write_batch(batch))
+        return phase
 
-    def run(self, plan: Plan) -> Nanoseconds:
-        now, nanoseconds = time.perf_counter_ns, np.zeros(len(plan), np.uint64)
-        store = self._open
-        by_key = {"get": store.get, "remove": store.remove}
-        by_record = {"insert": store.insert, "update": store.update}
-        for i, (code, number, key, value) in enumerate(self._records(plan)):
-            operation = NAMES[code]
+    def _run(self, plan: Plan, phase: Phase) -> None:
+        with self._timed(phase) as times:
+            self._run_into(plan, times)
+        phase.items = phase.latency.n
+
+    def _run_into(self, plan: Plan, times: list[int]) -> None:
+        now, store = time.perf_counter_ns, self._open
+        by_key = {CODES["get"]: store.get, CODES["remove"]: store.remove}
+        by_record = {CODES["insert"]: store.insert, CODES["update"]: store.update}
+        for code, number, key, value in self.taken(plan):
             answer: object = None
             try:
-                if operation in by_record:
-                    write = by_record[operation]
+                if code in by_record:
+                    write = by_record[code]
                     start = now()
                     answer = write(key, value)
                     stop = now()
                 else:
-                    call = by_key[operation]
+                    call = by_key[code]
                     start = now()
                     answer = call(key)
                     stop = now()
             except Exception as error:  # each engine has its own
-                what = f"{operation} of record {number}"
+                what = f"{NAMES[code]} of record {number}"
                 raise StoreError(f"{what}: {type(error).__name__}: {error}") from error
-            nanoseconds[i] = stop - start
-            if self._checked and (wrong := _wrong(operation, answer, value)):
-                raise StoreError(f"{operation} of record {number}: {wrong}")
-        return nanoseconds
+            times.append(stop - start)
+            if self._checked and (wrong := _wrong(NAMES[code], answer, value)):
+                raise StoreError(f"{NAMES[code]} of record {number}: {wrong}")
+
+    def run(self, plan: Plan, least_s: float = 0) -> dict[str, Phase]:
+        phase = Phase()
+        self._run(plan, phase)
+        while (phase.wall_s or 0) < least_s:
+            plan.c.left = SAMPLES
+            self._run(plan, phase)
+        return {"": phase}
+
+    def _burst(self, operation: str, count: int, phase: Phase) -> None:
+        self._run(self._records.burst(operation, count), phase)
+
+    def rounds(self, timed: tuple[str, ...], samples: int, least_s: float) -> dict[str, Phase]:
+        burst = self._records.churn
+        phases = {name: Phase() for name in ("insert", "get", "update", "remove")}
+
+        def lacks(name: str) -> bool:
+            latency = phases[name].latency
+            return name in timed and (latency.n < samples or latency.sum < least_s * SECOND)
+
+        while any(map(lacks, phases)):
+            churns = any(map(lacks, CHURNING))
+            for name, phase in phases.items():
+                if churns if name in CHURNING else lacks(name):
+                    end = phase.latency.sum + least_s * SECOND * burst / samples
+                    self._burst(name, burst, phase)
+                    while name not in CHURNING and phase.latency.sum < end:
+                        self._burst(name, burst, phase)
+        return {name: phase for name, phase in phases.items() if phase.latency.n}
+
+    def burst(self, operation: str, count: int) -> Phase:
+        phase = Phase()
+        self._burst(operation, count, phase)
+        return phase
 
     def refuse(self, plan: Plan) -> None:
         store = self._open
@@ -358,7 +400,7 @@ class PythonLoop:
             "update": lambda key, value: not store.update(key, value),
             "remove": lambda key, _: not store.remove(key),
         }
-        for code, number, key, value in self._records(plan) if self._checked else ():
+        for code, number, key, value in self.taken(plan) if self._checked else ():
             what = f"{NAMES[code]} of record {number}"
             with _named(what):
                 refused = refusals[NAMES[code]](key, value)
@@ -366,24 +408,20 @@ class PythonLoop:
                 exists = "exists" if NAMES[code] == "insert" else "does not exist"
                 raise StoreError(f"wrong answer: {what}: done, though its key {exists}")
 
-    def check(self, plan: Plan, first: int, end: int) -> None:
-        self.run(plan)
+    def check(self) -> None:
         if not self._scans:
+            self._run_into(self._records.live("get"), [])
             return
-        start = self._key(first) if first else b""
-        limit = None if end == END else self._key(end)
-        with _named("scan"), contextlib.closing(self._open.scan(start)) as scan:
-            found = itertools.takewhile(lambda record: limit is None or record[0] < limit, scan)
-            pairs = itertools.zip_longest(found, self._records(plan))
+        with _named("scan"), contextlib.closing(self._open.scan(b"")) as scan:
+            pairs = itertools.zip_longest(scan, self.taken(self._records.live("get")))
             wrong = next((pair for pair in pairs if not pair[1] or pair[0] != pair[1][2:]), None)
         if wrong:
             record, planned = wrong
             what = f"record {planned[1]}" if planned else "the end"
             key = f"the key {record[0]!r:.60}" if record else "nothing"
             raise StoreError(f"wrong answer: scan: {key} at the place of {what}")
-
-    def _key(self, number: int) -> bytes:
-        return make_keys(np.array([number], np.uint64), self._stride)
+        if self._records.any_live():
+            self._run_into(self._records.drawn("get", LOOKED_UP), [])
 
     def effective_options(self) -> dict[str, str]:
         with _named("effective options"):
@@ -394,7 +432,8 @@ class PythonLoop:
             self._open.close()
 
 
-def make_loop(store: Store, keys: Keyspace, pool: npt.NDArray[np.uint8]) -> Loop:
-    if store.binding:
-        return PythonLoop(store, keys.stride, pool)
-    return ShimLoop(store, keys.stride, keys.size.high, pool, keys)
+def make_loop(
+    store: Store, records: Records, pool: npt.NDArray[np.uint8], meter: Meter | None = None
+) -> Loop:
+    kind = PythonLoop if store.binding else ShimLoop
+    return kind(store, records, pool, meter)

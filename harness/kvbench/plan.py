@@ -1,245 +1,205 @@
-"""Plans: the operations of a cell as arrays, which the C loop runs.
+"""Plans: which operations a cell does, in their order. C makes them while the loop runs (plan.c);
+this says what each step asks for.
 
-A population of records has `records` live ones at rest. Its key numbers run from 0 to
+A cell of rounds has `records` live records at rest. Its key numbers run from 0 to
 `records + churn` - 1, so `churn` of them are dead; a round inserts these, so that for a while
 `churn` more live, and later removes as many others.
 """
 
 import ctypes
 import dataclasses
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from math import gcd
-from typing import Any
+import itertools
+import mmap
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from kvbench.factors import Cell
-from kvbench.library import Operation, address, filled, loop_library
+from kvbench.library import Operation, Order, Source, address, filled, loop_library, structure
+from kvbench.workload import FILLS, NEWEST_FIRST, REWRITES, TRAFFIC, YCSB, Step, parse
 
 CODES = {operation.name.lower(): operation.value for operation in Operation}
+NAMES = {code: name for name, code in CODES.items()}
+ORDERS = {order.name.lower(): order for order in Order}
 SAMPLES = 1000  # of each operation, at least
-CHURN_SHARE, CHURN_LIMIT = 10, 100  # a round replaces a tenth of the records, but at most 100
-SKEW = 0.99  # of the zipfian order, as in YCSB
-CHUNK = 4096  # operations that are planned at once
+CHURN_SHARE, CHURN_LIMIT = 10, 250  # a round replaces a tenth of the records, but at most 250
+TRIED = 10_000  # inserts of existing keys that a store must refuse
 POOL_SIZE = 8 << 20  # bytes; values are slices that begin anywhere in it
-
-UInt64Array = npt.NDArray[np.uint64]
+NO_LIMIT = 2**64 - 1
+PAGE = mmap.PAGESIZE
+SHARES = 2**32  # what the shares of a mix add up to
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """One operation on each of `number`; see loop_plan in loop.h."""
+    """A plan of C, with the arrays that it points to."""
 
-    operation: npt.NDArray[np.uint8]
-    number: UInt64Array
-    offset: npt.NDArray[np.uint32]
-    size: npt.NDArray[np.uint32]
-
-    def __len__(self) -> int:
-        return len(self.number)
-
-    def _columns(self) -> tuple[npt.NDArray[Any], ...]:
-        return self.operation, self.number, self.offset, self.size
-
-    def __getitem__(self, part: slice) -> "Plan":
-        return Plan(*(column[part] for column in self._columns()))
-
-    def followed_by(self, other: "Plan") -> "Plan":
-        both = zip(self._columns(), other._columns(), strict=True)
-        return Plan(*(np.concatenate(columns) for columns in both))
+    c: ctypes.Structure
+    kept: tuple[Any, ...] = ()
 
 
-def coprime(count: int) -> int:
-    """A step that visits all of `count` places, each once, and scatters neighbours."""
-    golden = int(count * 0.6180339887)
-    return next(step for step in range(max(golden, 1), 2 * count + 2) if gcd(step, count) == 1)
+class Records:
+    """The records of a cell: which of them exist, and with which version. C keeps both up to date
+    while it makes a plan. They take a byte for each record that may be rewritten; of a billion that
+    are only loaded and read, they take none."""
 
-
-def zipf(random: np.random.Generator, count: int, draws: int) -> npt.NDArray[np.int64]:
-    """Ranks from 0 to `count` - 1, the k-th drawn in proportion to (k + 1)^-SKEW.
-
-    By rejection-inversion (Hoermann and Derflinger, 1996), which needs no table of `count` sums.
-    """
-    power = 1 - SKEW
-
-    def integral(x: Any) -> Any:
-        return (x**power - 1) / power
-
-    def inverse(y: Any) -> Any:
-        return (1 + y * power) ** (1 / power)
-
-    low, high = integral(1.5) - 1, integral(count + 0.5)
-    certain = 2 - inverse(integral(2.5) - 2**-SKEW)
-    found = np.array([], np.int64)
-    while len(found) < draws:
-        y = high + random.random(draws) * (low - high)
-        x = inverse(y)
-        rank = np.clip(np.rint(x), 1, count)
-        kept = (rank - x <= certain) | (y >= integral(rank + 0.5) - rank**-SKEW)
-        found = np.concatenate([found, rank[kept].astype(np.int64) - 1])
-    return found[:draws]
-
-
-class Keyspace(ABC):
-    """The keys of the numbers 0 to `universe` - 1, and the value of each version of each."""
-
-    def __init__(self, cell: Cell, universe: int) -> None:
-        self.cell = cell
-        self.universe = universe
-        self.stride = (2**64 - 1) // universe
-        self.key_size = cell.key_size
-        self.size = cell.record_size
+    def __init__(self, cell: Cell) -> None:
+        self.cell, self.size, self.key_size = cell, cell.record_size, cell.key_size
+        self.steps = parse(cell.workload)
+        self.churn = 0 if self.steps else max(1, min(cell.records // CHURN_SHARE, CHURN_LIMIT))
+        added = sum(
+            step.get("ops", cell.records)
+            for step in self.steps
+            if "insert" in YCSB.get(step.name, {})
+        )
+        self.universe = cell.records + self.churn + added
+        self.stride = (2**64 - 1) // self.universe
         self.values = filled(
             "records_values",
-            cell,
+            None,
             seed=cell.plan_seed,
             starts=POOL_SIZE,
             low=self.size.low,
             span=self.size.high - self.size.low + 1,
         )
-        self.random = np.random.default_rng(cell.plan_seed)
-
-    def plan(self, operation: str, numbers: UInt64Array, versions: UInt64Array) -> Plan:
-        """An operation on each number, with the value of that version: see records.h."""
-        count, number = len(numbers), np.ascontiguousarray(numbers)
-        version = versions.astype(np.uint32)
-        offset, size = np.empty(count, np.uint32), np.empty(count, np.uint32)
-        loop_library().records_value_each(
-            ctypes.byref(self.values),
-            ctypes.c_size_t(count),
-            *(address(column) for column in (number, version, offset, size)),
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE
+        self._pages = np.frombuffer(
+            mmap.mmap(-1, -(-self.universe // PAGE) * PAGE, flags), np.uint8
+        ).reshape(-1, PAGE)
+        self._arrays = np.zeros(max(self.churn, 1), np.uint64), np.zeros(4, np.uint64)
+        dead, following = (array.ctypes.data for array in self._arrays)
+        there = cell.records + self.churn
+        self.c = structure("plan_records")(
+            universe=self.universe,
+            born=there,
+            loaded=there,
+            state=self._pages.ctypes.data,
+            dead=dead if self.churn else None,
+            seed=cell.plan_seed,
+            random=cell.plan_seed,
+            next=following,
         )
-        return Plan(np.full(count, CODES[operation], np.uint8), number, offset, size)
+        changing = {*REWRITES, TRAFFIC, "deleterandom"}
+        if self.churn or any(step.name in changing for step in self.steps):
+            self._pages[:] = 0  # so that they count as memory of the harness from the beginning
+        if self.churn:
+            loop_library().plan_bury(ctypes.byref(self.c), ctypes.c_uint64(self.churn))
 
-    @abstractmethod
-    def dead_ones(self) -> UInt64Array:
-        """The numbers of records that do not exist."""
+    @property
+    def fills(self) -> bool:
+        """Whether the first step writes all records into the empty store."""
+        return bool(self.steps) and self.steps[0].name in FILLS
 
-    @abstractmethod
-    def alive(self, numbers: UInt64Array) -> UInt64Array:
-        """Those of them that live."""
+    def _plan(self, source: Source, operation: str, left: int, **more: Any) -> Plan:
+        plan = structure("plan")(
+            records=ctypes.addressof(self.c),
+            source=source,
+            operation=CODES[operation],
+            left=left,
+            **more,
+        )
+        loop_library().plan_begin(ctypes.byref(plan))
+        return Plan(plan, (self,))
 
-    @abstractmethod
-    def versions(self, numbers: UInt64Array) -> UInt64Array:
-        """How often each was rewritten."""
+    def live(self, operation: str, backward: bool = False) -> Plan:
+        """An operation on every live record, in the order of their keys."""
+        return self._plan(Source.ALL, operation, NO_LIMIT, end=self.universe, backward=backward)
+
+    def drawn(self, operation: str, count: int, order: str = "uniform") -> Plan:
+        """An operation on live records, one of them perhaps many times."""
+        return self._plan(Source.DRAWN, operation, count, order=ORDERS[order])
+
+    def burst(self, operation: str, count: int) -> Plan:
+        """Operations of one kind within rounds: what loop_burst does in C."""
+        order = self.cell.key_order
+        if operation == "insert":
+            return self._plan(Source.DEAD_ONES, operation, count, order=ORDERS[order])
+        once = operation == "remove" and order == "zipfian"  # a record is removed but once
+        return self.drawn(operation, count, "uniform" if once else order)
+
+    def shuffled(self, operation: str, count: int) -> Plan:
+        """An operation on so many records, each at most once, in random order."""
+        return self._plan(Source.SHUFFLED, operation, min(count, self.cell.records))
+
+    def mixed(self, step: Step) -> Plan:
+        """One of YCSB's mixes. New records come at the end of the key space."""
+        shares = YCSB[step.name]
+        kinds = ("get", "update", "insert", "scan")
+        sums = itertools.accumulate(round(shares.get(kind, 0) * SHARES) for kind in kinds)
+        order = Order.NEWEST if step.name in NEWEST_FIRST else Order.ZIPFIAN
+        limits = dict(zip(("gets", "updates", "inserts", "scans"), sums, strict=True))
+        return self._plan(Source.MIXED, "get", self.ops(step), order=order, **limits)
+
+    def listed(
+        self, operations: Sequence[int], numbers: Sequence[int], versions: Sequence[int]
+    ) -> Plan:
+        """These operations, whatever was done before."""
+        kept = (
+            np.array(operations, np.uint8),
+            np.array(numbers, np.uint64),
+            np.array(versions, np.uint8),
+        )
+        names = ("listed_operation", "listed_number", "listed_version")
+        arrays = {name: array.ctypes.data for name, array in zip(names, kept, strict=True)}
+        plan = self._plan(Source.LISTED, "get", len(kept[1]), **arrays)
+        return dataclasses.replace(plan, kept=(self, *kept))
 
     def refused(self) -> Iterator[Plan]:
-        """What a store must refuse: inserts of SAMPLES records that exist, and gets of all that do
-        not exist; updates and removes are tried on one chunk of the latter."""
-        tried = np.unique(self.random.integers(self.universe, size=SAMPLES, dtype=np.uint64))
-        living, dead = self.alive(tried), self.dead_ones()
-        yield self.plan("insert", living, self.versions(living) + np.uint64(1))
-        for start in range(0, len(dead), CHUNK):
-            part = dead[start : start + CHUNK]
-            for operation in ("get", "update", "remove") if start == 0 else ("get",):
-                yield self.plan(operation, part, np.zeros(len(part), np.uint64))
+        """What a store must refuse: inserts of records that exist, and gets of all that do not;
+        updates and removes are tried on some of these."""
+        if self.any_live():
+            yield self._plan(Source.DRAWN, "insert", TRIED, refused=True)
+        for operation, most in (("get", NO_LIMIT), ("update", SAMPLES), ("remove", SAMPLES)):
+            yield self._plan(Source.MISSING, operation, most, end=self.universe, refused=True)
 
-    def bytes_of(self, plan: Plan) -> int:
-        """Bytes of the keys and values of a plan."""
-        return int(plan.size.sum(dtype=np.uint64)) + self.key_size * len(plan)
+    def any_live(self) -> bool:
+        """Whether a record exists."""
+        return next(self.taken(self.live("get")), None) is not None
+
+    def ops(self, step: Step) -> int:
+        """How many operations a step does, at least."""
+        return step.get("ops", self.cell.records)
+
+    def taken(self, plan: Plan) -> Iterator[tuple[str, int, int, int]]:
+        """Run through a plan without a store: operation, number, version and length of each."""
+        item, take = structure("plan_item")(), loop_library().plan_next
+        take.restype = ctypes.c_bool
+        while take(ctypes.byref(plan.c), ctypes.byref(item)):
+            yield NAMES[item.operation], item.number, item.version, item.length
+
+    def total(self) -> dict[str, int]:
+        """The live records: their number, and the bytes of their keys and values."""
+        count, values = ctypes.c_uint64(), ctypes.c_uint64()
+        plan, rule = self.live("get"), ctypes.byref(self.values)
+        run = loop_library().plan_total
+        run(ctypes.byref(plan.c), rule, ctypes.byref(count), ctypes.byref(values))
+        live_bytes = values.value + self.key_size * count.value
+        return {"live_records": count.value, "live_bytes": live_bytes}
+
+    def save(self, file: BinaryIO) -> None:
+        """Write what became of the records, for `restore`."""
+        touched = np.flatnonzero(self._pages.any(axis=1))
+        for part in (bytes(self.c), np.uint64(len(touched)).tobytes(), touched.tobytes()):
+            file.write(part)
+        for page in touched:
+            file.write(self._pages[page].tobytes())
+
+    def restore(self, file: BinaryIO) -> None:
+        """Take over what another process, of which this one is a fork, has saved."""
+        size = ctypes.sizeof(self.c)
+        if len(data := file.read(size)) < size:
+            raise OSError("the process that measures is gone")
+        ctypes.memmove(ctypes.byref(self.c), data, size)
+        (count,) = np.frombuffer(file.read(8), np.uint64)
+        for page in np.frombuffer(file.read(8 * int(count)), np.int64):
+            self._pages[page] = np.frombuffer(file.read(PAGE), np.uint8)
 
 
-class Population(Keyspace):
-    """Which records live, and which version of its value each has."""
-
-    def __init__(self, cell: Cell) -> None:
-        self.churn = max(1, min(cell.records // CHURN_SHARE, CHURN_LIMIT))
-        super().__init__(cell, cell.records + self.churn)
-        self.dead = np.array([], np.uint64)
-        self.dead = self._choose()
-        self._scatter = coprime(self.universe)
-        self.version: dict[int, int] = {}  # of the records that were ever rewritten
-        self.key_order = cell.key_order
-        self._next = {"get": 0, "update": 0, "remove": 0}  # where a sequence goes on
-
-    def dead_ones(self) -> UInt64Array:
-        return self.dead
-
-    def _choose(self) -> UInt64Array:
-        """As many distinct live numbers as the churn, uniformly, in random order."""
-        dead = np.sort(self.dead)
-        ranks = self.random.choice(self.universe - len(dead), self.churn, replace=False)
-        # The dead below the number of rank r are those with dead[i] - i <= r.
-        below = np.searchsorted(dead - np.arange(len(dead), dtype=np.uint64), ranks, "right")
-        return (ranks + below).astype(np.uint64)
-
-    def alive(self, numbers: UInt64Array) -> UInt64Array:
-        return numbers[~np.isin(numbers, self.dead)]
-
-    def _sequence(self, operation: str) -> UInt64Array:
-        """As many live numbers as the churn, upwards from where the last ones ended, around."""
-        start = self._next[operation]
-        count = min(self.universe, 2 * self.churn)  # no more than the churn of them are dead
-        numbers = (np.arange(start, start + count) % self.universe).astype(np.uint64)
-        found = self.alive(numbers)[: self.churn]
-        self._next[operation] = int(found[-1] + np.uint64(1)) % self.universe
-        return found
-
-    def _popular(self) -> UInt64Array:
-        """As many live numbers as the churn, the same one perhaps several times."""
-        found = np.array([], np.uint64)
-        while len(found) < self.churn:
-            ranks = zipf(self.random, self.universe, self.churn)
-            # Popular records lie scattered over the keys, not side by side.
-            numbers = (ranks * self._scatter % self.universe).astype(np.uint64)
-            found = np.concatenate([found, self.alive(numbers)])
-        return found[: self.churn]
-
-    def _targets(self, operation: str) -> UInt64Array:
-        if self.key_order == "sequential":
-            return self._sequence(operation)
-        if self.key_order == "zipfian" and operation != "remove":
-            return self._popular()
-        return self._choose()
-
-    def versions(self, numbers: UInt64Array) -> UInt64Array:
-        return np.array([self.version.get(number, 0) for number in numbers.tolist()], np.uint64)
-
-    def _rewrite(self, operation: str, numbers: UInt64Array) -> Plan:
-        versions = np.empty(len(numbers), np.uint64)
-        for i, number in enumerate(numbers.tolist()):  # the same one may come twice
-            versions[i] = self.version[number] = self.version.get(number, 0) + 1
-        return self.plan(operation, numbers, versions)
-
-    def live(self, operation: str) -> Iterator[Plan]:
-        """An operation on every live record, in key order: `insert` to load, `get` to check."""
-        dead = np.sort(self.dead)
-        rewritten = np.array(sorted(self.version), np.uint64)
-        for start in range(0, self.universe, CHUNK):
-            numbers = np.arange(start, min(start + CHUNK, self.universe), dtype=np.uint64)
-            versions = np.zeros(len(numbers), np.uint64)
-            low, high = np.searchsorted(rewritten, [start, start + CHUNK])
-            touched = rewritten[low:high]
-            versions[(touched - np.uint64(start)).astype(np.intp)] = self.versions(touched)
-            low, high = np.searchsorted(dead, [start, start + CHUNK])
-            alive = np.ones(len(numbers), bool)
-            alive[(dead[low:high] - np.uint64(start)).astype(np.intp)] = False
-            yield self.plan(operation, numbers[alive], versions[alive])
-
-    def rounds(self, operations: tuple[str, ...]) -> Iterator[list[tuple[str, Plan]]]:
-        """Rounds of operations, until each was done SAMPLES times, on keys in the cell's order:
-        uniform, every live record alike; sequential, in the order of the keys; zipfian, gets and
-        updates by popularity, the others uniform, since a record is removed but once.
-
-        Inserts and removes go together, whichever of the two is timed.
-        """
-        churns = "insert" in operations or "remove" in operations
-        for _ in range(-(-SAMPLES // self.churn)):
-            steps: list[tuple[str, Plan]] = []
-            if churns:
-                sequential = self.key_order == "sequential"
-                inserted = np.sort(self.dead) if sequential else self.random.permutation(self.dead)
-                self.dead = np.array([], np.uint64)
-                steps.append(("insert", self._rewrite("insert", inserted)))
-            if "get" in operations:
-                numbers = self._targets("get")
-                steps.append(("get", self.plan("get", numbers, self.versions(numbers))))
-            if "update" in operations:
-                steps.append(("update", self._rewrite("update", self._targets("update"))))
-            if churns:
-                removed = self._targets("remove")
-                self.dead = removed
-                steps.append(("remove", self.plan("remove", removed, self.versions(removed))))
-            yield steps
+def make_pool(compressibility: str, largest_value: int, seed: int) -> npt.NDArray[np.uint8]:
+    """The bytes that values are slices of."""
+    pool = np.empty(POOL_SIZE + largest_value, np.uint8)
+    fill = loop_library()[f"records_fill_{compressibility}"]
+    fill(address(pool), ctypes.c_size_t(len(pool)), ctypes.c_uint64(seed))
+    return pool

@@ -21,6 +21,7 @@ READABLE = {"6", "7", "8"}
 ADDED: dict[str, dict[str, Any]] = {
     "cells": {
         **{name: FACTORS[name].default for name in LEVELS},
+        "least_ms": 0,
         **dict.fromkeys(
             ("stopped_s", "cached_end", "settled", "debt_s", "debt_cpu_s", "debt_bytes",
              "debt_disk_bytes", "ended_disk_bytes")

@@ -1,95 +1,58 @@
 """Measures one cell, in a process of its own: a task as JSON in, an answer as JSON out.
 
 floor -> load -> rounds of insert, get, update, remove, or the steps of a workload
-      -> close -> space -> open again -> check of every record
+      -> the engine settles -> close -> space -> check of every record in another process
 """
 
 import contextlib
-import itertools
 import json
 import os
 import sys
 import time
+import traceback
 import zlib
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import cramjam
 import numpy as np
 import numpy.typing as npt
 
-from kvbench import die_with_parent
+from kvbench import die_with_parent, how_it_ended
 from kvbench.cache import cached_share, evict, sync_file_system
-from kvbench.contract import StoreError
+from kvbench.contract import Capability, StoreError
 from kvbench.factors import Cell
 from kvbench.filesystem import Mounted
-from kvbench.histogram import Histogram
-from kvbench.loop import END, NAMES, ShimLoop, Traffic, make_loop, make_pool
-from kvbench.meter import Board, Meter, open_meter
-from kvbench.plan import CHUNK, Plan, Population
-from kvbench.steps import Records
+from kvbench.loop import PythonLoop, ShimLoop, Traffic, make_loop
+from kvbench.meter import Board, count_system_calls, open_meter
+from kvbench.phase import Phase
+from kvbench.plan import SAMPLES, Records, make_pool
 from kvbench.stores import Store
-from kvbench.workload import FILLS, ROUNDS, SCANS, TRAFFIC, YCSB, Step
+from kvbench.workload import ROUNDS, YCSB, Step
 
 RATIO_BLOCK = 4096  # bytes: about what an engine compresses at once
+RATIO_BLOCKS = 32
 COMPRESSORS: dict[str, Callable[[bytes], Any]] = {
     "zlib": lambda block: zlib.compress(block, 6),
     "snappy": cramjam.snappy.compress_raw,
 }
-FLOOR_RUNS = 5
+FLOOR_RUNS, FLOOR_GETS = 5, 4096
+EVICTIONS, PER_EVICTION = 100, 10  # of each operation in a cold cell; operations after each
+QUIET_S, QUIET_LONG_S, LONG_S = 0.2, 2.0, 10.0  # how long an engine rests; after steps this long
 
 
-class Phase:
-    """What one operation cost over all its calls."""
-
-    def __init__(self, meter: Meter) -> None:
-        self.meter = meter
-        self.latency = Histogram()
-        self.usage: dict[str, float | None] = {}
-        self.items = 0  # records that were read or written
-        self.wall_s: float | None = None
-        self.disk_bytes: int | None = None  # allocated when the phase ended
-        self.timeline: list[int] = []
-
-    @contextlib.contextmanager
-    def watched(self, items: int) -> Iterator[Histogram]:
-        """Processor time, bytes moved and time of what is done within."""
-        before, start = self.meter.read(), time.monotonic()
-        yield self.latency
-        self.wall_s = (self.wall_s or 0) + time.monotonic() - start
-        for name, value in self.meter.read().items():
-            first, so_far = before[name], self.usage.get(name) or 0
-            self.usage[name] = None if value is None or first is None else so_far + value - first
-        self.items += items
-
-    def row(self, operation: str) -> dict[str, Any]:
-        bins, counts = self.latency.sparse()
-        empty = self.latency.n == 0  # the row of readers and writer together: both have their own
-        quantiles = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99, "p999_ns": 0.999}
-        return {
-            "operation": operation,
-            "n": self.latency.n,
-            "items": self.items,
-            "sum_ns": self.latency.sum,
-            "min_ns": self.latency.min,
-            "max_ns": self.latency.max,
-            **{n: None if empty else self.latency.quantile(q) for n, q in quantiles.items()},
-            "histogram_bin": bins,
-            "histogram_count": counts,
-            "wall_s": self.wall_s,
-            "disk_bytes": self.disk_bytes,
-            "timeline": self.timeline,
-            **self.usage,
-        }
-
-
-def compressed_share(pool: Any, compressor: str) -> float:
-    """Bytes after per byte before, over blocks spread through the pool."""
-    blocks = [pool[start : start + RATIO_BLOCK].tobytes() for start in range(0, len(pool), 1 << 18)]
-    return sum(len(COMPRESSORS[compressor](block)) for block in blocks) / sum(map(len, blocks))
+def compressed_share(
+    records: Records, pool: npt.NDArray[np.uint8], compressor: str
+) -> float:
+    """Bytes after per byte before, over blocks of values as they are written."""
+    values = bytearray()
+    for *_, value in PythonLoop(Store("null", "null"), records, pool).taken(records.live("get")):
+        values += value
+        if len(values) >= RATIO_BLOCKS * RATIO_BLOCK:
+            break
+    blocks = [bytes(values[i : i + RATIO_BLOCK]) for i in range(0, len(values), RATIO_BLOCK)]
+    return sum(len(COMPRESSORS[compressor](block)) for block in blocks) / len(values)
 
 
 def allocated(folder: Path) -> int:
@@ -103,15 +66,15 @@ def allocated(folder: Path) -> int:
     return total * 512
 
 
-def floor(store: Store, population: Population, pool: npt.NDArray[np.uint8], folder: Path) -> float:
+def floor(store: Store, cell: Cell, pool: npt.NDArray[np.uint8], folder: Path) -> float:
     """Nanoseconds that the harness reports for a get that does nothing: the median of the means of
     FLOOR_RUNS runs."""
-    loop = make_loop(Store("null", "null" if store.binding else ""), population, pool)
-    plan = next(population.live("get"))
+    records = Records(cell)
+    loop = make_loop(Store("null", "null" if store.binding else ""), records, pool)
     loop.open(folder, {})
-    means = [float(loop.run(plan).mean()) for _ in range(FLOOR_RUNS)]
+    runs = [loop.run(records.drawn("get", FLOOR_GETS))[""].latency for _ in range(FLOOR_RUNS)]
     loop.close()
-    return float(np.median(means))
+    return float(np.median([latency.sum / latency.n for latency in runs]))
 
 
 class Stopwatch:
@@ -132,118 +95,182 @@ def join(members: str) -> None:
         Path(members).write_text(str(os.getpid()))
 
 
+class Checker:
+    """A process that checks the store when it is closed. It began before the store was opened, so
+    what an engine keeps in memory beyond close does not reach it."""
+
+    def __init__(self, work: "Measurement") -> None:
+        (below, self._to), (self._from, above) = os.pipe(), os.pipe()
+        parent = os.getpid()
+        self._process = os.fork()
+        if self._process == 0:
+            try:
+                os.close(self._to)
+                die_with_parent(parent)
+                with os.fdopen(below, "rb") as told, os.fdopen(above, "w") as out:
+                    json.dump(self._answer(work, told), out)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(0)
+        os.close(below)
+        os.close(above)
+
+    @staticmethod
+    def _answer(work: "Measurement", told: BinaryIO) -> dict[str, Any]:
+        try:
+            work.records.restore(told)
+            return work.check()
+        except (StoreError, OSError) as error:
+            return {"reason": str(error)}
+
+    def check(self, records: Records) -> dict[str, int]:
+        """The number and bytes of the live records, once all that the store must answer was
+        checked."""
+        with os.fdopen(self._to, "wb") as told, contextlib.suppress(BrokenPipeError):
+            records.save(told)
+        with os.fdopen(self._from) as out:
+            said = out.read()
+        _, status = os.waitpid(self._process, 0)
+        if not said:
+            how = how_it_ended(os.waitstatus_to_exitcode(status))
+            raise StoreError(f"check: its process ended without an answer: {how}")
+        answer: dict[str, Any] = json.loads(said)
+        if "reason" in answer:
+            raise StoreError(answer["reason"])
+        return answer
+
+
 class Measurement:
     """One cell, from the open store on."""
 
     def __init__(self, cell: Cell, store: Store, folder: Path, mounted: Mounted | None) -> None:
         self.cell, self.store, self.folder, self.mounted = cell, store, folder, mounted
-        self.keys = Population(cell) if cell.workload == ROUNDS else Records(cell)
+        self.records = Records(cell)
         self.pool = make_pool(cell.compressibility, cell.record_size.high, cell.plan_seed)
-        self.loop = make_loop(store, self.keys, self.pool)
-        self.meter = open_meter(folder, mounted.stat if mounted else None)
-        self.phases: dict[str, Phase] = defaultdict(lambda: Phase(self.meter))
-        self.cached: list[float] = []
+        self.loop = make_loop(store, self.records, self.pool)
+        self.phases: dict[str, Phase] = {}
         self.eviction = ""
 
+    def open(self) -> None:
+        self.loop.open(self.folder, self.cell.settings())
+
     def load(self) -> None:
-        if isinstance(self.keys, Records) and self.keys.fills:
-            return
-        self.timed("load", self.keys.live("insert"), self.loop.load)
+        if not self.records.fills:
+            self.phases["load"] = self.loop.load(self.records.live("insert"))
 
-    def timed(
-        self, name: str, plans: Iterable[Plan], run: Callable[[Plan], npt.NDArray[np.uint64]]
-    ) -> None:
-        """Run plans as parts of one phase."""
-        for plan in plans:
-            with self.phases[name].watched(len(plan)) as latency:
-                latency.add(run(plan))
+    def rounds(self) -> None:
+        least = self.cell.least_ms / 1000
+        if self.cell.cache == "cold":
+            for operation in self.cell.timed:
+                self._cold(operation)
+        else:
+            # Rounds do inserts and removes together, but report what is timed.
+            found = self.loop.rounds(self.cell.timed, SAMPLES, least)
+            self.phases |= {name: found[name] for name in self.cell.timed}
 
-    def rounds(self, population: Population) -> None:
-        for steps in population.rounds(self.cell.timed):
-            for operation, plan in steps:
-                if self.cell.cache == "cold":
-                    self.loop.close()
-                    self.eviction = evict(self.folder, self.mounted)
-                    self.loop.open(self.folder, self.cell.settings())
-                self.timed(operation, [plan], self.loop.run)
+    def _cold(self, operation: str) -> None:
+        """The first operation after each eviction, and as a row of its own those that follow."""
+        first, later = (self.phases.setdefault(operation + part, Phase()) for part in ("", " later"))
+        for phase in (first, later):
+            phase.more["per_eviction"] = PER_EVICTION
+        for _ in range(EVICTIONS):
+            self.loop.close()
+            self.eviction = evict(self.folder, self.mounted)
+            self.open()
+            first.add(self.loop.burst(operation, 1))
+            later.add(self.loop.burst(operation, PER_EVICTION - 1))
 
-    def steps(self, records: Records) -> None:
-        loop = self.loop
+    def count_system_calls(self) -> None:
+        """Further operations, not timed, of which the system calls are counted."""
+        count = self.records.churn
+        for name in ("insert", "get", "update", "remove"):
+            with count_system_calls() as calls:
+                self.loop.burst(name, 0)
+                own = calls()
+                self.loop.burst(name, count)
+                both = calls()
+            if own is not None and both is not None and name in self.phases:
+                self.phases[name].more |= {"counted": count, "system_calls": both - 2 * own}
+
+    def steps(self) -> None:
+        loop, records = self.loop, self.records
         assert isinstance(loop, ShimLoop)
         if "load" in self.phases:
-            self.phases["load"].disk_bytes = allocated(self.folder)
+            self._space("load")
         for i, step in enumerate(records.steps):
             # The same step may come twice.
             seen = sum(before.name == step.name for before in records.steps[:i])
             name = step.name + (f" {seen + 1}" if seen else "")
             loop.pace(step.get("rate", 0))
-            if step.name == TRAFFIC:
-                self._traffic(name, step, records, loop)
-            elif step.name == "compact":
-                with self.phases[name].watched(records.records) as latency:
-                    start = time.monotonic_ns()
-                    loop.compact()
-                    latency.add(np.array([time.monotonic_ns() - start], np.uint64))
-            elif step.name in SCANS:
-                backwards = step.name == "readreverse"
-                ends = zip(*records.limits(backwards), strict=True)
-                for plan, (first, end) in zip(records.live("get", backwards), ends, strict=True):
-                    scan = partial(loop.scan, first=first, end=end, backwards=backwards)
-                    self.timed(name, [plan], scan)
-            elif step.name in (*FILLS, "overwrite"):
-                make = records.overwrite if step.name == "overwrite" else records.fill
-                batch = step.get("batch", 1)
-                plans = records.batched(make(step), batch)
-                self.timed(name, plans, partial(loop.load, batch_records=batch))
-            elif step.name in YCSB:
-                self._mix(name, step, records)
-            else:
-                make = records.delete if step.name == "deleterandom" else records.read
-                self.timed(name, make(step), loop.run)
-            self.phases[name].disk_bytes = allocated(self.folder)
+            for kind, phase in self._step(step, loop).items():
+                self.phases[f"{name} {kind}".rstrip()] = phase
+            self._space(name)
         loop.pace(0)
 
-    def _mix(self, name: str, step: Step, records: Records) -> None:
-        """A row for all operations, and one for those of each kind."""
-        for plan in records.mix(step):
-            with self.phases[name].watched(len(plan)) as latency:
-                nanoseconds = self.loop.run(plan)
-                latency.add(nanoseconds)
-            for code in np.unique(plan.operation).tolist():
-                kind = self.phases[f"{name} {NAMES[code]}"]
-                kind.latency.add(nanoseconds[plan.operation == code])
-                kind.items = kind.latency.n
+    def _step(self, step: Step, loop: ShimLoop) -> dict[str, Phase]:
+        """The phase of a step, as "", and of its parts."""
+        records, ops = self.records, self.records.ops(step)
+        least = 0.0 if "ops" in dict(step.given) else self.cell.least_ms / 1000
+        batch = step.get("batch", 1)
+        match step.name:
+            case "fillseq":
+                return {"": loop.load(records.live("insert"), batch)}
+            case "fillrandom":
+                return {"": loop.load(records.shuffled("insert", records.cell.records), batch)}
+            case "overwrite":
+                return {"": loop.load(records.shuffled("update", ops), batch)}
+            case "deleterandom":
+                return {"": loop.run(records.shuffled("remove", ops))[""]}
+            case "compact":
+                return {"": loop.compact()}
+            case "readrandom":
+                drawn = records.drawn("get", ops) if records.any_live() else records.live("get")
+                return {"": loop.run(drawn, least)[""]}
+            case "readseq" | "readreverse":
+                return {"": loop.scan(records.live("get", backward=step.name == "readreverse"))}
+            case "readwhilewriting":
+                return loop.traffic(
+                    Traffic(
+                        readers=step.get("readers", 4),
+                        reads=step.get("reads", records.cell.records),
+                        writes=step.get("writes", 10_000),
+                        seconds=step.get("seconds", 0),
+                        seed=self.cell.plan_seed,
+                    )
+                )
+        growing = "insert" in YCSB[step.name]
+        return loop.run(records.mixed(step), 0 if growing else least)
 
-    def _traffic(self, name: str, step: Step, records: Records, loop: ShimLoop) -> None:
-        traffic = Traffic(
-            readers=step.get("readers", 4),
-            reads=step.get("reads", records.records),
-            writes=step.get("writes", 10_000),
-            seconds=step.get("seconds", 0),
-            seed=self.cell.plan_seed,
-        )
-        versions = records.start_traffic()
-        with self.phases[name].watched(0):
-            read, write, seconds = loop.traffic(traffic, versions)
-        self.phases[name].wall_s = seconds
-        for side, found in (("read", read), ("write", write)):
-            phase = self.phases[f"{name} {side}"]
-            phase.latency, phase.timeline = found.latency, found.timeline
-            phase.items, phase.wall_s = found.latency.n, seconds
-            self.phases[name].items += found.latency.n
+    def _space(self, name: str) -> None:
+        self.phases[name].more["disk_bytes"] = allocated(self.folder)
+
+    def longest(self) -> float:
+        """Seconds of the longest step."""
+        return max((phase.wall_s or 0 for phase in self.phases.values()), default=0)
 
     def check(self) -> dict[str, int]:
-        """Check that the store refuses what it must, and holds the live records as they were
-        written, and no others. Returns their number and bytes."""
-        for plan in self.keys.refused():
+        """Open the store and check that it refuses what it must, and holds the live records as they
+        were written, and no others. Returns their number and bytes."""
+        self.open()
+        for plan in self.records.refused():
             self.loop.refuse(plan)
-        live = {"live_records": 0, "live_bytes": 0}
-        for first, plan in zip(itertools.count(0, CHUNK), self.keys.live("get"), strict=False):
-            end = first + CHUNK
-            self.loop.check(plan, first, end if end < self.keys.universe else END)
-            live["live_records"] += len(plan)
-            live["live_bytes"] += self.keys.bytes_of(plan)
-        return live
+        self.loop.check()
+        self.loop.close()
+        return self.records.total()
+
+    def refuse_hollow(self, disk_bytes: int) -> None:
+        """Refuse a store that occupies less than the values that it should hold, of which no
+        compressor can save a byte."""
+        total = self.records.total()
+        values = total["live_bytes"] - total["live_records"] * self.cell.key_size
+        forgets = Capability.FORGETS.names()[0] in self.store.capabilities
+        if self.cell.compressibility == "incompressible" and disk_bytes < values and not forgets:
+            raise StoreError(
+                f"wrong answer: after close and sync the store occupies {disk_bytes:,} B, less than "
+                f"the {values:,} B of its incompressible values"
+            )
 
 
 def measure(
@@ -256,53 +283,55 @@ def measure(
 ) -> dict[str, Any]:
     """The columns of a cell that its worker measures, and the rows of its operations. `members` is
     the file by which a process joins the cell's control group, `mounted` the file system of its
-    own."""
+    own, `board` where the sweep learns when to watch the memory."""
     work = Measurement(cell, store, folder, mounted)
     answer: dict[str, Any] = {
-        "compressed_share": compressed_share(work.pool, "zlib"),
-        "snappy_share": compressed_share(work.pool, "snappy"),
+        "compressed_share": compressed_share(work.records, work.pool, "zlib"),
+        "snappy_share": compressed_share(work.records, work.pool, "snappy"),
         # Measured first, so that planning's own memory is part of the baseline.
-        "floor_ns": floor(store, Population(cell), work.pool, folder),
+        "floor_ns": floor(store, cell, work.pool, folder),
     }
+    warm = cell.cache == "warm" and cell.place == "disk"
     cached_share(Path(__file__).parent / "bindings")  # and that of looking at the page cache
+    checker = Checker(work)
+    meter = work.loop.meter = open_meter(folder, mounted.stat if mounted else None)
     join(members)
     if board:
         board.start()
     watch = Stopwatch()
 
-    work.loop.open(folder, cell.settings())
+    work.open()
     answer["open_s"] = watch.lap()
     work.load()
     answer["load_s"] = watch.lap()
-    if cell.cache == "warm" and cell.place == "disk":
-        work.cached.append(cached_share(folder))
-    if isinstance(work.keys, Records):
-        work.steps(work.keys)
+    answer["cached_share"] = cached_share(folder) if warm else None
+    if cell.workload == ROUNDS:
+        work.rounds()
     else:
-        work.rounds(work.keys)
-    answer["cached_share"] = max(work.cached, default=None if work.eviction else 1.0)
-    answer["eviction"] = work.eviction
+        work.steps()
     answer["rounds_s"] = watch.lap()
-    answer["ended_disk_bytes"] = allocated(folder)
-    answer |= work.meter.settle(2 if answer["rounds_s"] > 10 else 0.2)
-    answer["debt_disk_bytes"] = allocated(folder)
-    answer["cached_end"] = answer["cached_share"]
     if board:
         board.stop()
+    answer["ended_disk_bytes"] = answer["debt_disk_bytes"] = allocated(folder)
+    answer |= meter.settle(QUIET_LONG_S if work.longest() > LONG_S else QUIET_S)
+    if answer["debt_bytes"]:
+        answer["debt_disk_bytes"] = allocated(folder)
+    answer["cached_end"] = cached_share(folder) if warm else None
+    answer["eviction"] = work.eviction
+    if cell.workload == ROUNDS and cell.cache == "warm":
+        work.count_system_calls()
 
     answer["effective_options"] = work.loop.effective_options()
+    watch.lap()
     work.loop.close()
     answer["close_s"] = watch.lap()
     sync_file_system(folder)  # some file systems allocate only then
     answer["disk_bytes"] = allocated(folder)
+    work.refuse_hollow(answer["disk_bytes"])
     watch.lap()
-    work.loop.open(folder, cell.settings())  # what was kept in the open store alone is gone
-    answer |= work.check()
-    work.loop.close()
+    answer |= checker.check(work.records)
     answer["check_s"] = watch.lap()
-    timed = {"load", *cell.timed}  # rounds do the other operations too, but do not report them
-    reported = [name for name in work.phases if cell.workload != ROUNDS or name in timed]
-    answer["operations"] = [work.phases[name].row(name) for name in reported]
+    answer["operations"] = [phase.row(name) for name, phase in work.phases.items()]
     return answer
 
 

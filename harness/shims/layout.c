@@ -1,13 +1,12 @@
 /* The memory layout of the structures and the values of the constants that callers of libloop.so
  * use. Python builds its own structures from this text. */
-#include "meter.h"
 #include "traffic.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* What a field is: a number, unsigned or not, a text, bytes of its own, one of the structures, or
- * else an address. */
+/* What a field is: an unsigned number, a text, bytes of its own, one of the structures, or else an
+ * address. */
 #define KIND(field)                                                                                \
     _Generic((field),                                                                              \
         int: "integer",                                                                            \
@@ -17,9 +16,12 @@
         const char *: "text",                                                                      \
         char *: "bytes",                                                                           \
         struct kv_slice: "kv_slice",                                                               \
+        double: "real",                                                                            \
         struct records_values: "records_values",                                                   \
+        struct tally: "tally",                                                                     \
         struct loop_pace: "loop_pace",                                                             \
-        struct traffic_tally: "traffic_tally",                                                     \
+        struct meter: "meter",                                                                     \
+        struct meter_counts: "meter_counts",                                                       \
         default: "address")
 #define FIELD(type, field)                                                                         \
     {#type, #field, KIND(((struct type *)NULL)->field), offsetof(struct type, field),              \
@@ -44,40 +46,52 @@ static const struct {
     FIELD(kv_driver, end), FIELD(kv_driver, get), FIELD(kv_driver, write), FIELD(kv_driver, scan),
     FIELD(kv_driver, compact), FIELD(kv_driver, sync), FIELD(kv_driver, effective_options),
     WHOLE(kv_driver),
-    FIELD(records_values, seed), FIELD(records_values, starts), FIELD(records_values, low),
-    FIELD(records_values, span), WHOLE(records_values),
-    FIELD(loop_plan, count), FIELD(loop_plan, operation), FIELD(loop_plan, number),
-    FIELD(loop_plan, offset), FIELD(loop_plan, size), WHOLE(loop_plan),
-    FIELD(loop_pace, rate), FIELD(loop_pace, start), FIELD(loop_pace, done),
-    FIELD(loop_pace, left), WHOLE(loop_pace),
-    FIELD(loop, driver), FIELD(loop, kv), FIELD(loop, pool), FIELD(loop, stride),
-    FIELD(loop, key_size), FIELD(loop, values), FIELD(loop, buffer), FIELD(loop, value),
-    FIELD(loop, capacity), FIELD(loop, pace), FIELD(loop, error), WHOLE(loop),
-    FIELD(traffic_tally, n), FIELD(traffic_tally, sum), FIELD(traffic_tally, min),
-    FIELD(traffic_tally, max), FIELD(traffic_tally, bins), FIELD(traffic_tally, ticks),
-    FIELD(traffic_tally, bin_count), FIELD(traffic_tally, tick_count), WHOLE(traffic_tally),
-    FIELD(traffic, readers), FIELD(traffic, reads), FIELD(traffic, duration),
-    FIELD(traffic, interval), FIELD(traffic, tick), FIELD(traffic, records), FIELD(traffic, seed),
-    FIELD(traffic, version), FIELD(traffic, read), FIELD(traffic, write), FIELD(traffic, elapsed),
-    WHOLE(traffic),
-    FIELD(meter, syncs), FIELD(meter, io), FIELD(meter, device), FIELD(meter, instructions),
-    WHOLE(meter),
-    FIELD(meter_counts, user_ns), FIELD(meter_counts, system_ns), FIELD(meter_counts, read_bytes),
+    FIELD(records_values, pool), FIELD(records_values, seed), FIELD(records_values, starts),
+    FIELD(records_values, low), FIELD(records_values, span), WHOLE(records_values), FIELD(tally, n),
+    FIELD(tally, sum), FIELD(tally, min), FIELD(tally, max), FIELD(tally, bins),
+    FIELD(tally, ticks), FIELD(tally, bin_count), FIELD(tally, tick_count), FIELD(tally, start),
+    FIELD(tally, tick), WHOLE(tally), FIELD(plan_records, universe), FIELD(plan_records, born),
+    FIELD(plan_records, loaded), FIELD(plan_records, state), FIELD(plan_records, dead),
+    FIELD(plan_records, dead_count), FIELD(plan_records, seed), FIELD(plan_records, random),
+    FIELD(plan_records, next),
+    WHOLE(plan_records), FIELD(plan, records), FIELD(plan, source), FIELD(plan, operation),
+    FIELD(plan, order), FIELD(plan, refused), FIELD(plan, backward), FIELD(plan, at),
+    FIELD(plan, end), FIELD(plan, left), FIELD(plan, gets), FIELD(plan, updates),
+    FIELD(plan, inserts), FIELD(plan, scans), FIELD(plan, listed_operation),
+    FIELD(plan, listed_number), FIELD(plan, listed_version), FIELD(plan, seed),
+    FIELD(plan, pending), FIELD(plan, low), FIELD(plan, high), FIELD(plan, certain), WHOLE(plan),
+    FIELD(plan_item, number), FIELD(plan_item, operation), FIELD(plan_item, version),
+    FIELD(plan_item, length), WHOLE(plan_item), FIELD(meter_counts, user_ns),
+    FIELD(meter_counts, system_ns), FIELD(meter_counts, read_bytes),
     FIELD(meter_counts, write_bytes), FIELD(meter_counts, rchar), FIELD(meter_counts, wchar),
     FIELD(meter_counts, read_calls), FIELD(meter_counts, write_calls),
     FIELD(meter_counts, minor_faults), FIELD(meter_counts, major_faults),
     FIELD(meter_counts, syncs), FIELD(meter_counts, instructions),
     FIELD(meter_counts, device_read_bytes), FIELD(meter_counts, device_write_bytes),
-    WHOLE(meter_counts),
-    FIELD(meter_debt, settled), FIELD(meter_debt, ns), FIELD(meter_debt, cpu_ns),
-    FIELD(meter_debt, bytes), WHOLE(meter_debt),
+    WHOLE(meter_counts), FIELD(meter, syncs), FIELD(meter, io), FIELD(meter, device),
+    FIELD(meter, instructions), WHOLE(meter), FIELD(meter_debt, settled),
+    FIELD(meter_debt, ns), FIELD(meter_debt, cpu_ns), FIELD(meter_debt, bytes), WHOLE(meter_debt), FIELD(loop_pace, rate), FIELD(loop_pace, start),
+    FIELD(loop_pace, done), WHOLE(loop_pace), FIELD(loop_phase, tally), FIELD(loop_phase, used),
+    FIELD(loop_phase, wall), FIELD(loop_phase, paused), FIELD(loop_phase, items), WHOLE(loop_phase),
+    FIELD(loop, driver), FIELD(loop, kv), FIELD(loop, stride), FIELD(loop, key_size),
+    FIELD(loop, values), FIELD(loop, buffer), FIELD(loop, value), FIELD(loop, capacity),
+    FIELD(loop, room), FIELD(loop, pace), FIELD(loop, meter), FIELD(loop, times),
+    FIELD(loop, ended), FIELD(loop, entered), FIELD(loop, mark), FIELD(loop, error), WHOLE(loop),
+    FIELD(loop_rounds, records), FIELD(loop_rounds, timed), FIELD(loop_rounds, order),
+    FIELD(loop_rounds, burst), FIELD(loop_rounds, samples), FIELD(loop_rounds, least),
+    WHOLE(loop_rounds), FIELD(traffic, readers), FIELD(traffic, reads), FIELD(traffic, duration),
+    FIELD(traffic, interval), FIELD(traffic, seed), FIELD(traffic, records), FIELD(traffic, read),
+    FIELD(traffic, write), FIELD(traffic, both), WHOLE(traffic),
     CONSTANT(KV_ABI), CONSTANT(KV_OK), CONSTANT(KV_NOT_FOUND), CONSTANT(KV_EXISTS),
-    CONSTANT(KV_TOO_LARGE),
-    CONSTANT(KV_ERROR), CONSTANT(KV_BATCH), CONSTANT(KV_SCAN), CONSTANT(KV_THREADS),
-    CONSTANT(KV_FORGETS), CONSTANT(KV_PUT), CONSTANT(KV_INSERT), CONSTANT(KV_UPDATE),
-    CONSTANT(KV_REMOVE), CONSTANT(KV_FORWARD), CONSTANT(KV_BACKWARD), CONSTANT(LOOP_INSERT),
-    CONSTANT(LOOP_GET), CONSTANT(LOOP_UPDATE), CONSTANT(LOOP_REMOVE), CONSTANT(LOOP_SCAN),
-    CONSTANT(LOOP_END), CONSTANT(LOOP_SCAN_MAX), CONSTANT(RECORDS_KEY_SIZE), CONSTANT(STORE_ERROR),
+    CONSTANT(KV_TOO_LARGE), CONSTANT(KV_ERROR), CONSTANT(KV_BATCH), CONSTANT(KV_SCAN),
+    CONSTANT(KV_THREADS), CONSTANT(KV_FORGETS), CONSTANT(KV_PUT), CONSTANT(KV_INSERT),
+    CONSTANT(KV_UPDATE), CONSTANT(KV_REMOVE), CONSTANT(KV_FORWARD), CONSTANT(KV_BACKWARD),
+    CONSTANT(PLAN_INSERT), CONSTANT(PLAN_GET), CONSTANT(PLAN_UPDATE), CONSTANT(PLAN_REMOVE),
+    CONSTANT(PLAN_SCAN), CONSTANT(RECORDS_KEY_SIZE), CONSTANT(STORE_ERROR),
+    CONSTANT(PLAN_OPERATIONS), CONSTANT(PLAN_DEAD), CONSTANT(PLAN_ALL),
+    CONSTANT(PLAN_MISSING), CONSTANT(PLAN_SHUFFLED), CONSTANT(PLAN_DRAWN), CONSTANT(PLAN_DEAD_ONES),
+    CONSTANT(PLAN_MIXED), CONSTANT(PLAN_LISTED), CONSTANT(PLAN_UNIFORM), CONSTANT(PLAN_SEQUENTIAL),
+    CONSTANT(PLAN_ZIPFIAN), CONSTANT(PLAN_NEWEST), 
 };
 /* clang-format on */
 

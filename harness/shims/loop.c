@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many operations ahead a value is prefetched into the processor's cache, and how many bytes of
- * it: the processor prefetches the rest of a longer one itself. */
-enum { AHEAD = 8, AHEAD_BYTES = 256, CACHE_LINE = 64, SECOND = 1000000000 };
+/* How many operations are planned at once, which takes less than LOOP_PAUSE. Meanwhile their values
+ * are prefetched into the processor's cache, so many bytes of each: the processor prefetches the
+ * rest of a longer one itself. */
+enum { AHEAD = 32, AHEAD_BYTES = 256, CACHE_LINE = 64, SECOND = 1000000000 };
 
 static const char *const operation_name[] = {"insert", "get", "update", "remove", "scan"};
 static const enum kv_mode write_mode[] = {
-    [LOOP_INSERT] = KV_INSERT, [LOOP_UPDATE] = KV_UPDATE, [LOOP_REMOVE] = KV_REMOVE};
+    [PLAN_INSERT] = KV_INSERT, [PLAN_UPDATE] = KV_UPDATE, [PLAN_REMOVE] = KV_REMOVE};
 
 /* When an operation on `count` records is due in an open loop. Waits for it in a busy loop, since a
  * sleep ends too late, by half the time of a read. */
@@ -28,22 +29,40 @@ static uint64_t due(struct loop_pace *pace, uint64_t count)
     return time;
 }
 
-/* A plan begins, or ends. */
-static void resume(struct loop_pace *pace)
-{
-    if (pace->start != 0)
-        pace->start += now() - pace->left;
-}
-
-static void leave(struct loop_pace *pace)
-{
-    pace->left = now();
-}
-
 /* The start of an operation on `count` records. */
 static inline uint64_t begin(struct loop *loop, uint64_t count)
 {
     return loop->pace.rate == 0 ? now() : due(&loop->pace, count);
+}
+
+/* The end of an operation that began at `start`, and of the gap before it; in an open loop a gap is
+ * a wait that the rate asks for. Returns the time of the operation. */
+static inline uint64_t end(struct loop *loop, struct loop_phase *phase, uint64_t start)
+{
+    uint64_t stop = now();
+    if (loop->pace.rate == 0 && loop->ended != 0 && start - loop->ended > LOOP_PAUSE)
+        phase->paused += start - loop->ended;
+    loop->ended = stop;
+    return stop - start;
+}
+
+void loop_enter(struct loop *loop)
+{
+    meter_read(&loop->meter, &loop->mark);
+    loop->entered = loop->ended = now();
+}
+
+void loop_leave(struct loop *loop, struct loop_phase *phase)
+{
+    struct meter_counts counts;
+    meter_read(&loop->meter, &counts);
+    uint64_t *used = (uint64_t *)&phase->used;
+    const uint64_t *last = (const uint64_t *)&counts, *first = (const uint64_t *)&loop->mark;
+    for (size_t i = 0; i < sizeof counts / sizeof *used; i++)
+        used[i] += last[i] - first[i];
+    phase->wall += loop->ended - loop->entered;
+    loop->mark = counts;
+    loop->entered = loop->ended;
 }
 
 static int failed(struct loop *loop, int status, const char *what)
@@ -76,124 +95,141 @@ int loop_close(struct loop *loop)
     return status == KV_OK ? KV_OK : failed(loop, status, "close");
 }
 
-static struct kv_slice planned_value(const struct loop *loop, const struct loop_plan *plan,
-                                     size_t i)
-{
-    return (struct kv_slice){loop->pool + plan->offset[i], plan->size[i]};
-}
-
 /* Values begin anywhere in the pool, so that the next one is seldom in the processor's cache.
  * Always inlined: GCC 12 removes a call of a function that does nothing but prefetch. */
 __attribute__((always_inline)) static inline void call_ahead(const struct loop *loop,
-                                                             const struct loop_plan *plan, size_t i)
+                                                             const struct plan_item *item)
 {
-    if (i + AHEAD >= plan->count)
-        return;
-    size_t size = plan->size[i + AHEAD];
-    const unsigned char *value = loop->pool + plan->offset[i + AHEAD];
-    const unsigned char *end = value + (size < AHEAD_BYTES ? size : AHEAD_BYTES);
+    uint64_t offset;
+    uint32_t size;
+    records_slice(&loop->values, item->number, item->version, &offset, &size);
+    const unsigned char *value = loop->values.pool + offset;
+    const unsigned char *last = value + (size < AHEAD_BYTES ? size : AHEAD_BYTES);
     value -= (uintptr_t)value % CACHE_LINE;
-    for (; value < end; value += CACHE_LINE)
+    for (; value < last; value += CACHE_LINE)
         __builtin_prefetch(value);
 }
 
-int loop_load(struct loop *loop, const struct loop_plan *plan, size_t batch_records,
-              size_t batch_bytes, uint64_t *nanoseconds, size_t *batches)
+/* A batch that is being made: what was planned and not yet written. */
+struct batch {
+    struct kv_record *records;
+    unsigned char (*keys)[RECORDS_KEY_SIZE];
+    struct plan_item *items;
+    size_t planned;
+};
+
+/* Makes the records of a batch, of `most` at most; returns their number. */
+static size_t fill_batch(struct loop *loop, struct plan *plan, struct batch *batch, size_t most)
 {
-    struct kv_record *records = calloc(batch_records, sizeof *records);
-    unsigned char (*keys)[RECORDS_KEY_SIZE] = calloc(batch_records, sizeof *keys);
-    int status = KV_OK;
-    *batches = 0;
-    resume(&loop->pace);
-    if (records == NULL || keys == NULL)
-        status = KV_ERROR;
-    for (size_t i = 0; i < plan->count && status == KV_OK;) {
-        size_t count = 0;
-        for (size_t bytes = 0; i < plan->count && count < batch_records; i++, count++) {
-            if (count > 0 && bytes + plan->size[i] > batch_bytes)
-                break;
-            bytes += plan->size[i];
-            call_ahead(loop, plan, i);
-            records_key(plan->number[i], loop->stride, keys[count]);
-            records[count].key = (struct kv_slice){keys[count], loop->key_size};
-            records[count].value = planned_value(loop, plan, i);
-        }
-        uint64_t start = begin(loop, count);
-        status = loop->driver->write(loop->kv, KV_PUT, records, count);
-        nanoseconds[(*batches)++] = now() - start;
+    size_t count = 0, used = 0;
+    for (; batch->planned < most && plan_next(plan, &batch->items[batch->planned]);
+         batch->planned++)
+        call_ahead(loop, &batch->items[batch->planned]);
+    for (; count < batch->planned; count++) {
+        const struct plan_item *item = &batch->items[count];
+        size_t size = records_size(&loop->values, item->number, item->version);
+        if (count > 0 && used + size > loop->room)
+            break;
+        records_value(&loop->values, item->number, item->version, loop->value + used);
+        records_key(item->number, loop->stride, batch->keys[count]);
+        batch->records[count].key = (struct kv_slice){batch->keys[count], loop->key_size};
+        batch->records[count].value = (struct kv_slice){loop->value + used, size};
+        used += size;
     }
-    if (records == NULL || keys == NULL)
+    batch->planned -= count;
+    memmove(batch->items, batch->items + count, batch->planned * sizeof *batch->items);
+    return count;
+}
+
+int loop_load(struct loop *loop, struct plan *plan, size_t batch_records, struct loop_phase *phase)
+{
+    struct batch batch = {.records = calloc(batch_records, sizeof *batch.records),
+                          .keys = calloc(batch_records, sizeof *batch.keys),
+                          .items = calloc(batch_records, sizeof *batch.items)};
+    bool memory = batch.records != NULL && batch.keys != NULL && batch.items != NULL;
+    int status = memory ? KV_OK : KV_ERROR;
+    loop_enter(loop);
+    while (status == KV_OK) {
+        size_t count = fill_batch(loop, plan, &batch, batch_records);
+        if (count == 0)
+            break;
+        uint64_t start = begin(loop, count);
+        status = loop->driver->write(loop->kv, KV_PUT, batch.records, count);
+        uint64_t time = end(loop, phase, start);
+        tally_add(&phase->tally, loop->ended, time);
+        phase->items += count;
+    }
+    loop_leave(loop, phase);
+    if (!memory)
         snprintf(loop->error, sizeof loop->error, "out of memory");
     else if (status != KV_OK)
         failed(loop, status, "load");
-    free(keys);
-    free(records);
-    leave(&loop->pace);
+    free(batch.items);
+    free(batch.keys);
+    free(batch.records);
     return status;
 }
 
 /* Says which operation failed, in words that identify the record. */
-static int failed_at(struct loop *loop, const struct loop_plan *plan, size_t i, int status)
+static int failed_at(struct loop *loop, const struct plan_item *item, int status)
 {
     char what[128];
-    snprintf(what, sizeof what, "%s of record %" PRIu64, operation_name[plan->operation[i]],
-             plan->number[i]);
+    snprintf(what, sizeof what, "%s of record %" PRIu64, operation_name[item->operation],
+             item->number);
     return failed(loop, status, what);
 }
 
-/* Compares what was read of a record with what was written. */
-static int compare(struct loop *loop, uint64_t number, struct kv_slice found,
-                   struct kv_slice expected)
+/* Checks what was read of a record against what was written. */
+static int compare(struct loop *loop, const struct plan_item *item, struct kv_slice found)
 {
-    if (found.size == expected.size && memcmp(found.data, expected.data, found.size) == 0)
+    if (records_is_value(&loop->values, item->number, item->version, found.data, found.size))
         return KV_OK;
-    const unsigned char *one = found.data, *other = expected.data;
-    size_t same = 0;
-    while (same < found.size && same < expected.size && one[same] == other[same])
+    const unsigned char *one = found.data, *other = loop->value;
+    size_t size = records_value(&loop->values, item->number, item->version, loop->value), same = 0;
+    while (same < found.size && same < size && one[same] == other[same])
         same++;
     snprintf(loop->error, sizeof loop->error,
              "wrong answer: get of record %" PRIu64
              ": %zu bytes where %zu were written, first difference at byte %zu",
-             number, found.size, expected.size, same);
+             item->number, found.size, size, same);
     return KV_ERROR;
 }
 
-/* Copies the value into the processor's cache, where a program has a value that it just made. Read
- * from the pool, a large value would make a write 10 % slower. */
-static struct kv_slice fresh(struct loop *loop, struct kv_slice value)
-{
-    memcpy(loop->value, value.data, value.size);
-    return (struct kv_slice){loop->value, value.size};
-}
-
 /* Changes the buffer, so that a get that copies nothing cannot pass with an earlier value. */
-static void spoil(struct loop *loop, struct kv_slice expected)
+static void spoil(struct loop *loop, const struct plan_item *item)
 {
-    if (expected.size > 0 && expected.size <= loop->capacity) {
-        const unsigned char *bytes = expected.data;
-        loop->buffer[0] = (unsigned char)~bytes[0];
-        loop->buffer[expected.size - 1] = (unsigned char)~bytes[expected.size - 1];
-    }
+    size_t size = records_size(&loop->values, item->number, item->version);
+    if (size > 0 && size <= loop->capacity)
+        loop->buffer[size - 1] ^= 0xff;
 }
 
 /* A scan, and how far it came. */
 struct scan {
     struct loop *loop;
-    const struct loop_plan *plan;
-    unsigned char limit[RECORDS_KEY_SIZE]; /* forwards, keys from here on are not the plan's */
-    enum kv_direction direction;           /* backwards, keys before it */
-    bool unlimited;                        /* all keys are the plan's */
-    bool open_end;                         /* ends with the last of the plan, whatever follows */
-    size_t seen;
-    uint64_t *nanoseconds; /* NULL: nothing is timed, and nothing copied */
-    uint64_t mark;         /* when the time of the next record began */
+    struct plan *plan;     /* what it must find; NULL: */
+    struct plan_item item; /* the record that is expected, and as many as its length */
+    bool expects;          /* one more record */
+    bool backward;
+    struct loop_phase *phase; /* NULL: nothing is timed, and nothing copied */
+    uint64_t mark;            /* when the time of the next record began */
+    uint64_t total, seen;     /* nanoseconds of all records, and their number */
     int status;
 };
+
+static void expect_next(struct scan *scan)
+{
+    if (scan->plan != NULL) {
+        scan->expects = plan_next(scan->plan, &scan->item);
+        return;
+    }
+    scan->item.number++;
+    scan->expects = --scan->item.length > 0;
+}
 
 static int absent(struct scan *scan)
 {
     char what[64];
-    snprintf(what, sizeof what, "scan: record %" PRIu64, scan->plan->number[scan->seen]);
+    snprintf(what, sizeof what, "scan: record %" PRIu64, scan->item.number);
     return failed(scan->loop, KV_NOT_FOUND, what);
 }
 
@@ -217,203 +253,285 @@ static int order(const struct loop *loop, struct kv_slice key,
 static struct kv_slice take(struct scan *scan, struct kv_slice value)
 {
     struct loop *loop = scan->loop;
-    if (scan->nanoseconds == NULL || value.size > loop->capacity)
+    if (scan->phase == NULL || value.size > loop->capacity)
         return value;
     memcpy(loop->buffer, value.data, value.size);
-    scan->nanoseconds[scan->seen] = now() - scan->mark;
+    uint64_t time = end(loop, scan->phase, scan->mark);
+    if (scan->plan != NULL)
+        tally_add(&scan->phase->tally, loop->ended, time);
+    scan->total += time;
     return (struct kv_slice){loop->buffer, value.size};
 }
 
 static int visit(void *context, struct kv_slice key, struct kv_slice value)
 {
     struct scan *scan = context;
-    const struct loop_plan *plan = scan->plan;
     unsigned char expected[RECORDS_KEY_SIZE];
-    int past = order(scan->loop, key, scan->limit);
     if (scan->status != KV_OK) /* the engine goes on though it was told to stop */
         return 1;
-    if (!scan->unlimited && (scan->direction == KV_BACKWARD ? past < 0 : past >= 0))
-        return 1;
-    if (scan->seen == plan->count) {
+    if (!scan->expects) {
         scan->status = too_many(scan);
         return 1;
     }
     value = take(scan, value);
-    records_key(plan->number[scan->seen], scan->loop->stride, expected);
-    call_ahead(scan->loop, plan, scan->seen);
+    records_key(scan->item.number, scan->loop->stride, expected);
     int place = order(scan->loop, key, expected);
     if (place == 0)
-        scan->status = compare(scan->loop, plan->number[scan->seen], value,
-                               planned_value(scan->loop, plan, scan->seen));
+        scan->status = compare(scan->loop, &scan->item, value);
     else
-        scan->status =
-            (place < 0) == (scan->direction == KV_FORWARD) ? too_many(scan) : absent(scan);
+        scan->status = (place < 0) != scan->backward ? too_many(scan) : absent(scan);
     scan->seen++;
-    if (scan->nanoseconds != NULL)
+    expect_next(scan);
+    if (scan->phase != NULL)
         scan->mark = now();
-    return scan->status != KV_OK || (scan->open_end && scan->seen == plan->count);
+    return scan->status != KV_OK || (scan->plan == NULL && !scan->expects);
 }
 
-/* Runs a scan; the reason of a failure is in loop->error. */
-static int scan_plan(struct scan *scan, struct kv_slice from)
+/* Runs a scan from a key; the reason of a failure is in loop->error. */
+static int run_scan(struct scan *scan, struct kv_slice from)
 {
     struct loop *loop = scan->loop;
-    const struct kv_driver *driver = loop->driver;
-    int status = driver->scan(loop->kv, from, scan->direction, visit, scan);
+    enum kv_direction direction = scan->backward ? KV_BACKWARD : KV_FORWARD;
+    int status = loop->driver->scan(loop->kv, from, direction, visit, scan);
     if (scan->status != KV_OK) /* more specific than the engine's error after it */
         return scan->status;
     if (status != KV_OK)
         return failed(loop, status, "scan");
-    return scan->seen < scan->plan->count ? absent(scan) : KV_OK;
+    return scan->expects ? absent(scan) : KV_OK;
 }
 
-/* A scan in a mix. The records that it must find follow from their numbers. */
-static int read_some(struct loop *loop, const struct loop_plan *plan, size_t i, uint64_t *total)
+int loop_scan(struct loop *loop, struct plan *plan, struct loop_phase *phase)
 {
-    uint8_t operation[LOOP_SCAN_MAX] = {0};
-    uint64_t number[LOOP_SCAN_MAX], nanoseconds[LOOP_SCAN_MAX];
-    uint32_t offset[LOOP_SCAN_MAX], size[LOOP_SCAN_MAX];
-    struct loop_plan expected = {plan->size[i], operation, number, offset, size};
-    struct scan scan = {.loop = loop,
-                        .plan = &expected,
-                        .unlimited = true,
-                        .open_end = true,
-                        .status = KV_OK,
-                        .nanoseconds = nanoseconds};
-    unsigned char from[RECORDS_KEY_SIZE];
-    if (expected.count > LOOP_SCAN_MAX)
-        return failed(loop, KV_TOO_LARGE, "scan");
-    for (size_t k = 0; k < expected.count; k++) {
-        number[k] = plan->number[i] + k;
-        records_value(&loop->values, number[k], plan->offset[i], &offset[k], &size[k]);
+    struct scan scan = {.loop = loop, .plan = plan, .backward = plan->backward, .phase = phase};
+    unsigned char last[RECORDS_KEY_SIZE];
+    memset(last, 0xff, sizeof last); /* an empty key is the first one */
+    loop_enter(loop);
+    expect_next(&scan);
+    scan.mark = now();
+    int status = run_scan(&scan, (struct kv_slice){last, scan.backward ? sizeof last : 0});
+    if (phase != NULL) {
+        loop_leave(loop, phase);
+        phase->items += scan.seen;
     }
-    records_key(plan->number[i], loop->stride, from);
-    scan.mark = begin(loop, 1);
-    if (scan_plan(&scan, (struct kv_slice){from, loop->key_size}) != KV_OK)
-        return KV_ERROR;
-    *total = 0;
-    for (size_t k = 0; k < scan.seen; k++)
-        *total += nanoseconds[k];
-    return KV_OK;
+    return status;
 }
 
-int loop_run(struct loop *loop, const struct loop_plan *plan, uint64_t *nanoseconds)
+/* A scan in a mix. */
+static int read_some(struct loop *loop, const struct plan_item *item, struct loop_phase *phase,
+                     uint64_t *total)
+{
+    struct scan scan = {.loop = loop, .item = *item, .expects = true, .phase = phase};
+    unsigned char from[RECORDS_KEY_SIZE];
+    records_key(item->number, loop->stride, from);
+    scan.item.version = 0;
+    scan.mark = begin(loop, 1);
+    int status = run_scan(&scan, (struct kv_slice){from, loop->key_size});
+    *total = scan.total;
+    return status;
+}
+
+/* One operation. Its tally goes to its kind, the gap before it to the whole. */
+static int run_one(struct loop *loop, const struct plan_item *item, struct loop_phase *kind,
+                   struct loop_phase *whole)
 {
     const struct kv_driver *driver = loop->driver;
-    struct kv *kv = loop->kv;
-    int checked = (driver->capabilities & KV_FORGETS) == 0;
-    resume(&loop->pace);
-    for (size_t i = 0; i < plan->count; i++) {
-        unsigned char bytes[RECORDS_KEY_SIZE];
-        call_ahead(loop, plan, i);
-        records_key(plan->number[i], loop->stride, bytes);
-        struct kv_record record = {{bytes, loop->key_size}, planned_value(loop, plan, i)};
-        enum loop_operation operation = plan->operation[i];
-        size_t size = 0;
-        int status = KV_ERROR;
-        uint64_t start = 0;
-        switch (operation) {
-        case LOOP_GET:
-            spoil(loop, record.value);
-            start = begin(loop, 1);
-            status = driver->get(kv, record.key, loop->buffer, loop->capacity, &size);
-            nanoseconds[i] = now() - start;
-            break;
-        case LOOP_INSERT:
-        case LOOP_UPDATE:
-            record.value = fresh(loop, record.value);
-            __attribute__((fallthrough));
-        case LOOP_REMOVE:
-            start = begin(loop, 1);
-            status = driver->write(kv, write_mode[operation], &record, 1);
-            nanoseconds[i] = now() - start;
-            break;
-        case LOOP_SCAN:
-            if (read_some(loop, plan, i, &nanoseconds[i]) != KV_OK)
-                return KV_ERROR; /* it has said why */
-            continue;
-        }
-        if (status != KV_OK)
-            return failed_at(loop, plan, i, status);
-        if (operation == LOOP_GET && checked &&
-            compare(loop, plan->number[i], (struct kv_slice){loop->buffer, size}, record.value) !=
-                KV_OK)
+    unsigned char bytes[RECORDS_KEY_SIZE];
+    struct kv_record record = {{bytes, loop->key_size}, {loop->value, 0}};
+    uint64_t start, time;
+    size_t size = 0;
+    int status;
+    records_key(item->number, loop->stride, bytes);
+    if (item->operation == PLAN_SCAN) {
+        if (read_some(loop, item, whole, &time) != KV_OK)
             return KV_ERROR;
+    } else if (item->operation == PLAN_GET) {
+        spoil(loop, item);
+        start = begin(loop, 1);
+        status = driver->get(loop->kv, record.key, loop->buffer, loop->capacity, &size);
+        time = end(loop, whole, start);
+        if (status != KV_OK)
+            return failed_at(loop, item, status);
+    } else {
+        if (item->operation != PLAN_REMOVE)
+            record.value.size =
+                records_value(&loop->values, item->number, item->version, loop->value);
+        start = begin(loop, 1);
+        status = driver->write(loop->kv, write_mode[item->operation], &record, 1);
+        time = end(loop, whole, start);
+        if (status != KV_OK)
+            return failed_at(loop, item, status);
     }
-    leave(&loop->pace);
-    return KV_OK;
+    tally_add(&kind->tally, loop->ended, time);
+    kind->items++;
+    if (loop->times != NULL)
+        *loop->times++ = time;
+    bool checked = item->operation == PLAN_GET && (driver->capabilities & KV_FORGETS) == 0;
+    return checked ? compare(loop, item, (struct kv_slice){loop->buffer, size}) : KV_OK;
+}
+
+/* Runs what is left of a plan. */
+static int run(struct loop *loop, struct plan *plan, struct loop_phase *kinds,
+               struct loop_phase *whole)
+{
+    struct plan_item items[AHEAD];
+    for (;;) {
+        size_t count = 0;
+        for (; count < AHEAD && plan_next(plan, &items[count]); count++)
+            if (items[count].operation == PLAN_INSERT || items[count].operation == PLAN_UPDATE)
+                call_ahead(loop, &items[count]);
+        if (count == 0)
+            return KV_OK;
+        for (size_t i = 0; i < count; i++) {
+            int status = run_one(loop, &items[i], &kinds[items[i].operation], whole);
+            if (status != KV_OK)
+                return status;
+        }
+    }
+}
+
+int loop_run(struct loop *loop, struct plan *plan, uint64_t least, struct loop_phase *phases)
+{
+    struct loop_phase *whole = &phases[PLAN_OPERATIONS];
+    uint64_t begun = now();
+    loop_enter(loop);
+    int status = run(loop, plan, phases, whole);
+    while (status == KV_OK && loop->ended - begun < least) {
+        plan->left = AHEAD;
+        status = run(loop, plan, phases, whole);
+    }
+    loop_leave(loop, whole);
+    for (int i = 0; i < PLAN_OPERATIONS; i++) {
+        tally_merge(&whole->tally, &phases[i].tally);
+        whole->items += phases[i].items;
+    }
+    return status;
+}
+
+static int burst(struct loop *loop, const struct loop_rounds *rounds, enum plan_operation operation,
+                 uint64_t count, struct loop_phase *phases)
+{
+    struct plan plan = {.records = rounds->records,
+                        .source = operation == PLAN_INSERT ? PLAN_DEAD_ONES : PLAN_DRAWN,
+                        .operation = operation,
+                        .order = rounds->order,
+                        .left = count};
+    if (operation == PLAN_REMOVE && rounds->order == PLAN_ZIPFIAN)
+        plan.order = PLAN_UNIFORM; /* a record is removed but once */
+    plan_begin(&plan);
+    return run(loop, &plan, phases, &phases[operation]);
+}
+
+int loop_burst(struct loop *loop, const struct loop_rounds *rounds, enum plan_operation operation,
+               uint64_t count, struct loop_phase *phases)
+{
+    loop_enter(loop);
+    int status = burst(loop, rounds, operation, count, phases);
+    loop_leave(loop, &phases[operation]);
+    return status;
+}
+
+static bool lacks(const struct loop_rounds *rounds, const struct loop_phase *phases,
+                  enum plan_operation operation)
+{
+    const struct tally *tally = &phases[operation].tally;
+    return (rounds->timed >> operation & 1) != 0 &&
+           (tally->n < rounds->samples || tally->sum < rounds->least);
+}
+
+/* A burst of one operation within rounds; gets and updates go on for their share of the time. */
+static int round_of(struct loop *loop, const struct loop_rounds *rounds,
+                    enum plan_operation operation, struct loop_phase *phases)
+{
+    struct loop_phase *phase = &phases[operation];
+    bool churns = operation == PLAN_INSERT || operation == PLAN_REMOVE;
+    uint64_t before = phase->tally.sum, share = rounds->least * rounds->burst / rounds->samples;
+    int status = KV_OK;
+    do
+        status = burst(loop, rounds, operation, rounds->burst, phases);
+    while (status == KV_OK && !churns && phase->tally.sum - before < share);
+    loop_leave(loop, phase);
+    return status;
+}
+
+int loop_rounds(struct loop *loop, const struct loop_rounds *rounds, struct loop_phase *phases)
+{
+    static const enum plan_operation order[] = {PLAN_INSERT, PLAN_GET, PLAN_UPDATE, PLAN_REMOVE};
+    int status = KV_OK;
+    bool more = true;
+    loop_enter(loop);
+    while (more && status == KV_OK) {
+        bool churns = lacks(rounds, phases, PLAN_INSERT) || lacks(rounds, phases, PLAN_REMOVE);
+        more = false;
+        for (int i = 0; i < 4 && status == KV_OK; i++) {
+            bool churn = order[i] == PLAN_INSERT || order[i] == PLAN_REMOVE;
+            if (churn ? !churns : !lacks(rounds, phases, order[i]))
+                continue;
+            status = round_of(loop, rounds, order[i], phases);
+            more = true;
+        }
+    }
+    return status;
 }
 
 /* Tries one operation that the store must refuse. */
-static int refused(struct loop *loop, const struct loop_plan *plan, size_t i)
+static int refused(struct loop *loop, const struct plan_item *item)
 {
     const struct kv_driver *driver = loop->driver;
-    enum loop_operation operation = plan->operation[i];
     unsigned char bytes[RECORDS_KEY_SIZE];
-    struct kv_record record = {{bytes, loop->key_size}, planned_value(loop, plan, i)};
+    struct kv_record record = {{bytes, loop->key_size}, {loop->value, 0}};
+    int status, refusal = item->operation == PLAN_INSERT ? KV_EXISTS : KV_NOT_FOUND;
     size_t size = 0;
-    int status, refusal = operation == LOOP_INSERT ? KV_EXISTS : KV_NOT_FOUND;
-    if (operation == LOOP_SCAN)
-        return KV_OK; /* it finds what there is */
-    records_key(plan->number[i], loop->stride, bytes);
-    if (operation == LOOP_GET)
+    records_key(item->number, loop->stride, bytes);
+    record.value.size = records_value(&loop->values, item->number, item->version, loop->value);
+    if (item->operation == PLAN_GET)
         status = driver->get(loop->kv, record.key, loop->buffer, loop->capacity, &size);
     else
-        status = driver->write(loop->kv, write_mode[operation], &record, 1);
+        status = driver->write(loop->kv, write_mode[item->operation], &record, 1);
     if (status == refusal)
         return KV_OK;
     if (status != KV_OK)
-        return failed_at(loop, plan, i, status);
+        return failed_at(loop, item, status);
     snprintf(loop->error, sizeof loop->error,
              "wrong answer: %s of record %" PRIu64 ": done, though its key %s",
-             operation_name[plan->operation[i]], plan->number[i],
+             operation_name[item->operation], item->number,
              refusal == KV_EXISTS ? "exists" : "does not exist");
     return KV_ERROR;
 }
 
-int loop_refuse(struct loop *loop, const struct loop_plan *plan)
+int loop_refuse(struct loop *loop, struct plan *plan)
 {
+    struct plan_item item;
     int status = KV_OK;
     if (loop->driver->capabilities & KV_FORGETS)
         return KV_OK;
-    for (size_t i = 0; i < plan->count && status == KV_OK; i++)
-        status = refused(loop, plan, i);
+    while (status == KV_OK && plan_next(plan, &item))
+        status = refused(loop, &item);
     return status;
 }
 
-int loop_check(struct loop *loop, const struct loop_plan *plan, uint64_t first, uint64_t end)
-{
-    struct scan scan = {.loop = loop, .plan = plan, .unlimited = end == LOOP_END, .status = KV_OK};
-    unsigned char from[RECORDS_KEY_SIZE];
-    records_key(first, loop->stride, from);
-    records_key(end, loop->stride, scan.limit);
-    return scan_plan(&scan, (struct kv_slice){from, first == 0 ? 0 : loop->key_size});
-}
-
-int loop_scan(struct loop *loop, const struct loop_plan *plan, uint64_t first, uint64_t end,
-              enum kv_direction direction, uint64_t *nanoseconds)
-{
-    struct scan scan = {.loop = loop,
-                        .plan = plan,
-                        .direction = direction,
-                        .status = KV_OK,
-                        .nanoseconds = nanoseconds};
-    unsigned char from[RECORDS_KEY_SIZE];
-    bool backwards = direction == KV_BACKWARD;
-    records_key(backwards ? end - 1 : first, loop->stride, from);
-    records_key(backwards ? first : end, loop->stride, scan.limit);
-    scan.mark = now();
-    return scan_plan(&scan, (struct kv_slice){from, loop->key_size});
-}
-
-int loop_compact(struct loop *loop)
+int loop_compact(struct loop *loop, struct loop_phase *phase)
 {
     if (loop->driver->compact == NULL) {
         snprintf(loop->error, sizeof loop->error, "compact: the store has no such call");
         return KV_ERROR;
     }
+    loop_enter(loop);
+    uint64_t start = now();
     int status = loop->driver->compact(loop->kv);
+    uint64_t time = end(loop, phase, start);
+    tally_add(&phase->tally, loop->ended, time);
+    loop_leave(loop, phase);
     return status == KV_OK ? KV_OK : failed(loop, status, "compact");
+}
+
+int loop_take(struct loop *loop, struct plan *plan, struct plan_item *item,
+              unsigned char key[RECORDS_KEY_SIZE], uint64_t *size)
+{
+    if (!plan_next(plan, item))
+        return KV_NOT_FOUND;
+    records_key(item->number, loop->stride, key);
+    *size = records_value(&loop->values, item->number, item->version, loop->value);
+    return KV_OK;
 }
 
 void loop_clock(size_t count, uint64_t *nanoseconds)

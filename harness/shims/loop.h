@@ -3,29 +3,11 @@
 #ifndef LOOP_H
 #define LOOP_H
 
+#include "meter.h"
+#include "plan.h"
 #include "records.h"
 #include "store.h"
-
-enum loop_operation {
-    LOOP_INSERT,
-    LOOP_GET,
-    LOOP_UPDATE,
-    LOOP_REMOVE,
-    LOOP_SCAN, /* reads records in key order; see loop_plan */
-};
-
-/* `count` operations, as arrays of that length. A value is `size` bytes from `offset` of the pool:
- * insert and update write it, and get must return it. A scan begins at the number and reads `size`
- * records. These must exist, with consecutive numbers, and all have the version `offset`. */
-struct loop_plan {
-    size_t count;
-    const uint8_t *operation;
-    const uint64_t *number;
-    const uint32_t *offset;
-    const uint32_t *size;
-};
-
-enum { LOOP_SCAN_MAX = 100 }; /* records that a LOOP_SCAN reads */
+#include "tally.h"
 
 /* When operations start. In a closed loop (rate 0) an operation starts when the one before it has
  * ended. In an open loop `rate` records are due per second. The time of an operation then begins
@@ -35,13 +17,22 @@ struct loop_pace {
     uint64_t rate;  /* at most one record per nanosecond */
     uint64_t start; /* when the first operation was due; 0 before it */
     uint64_t done;  /* records since then */
-    uint64_t left;  /* when the last plan ended; the harness's time between plans is no delay */
+};
+
+/* What operations of one kind took and used. Their wall time begins when the operation before them
+ * ended. Of it, `paused` are gaps of more than LOOP_PAUSE between two operations, in which an engine
+ * rests or catches up. */
+enum { LOOP_PAUSE = 5000 };
+struct loop_phase {
+    struct tally tally;
+    struct meter_counts used;
+    uint64_t wall, paused; /* nanoseconds */
+    uint64_t items;        /* records read or written, and scans */
 };
 
 struct loop {
     const struct kv_driver *driver;
     struct kv *kv;
-    const unsigned char *pool;
     uint64_t stride; /* of the keys, see records.h */
     size_t key_size; /* bytes of a key, 8 to RECORDS_KEY_SIZE */
     struct records_values values;
@@ -49,9 +40,15 @@ struct loop {
      * bytes after it, and some processors copy to such addresses at half speed (AMD EPYC, read() of
      * 1 MiB: 114 us instead of 53 us). */
     unsigned char *buffer; /* receives the values read */
-    unsigned char *value;  /* the value to write */
+    unsigned char *value;  /* the values to write: one, or those of a batch */
     size_t capacity;       /* the largest value, in bytes */
+    size_t room;           /* bytes of `value`, at least `capacity` */
     struct loop_pace pace;
+    struct meter meter;
+    uint64_t *times; /* where the time of each operation goes as soon as it returns, or NULL */
+    /* Its own: when the operation before ended, when the phase began, and what was counted then. */
+    uint64_t ended, entered;
+    struct meter_counts mark;
     char error[768];
 };
 
@@ -60,37 +57,53 @@ struct loop {
 int loop_open(struct loop *loop, const char *path, const struct kv_option *options, size_t count);
 int loop_close(struct loop *loop);
 
-/* Writes the plan's records in batches of at most `batch_records` records and `batch_bytes` bytes
- * of values, but at least one record. nanoseconds[i] is the time of batch i; *batches is the number
- * of batches, at most the plan's count. */
-int loop_load(struct loop *loop, const struct loop_plan *plan, size_t batch_records,
-              size_t batch_bytes, uint64_t *nanoseconds, size_t *batches);
+/* Begins to count, and adds to a phase what was counted since then: its `used` and its `wall`, which
+ * ends at loop->ended. */
+void loop_enter(struct loop *loop);
+void loop_leave(struct loop *loop, struct loop_phase *phase);
 
-/* Runs the plan, one operation after the other; nanoseconds[i] is the time of operation i. Each
- * value read is compared with the expected one outside the timed part, unless the store keeps
- * none (KV_FORGETS). Stops at the first operation that fails or answers wrongly. */
-int loop_run(struct loop *loop, const struct loop_plan *plan, uint64_t *nanoseconds);
+/* Writes the plan's records in batches of at most `batch_records` records, of whose values only one
+ * may exceed what is left of `room` bytes. */
+int loop_load(struct loop *loop, struct plan *plan, size_t batch_records, struct loop_phase *phase);
+
+/* Runs the plan, one operation after the other, until it is done and `least` nanoseconds have
+ * passed: a plan of drawn records goes on until then. phases[PLAN_OPERATIONS] is that of all
+ * operations; the others have the tally of each kind. Each value read is checked outside the timed
+ * part, unless the store keeps none (KV_FORGETS). Stops at the first operation that fails or answers
+ * wrongly. */
+int loop_run(struct loop *loop, struct plan *plan, uint64_t least, struct loop_phase *phases);
+
+/* Runs rounds of those operations whose bit is set in `timed`, `burst` of each, and gets and updates
+ * longer, until each was done `samples` times and for `least` nanoseconds. Inserts go with removes.
+ * phases[operation] is that of each. */
+struct loop_rounds {
+    struct plan_records *records;
+    uint32_t timed, order;
+    uint64_t burst, samples, least;
+};
+int loop_rounds(struct loop *loop, const struct loop_rounds *rounds, struct loop_phase *phases);
+
+/* Runs `count` gets or updates of such rounds. */
+int loop_burst(struct loop *loop, const struct loop_rounds *rounds, enum plan_operation operation,
+               uint64_t count, struct loop_phase *phases);
 
 /* Runs a plan whose operations the store must refuse: inserts of keys that exist; gets, updates and
  * removes of keys that do not. An operation that succeeds is a wrong answer, unless the store keeps
  * nothing (KV_FORGETS). Nothing is timed. */
-int loop_refuse(struct loop *loop, const struct loop_plan *plan);
+int loop_refuse(struct loop *loop, struct plan *plan);
 
-#define LOOP_END UINT64_MAX
-
-/* Scans the keys of the numbers from `first` to below `end` and compares them with the plan: the
- * store must have its records, in the order of their numbers and with their values, and no others.
- * A `first` of 0 is the store's first key, an `end` of LOOP_END its last. Needs KV_SCAN. */
-int loop_check(struct loop *loop, const struct loop_plan *plan, uint64_t first, uint64_t end);
-
-/* Scans as loop_check does, and measures: nanoseconds[i] is the time from the end of record i - 1,
- * or from the call, until the value of record i was copied. Backward, the plan is in descending
- * order. */
-int loop_scan(struct loop *loop, const struct loop_plan *plan, uint64_t first, uint64_t end,
-              enum kv_direction direction, uint64_t *nanoseconds);
+/* Scans the store: it must have the records of the plan (PLAN_ALL), in its order and with their
+ * values, and no others. Backward, the plan is in descending order. Unless `phase` is NULL, every
+ * value is copied, and its time is that from the end of the record before. Needs KV_SCAN. */
+int loop_scan(struct loop *loop, struct plan *plan, struct loop_phase *phase);
 
 /* Calls the store's `compact`; KV_ERROR if it has none. */
-int loop_compact(struct loop *loop);
+int loop_compact(struct loop *loop, struct loop_phase *phase);
+
+/* The next operation of the plan with its key and value, for a loop that is written elsewhere: they
+ * are in `key` and in loop->value. KV_NOT_FOUND when there is none. */
+int loop_take(struct loop *loop, struct plan *plan, struct plan_item *item,
+              unsigned char key[RECORDS_KEY_SIZE], uint64_t *size);
 
 /* Reads the clock twice, `count` times, with no operation between: the cost of timing itself.
  * nanoseconds[i] is the difference of pair i. */

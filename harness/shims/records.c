@@ -11,12 +11,6 @@ uint64_t records_mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-void records_mix_each(size_t count, uint64_t *x)
-{
-    for (size_t i = 0; i < count; i++)
-        x[i] = records_mix(x[i]);
-}
-
 static void put_big_endian(unsigned char *bytes, uint64_t x)
 {
     for (int i = 7; i >= 0; i--, x >>= 8)
@@ -35,19 +29,81 @@ void records_key_each(size_t count, const uint64_t *number, uint64_t stride, uns
         records_key(number[i], stride, keys + i * RECORDS_KEY_SIZE);
 }
 
-void records_value(const struct records_values *values, uint64_t number, uint32_t version,
-                   uint32_t *offset, uint32_t *size)
+void records_slice(const struct records_values *values, uint64_t number, uint32_t version,
+                   uint64_t *offset, uint32_t *size)
 {
     uint64_t bits = records_mix(records_mix(number ^ values->seed) + version);
-    *offset = (uint32_t)((bits >> 32) % values->starts);
+    *offset = (bits >> 32) % values->starts;
     *size = values->low + (uint32_t)((bits & UINT32_MAX) % values->span);
 }
 
-void records_value_each(const struct records_values *values, size_t count, const uint64_t *number,
-                        const uint32_t *version, uint32_t *offset, uint32_t *size)
+uint32_t records_size(const struct records_values *values, uint64_t number, uint32_t version)
 {
-    for (size_t i = 0; i < count; i++)
-        records_value(values, number[i], version[i], &offset[i], &size[i]);
+    uint64_t offset;
+    uint32_t size;
+    records_slice(values, number, version, &offset, &size);
+    return size;
+}
+
+/* Four words at a time, so that the processor multiplies them beside each other. For given other
+ * words each word has another result, since the factor is odd. */
+static uint64_t digest(const unsigned char *bytes, size_t size, uint64_t seed)
+{
+    enum { LANES = 4, WORD = 8 };
+    uint64_t lane[LANES], rest[LANES] = {0};
+    for (int k = 0; k < LANES; k++)
+        lane[k] = seed + (uint64_t)k;
+    for (; size > 0;) {
+        size_t take = size < sizeof rest ? size : sizeof rest;
+        memcpy(rest, bytes, take);
+        if (take < sizeof rest)
+            memset((unsigned char *)rest + take, 0, sizeof rest - take);
+        for (int k = 0; k < LANES; k++) {
+            uint64_t x = lane[k] ^ rest[k];
+            lane[k] = (x << 29 | x >> 35) * UINT64_C(0x9e3779b97f4a7c15);
+        }
+        bytes += take;
+        size -= take;
+    }
+    uint64_t sum = 0;
+    for (int k = 0; k < LANES; k++)
+        sum = records_mix(sum ^ lane[k]);
+    return sum;
+}
+
+/* The tag of a value whose other bytes are these. */
+static void make_tag(const struct records_values *values, uint64_t number, uint32_t version,
+                     const unsigned char *bytes, size_t size, unsigned char tag[RECORDS_TAG])
+{
+    uint64_t name = records_mix(number ^ values->seed) + version;
+    uint64_t bits = digest(bytes, size, records_mix(name ^ size));
+    memcpy(tag, &bits, RECORDS_TAG);
+}
+
+uint32_t records_value(const struct records_values *values, uint64_t number, uint32_t version,
+                       unsigned char *bytes)
+{
+    unsigned char tag[RECORDS_TAG];
+    uint64_t offset;
+    uint32_t size;
+    records_slice(values, number, version, &offset, &size);
+    uint32_t tagged = size < RECORDS_TAG ? size : RECORDS_TAG, body = size - tagged;
+    memcpy(bytes, values->pool + offset, body);
+    make_tag(values, number, version, bytes, body, tag);
+    memcpy(bytes + body, tag, tagged);
+    return size;
+}
+
+bool records_is_value(const struct records_values *values, uint64_t number, uint32_t version,
+                      const void *bytes, size_t size)
+{
+    unsigned char tag[RECORDS_TAG];
+    const unsigned char *found = bytes;
+    size_t tagged = size < RECORDS_TAG ? size : RECORDS_TAG;
+    if (size != records_size(values, number, version))
+        return false;
+    make_tag(values, number, version, found, size - tagged, tag);
+    return memcmp(found + size - tagged, tag, tagged) == 0;
 }
 
 void records_fill_incompressible(unsigned char *pool, size_t size, uint64_t seed)

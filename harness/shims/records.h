@@ -1,12 +1,18 @@
 /* Keys and values. Both follow from a record's number: the key is computed from it, and the value
- * is a slice of a pool. So making either costs next to nothing, and both can always be checked. */
+ * is a slice of a pool with a tag. So making either costs next to nothing, and an answer is checked
+ * without reading the pool again, which would take the processor's cache from the engine. */
 #ifndef RECORDS_H
 #define RECORDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { RECORDS_KEY_SIZE = 16 };
+enum {
+    RECORDS_KEY_SIZE = 16,
+    RECORDS_TAG = 4,        /* bytes at the end of a value that depend on all others */
+    RECORDS_VERSIONS = 128, /* version 128 is version 0 again */
+};
 
 /* Keys are spread evenly over the key space, in the order of their numbers. The first 8 bytes are
  * number * stride, big-endian; 8 bytes mixed from the number follow. With a stride of
@@ -17,23 +23,29 @@ void records_key_each(size_t count, const uint64_t *number, uint64_t stride, uns
 
 /* Where in the pool the values of a population begin, and how large they are. */
 struct records_values {
+    const unsigned char *pool;
     uint64_t seed;
     uint64_t starts;    /* they begin at byte 0 to starts - 1 */
     uint32_t low, span; /* they have low to low + span - 1 bytes */
 };
 
-/* Where in the pool the value of a record's version is. No other code has this rule. */
-void records_value(const struct records_values *values, uint64_t number, uint32_t version,
-                   uint32_t *offset, uint32_t *size);
+/* The slice of the pool that a value is made from: its offset and its size. No other code has this
+ * rule. */
+void records_slice(const struct records_values *values, uint64_t number, uint32_t version,
+                   uint64_t *offset, uint32_t *size);
+uint32_t records_size(const struct records_values *values, uint64_t number, uint32_t version);
 
-/* The same of `count` records. */
-void records_value_each(const struct records_values *values, size_t count, const uint64_t *number,
-                        const uint32_t *version, uint32_t *offset, uint32_t *size);
+/* Writes the value of a record's version; returns its size. Its last RECORDS_TAG bytes are a
+ * checksum of the others, the number and the version. */
+uint32_t records_value(const struct records_values *values, uint64_t number, uint32_t version,
+                       unsigned char *bytes);
+
+/* Whether these bytes are that value, except that one of 2^32 others passes for it. */
+bool records_is_value(const struct records_values *values, uint64_t number, uint32_t version,
+                      const void *bytes, size_t size);
 
 /* One step of SplitMix64 from a counter: 64 well-mixed bits. */
 uint64_t records_mix(uint64_t x);
-/* The same of each of `count` numbers, in their place. */
-void records_mix_each(size_t count, uint64_t *x);
 
 /* Fills a pool of `size` bytes from a seed: with bytes that no compressor shrinks, or with words
  * whose frequencies fall as those of a language do (Zipf's law). */

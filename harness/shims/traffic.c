@@ -25,7 +25,7 @@ struct reader {
     struct run *run;
     pthread_t thread;
     size_t index;
-    struct traffic_tally tally;
+    struct tally tally;
 };
 
 static void fail(struct run *run, const char *text)
@@ -43,47 +43,23 @@ static void fail_status(struct run *run, int status, const char *what, uint64_t 
     fail(run, text);
 }
 
-static void count(struct traffic_tally *tally, uint64_t tick, uint64_t nanoseconds)
-{
-    static const double per_bin = 50.498349764858006; /* 1 / ln 1.02 */
-    size_t bin = (size_t)(log((double)(nanoseconds == 0 ? 1 : nanoseconds)) * per_bin);
-    tally->bins[bin < tally->bin_count ? bin : tally->bin_count - 1]++;
-    tally->ticks[tick < tally->tick_count ? tick : tally->tick_count - 1]++;
-    tally->sum += nanoseconds;
-    if (tally->n++ == 0 || nanoseconds < tally->min)
-        tally->min = nanoseconds;
-    if (nanoseconds > tally->max)
-        tally->max = nanoseconds;
-}
-
-static void add(struct traffic_tally *all, const struct traffic_tally *one)
-{
-    if (one->n == 0)
-        return;
-    if (all->n == 0 || one->min < all->min)
-        all->min = one->min;
-    if (one->max > all->max)
-        all->max = one->max;
-    all->n += one->n;
-    all->sum += one->sum;
-    for (size_t i = 0; i < all->bin_count; i++)
-        all->bins[i] += one->bins[i];
-    for (size_t i = 0; i < all->tick_count; i++)
-        all->ticks[i] += one->ticks[i];
-}
-
 /* The versions of a record are atomic for the threads, and plain for the caller. */
-static uint32_t version_of(const struct traffic *traffic, uint64_t number)
+static uint8_t version_of(const struct traffic *traffic, uint64_t number)
 {
-    return __atomic_load_n(&traffic->version[number], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&traffic->records->state[number], __ATOMIC_ACQUIRE);
 }
 
-static bool is_version(const struct loop *loop, uint64_t number, uint32_t version,
-                       struct kv_slice found)
+/* Whether the value is that of a version from `first` to one more than `last`, which may be on its
+ * way. */
+static bool is_recent(const struct loop *loop, uint64_t number, uint8_t first, uint8_t last,
+                      struct kv_slice found)
 {
-    uint32_t offset, size;
-    records_value(&loop->values, number, version, &offset, &size);
-    return found.size == size && memcmp(found.data, loop->pool + offset, size) == 0;
+    unsigned count = (last + RECORDS_VERSIONS - first) % RECORDS_VERSIONS + 2U;
+    for (unsigned i = 0; i < count; i++)
+        if (records_is_value(&loop->values, number, (first + i) % RECORDS_VERSIONS, found.data,
+                             found.size))
+            return true;
+    return false;
 }
 
 static bool over(const struct run *run, uint64_t time)
@@ -104,24 +80,20 @@ static void read_records(struct reader *reader, struct kv *session, unsigned cha
     for (uint64_t i = 0; (traffic->reads == 0 || i < traffic->reads) && !over(run, stop); i++) {
         unsigned char key[RECORDS_KEY_SIZE];
         size_t size = 0;
-        uint64_t number = records_mix(random + i) % traffic->records;
+        uint64_t number = records_mix(random + i) % traffic->records->born;
         records_key(number, loop->stride, key);
-        uint32_t version = version_of(traffic, number);
+        uint8_t version = version_of(traffic, number);
         uint64_t start = now();
         int status = loop->driver->get(session, (struct kv_slice){key, loop->key_size}, buffer,
                                        loop->capacity, &size);
         stop = now();
-        /* One more than has ended may be on its way. */
-        uint32_t last = version_of(traffic, number) + 1;
         struct kv_slice found = {buffer, size};
-        while (checked && status == KV_OK && version <= last &&
-               !is_version(loop, number, version, found))
-            version++;
-        if (status != KV_OK || (checked && version > last)) {
+        if (status != KV_OK ||
+            (checked && !is_recent(loop, number, version, version_of(traffic, number), found))) {
             fail_status(run, status, "get", number);
             return;
         }
-        count(&reader->tally, (stop - run->start) / traffic->tick, stop - start);
+        tally_add(&reader->tally, stop, stop - start);
     }
 }
 
@@ -159,11 +131,11 @@ static void write_records(struct run *run)
     uint64_t random = records_mix(traffic->seed), due = run->start, time = now();
     for (uint64_t i = 0; atomic_load(&run->running) > 0 && !over(run, time); i++) {
         unsigned char key[RECORDS_KEY_SIZE];
-        uint64_t number = records_mix(random + i) % traffic->records;
-        uint32_t offset, size, version = traffic->version[number] + 1;
+        uint64_t number = records_mix(random + i) % traffic->records->born;
+        uint8_t version = (traffic->records->state[number] + 1) % RECORDS_VERSIONS;
         records_key(number, loop->stride, key);
-        records_value(&loop->values, number, version, &offset, &size);
-        struct kv_record record = {{key, loop->key_size}, {loop->pool + offset, size}};
+        size_t size = records_value(&loop->values, number, version, loop->value);
+        struct kv_record record = {{key, loop->key_size}, {loop->value, size}};
         due += traffic->interval;
         time = now();
         if (due + CATCH_UP < time)
@@ -177,8 +149,8 @@ static void write_records(struct run *run)
             fail_status(run, status, "write", number);
             return;
         }
-        __atomic_store_n(&traffic->version[number], version, __ATOMIC_RELEASE);
-        count(&traffic->write, (time - run->start) / traffic->tick, time - start);
+        __atomic_store_n(&traffic->records->state[number], version, __ATOMIC_RELEASE);
+        tally_add(&traffic->write->tally, time, time - start);
     }
 }
 
@@ -193,13 +165,13 @@ int traffic_run(struct loop *loop, struct traffic *traffic)
     }
     prctl(PR_SET_TIMERSLACK, 1UL); /* a sleep of 100 us would take 150 */
     atomic_store(&run.running, traffic->readers);
-    run.start = now();
+    loop_enter(loop);
+    run.start = traffic->read->tally.start = traffic->write->tally.start = now();
     for (; begun < traffic->readers; begun++) {
         struct reader *reader = &readers[begun];
         reader->run = &run;
         reader->index = begun;
-        reader->tally = (struct traffic_tally){.bin_count = traffic->read.bin_count,
-                                               .tick_count = traffic->read.tick_count};
+        reader->tally = traffic->read->tally; /* its sizes; it has no counts yet */
         reader->tally.bins = calloc(reader->tally.bin_count, sizeof *reader->tally.bins);
         reader->tally.ticks = calloc(reader->tally.tick_count, sizeof *reader->tally.ticks);
         if (reader->tally.bins == NULL || reader->tally.ticks == NULL ||
@@ -215,11 +187,12 @@ int traffic_run(struct loop *loop, struct traffic *traffic)
         write_records(&run);
     for (size_t i = 0; i < begun; i++) {
         pthread_join(readers[i].thread, NULL);
-        add(&traffic->read, &readers[i].tally);
+        tally_merge(&traffic->read->tally, &readers[i].tally);
         free(readers[i].tally.bins);
         free(readers[i].tally.ticks);
     }
-    traffic->elapsed = now() - run.start;
+    loop->ended = now();
+    loop_leave(loop, traffic->both);
     free(readers);
     return atomic_load(&run.failed) ? KV_ERROR : KV_OK;
 }

@@ -4,26 +4,14 @@
 
 #include "loop.h"
 
-/* The operations of all readers, or of the writer. The caller provides the arrays, filled with
- * zeros. Bin i counts the operations that took 1.02^i to 1.02^(i+1) ns, as in histogram.py. Tick i
- * counts those that ended in the i-th tick of the run. The last element counts all beyond it. */
-struct traffic_tally {
-    uint64_t n, sum, min, max; /* nanoseconds, all but n */
-    uint64_t *bins, *ticks;
-    size_t bin_count, tick_count;
-};
-
 struct traffic {
     size_t readers;
-    uint64_t reads;    /* of each reader, at most; 0: no limit */
-    uint64_t duration; /* of the run, at most, in nanoseconds; 0: no limit */
-    uint64_t interval; /* nanoseconds from one write to the next; 0: no writes */
-    uint64_t tick;     /* nanoseconds */
-    uint64_t records;  /* the store holds numbers 0 to records - 1 */
-    uint64_t seed;     /* of the random numbers */
-    uint32_t *version; /* of each record; kept up to date */
-    struct traffic_tally read, write;
-    uint64_t elapsed; /* nanoseconds of the whole run */
+    uint64_t reads;               /* of each reader, at most; 0: no limit */
+    uint64_t duration;            /* of the run, at most, in nanoseconds; 0: no limit */
+    uint64_t interval;            /* nanoseconds from one write to the next; 0: no writes */
+    uint64_t seed;                /* of the random numbers */
+    struct plan_records *records; /* all below `born` exist; kept up to date */
+    struct loop_phase *read, *write, *both; /* of the readers, the writer, and what both used */
 };
 
 /* Runs until the readers are done. Readers get random records, and the writer overwrites random
