@@ -269,8 +269,8 @@ class Cell:
     least_ms: Annotated[
         Milliseconds,
         Factor(
-            "Least time for which each operation of the rounds, and each read or mix without `ops`, "
-            "is repeated",
+            "Least time for which each operation of the rounds is repeated, and each read or mix "
+            "without `ops`",
             unit="ms",
             told="{} ms",
             varied=False,

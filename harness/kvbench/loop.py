@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,14 @@ import numpy.typing as npt
 from kvbench.bindings import Binding, load, open_binding
 from kvbench.cache import PAGE
 from kvbench.contract import Capability, StoreError
-from kvbench.library import Constant, Status, address, filled, loop_library, structure
+from kvbench.factors import Cell
+from kvbench.library import Constant, Status, filled, loop_library, structure
 from kvbench.meter import Meter
 from kvbench.phase import SECOND, Phase, Phases
 from kvbench.plan import CODES, NAMES, ORDERS, SAMPLES, Plan, Records
 from kvbench.shim import option_array, read_effective_options
 from kvbench.stores import Store
+from kvbench.workload import Step
 
 BATCH_RECORDS = 1000
 BATCH_BYTES = 4 << 20  # of values; a larger value is a batch of its own
@@ -43,6 +45,17 @@ class Traffic:
     seconds: int
     seed: int
 
+    @classmethod
+    def of(cls, step: Step, cell: Cell) -> Self:
+        """What a step of a workload asks for."""
+        return cls(
+            readers=step.get("readers", 4),
+            reads=step.get("reads", cell.records),
+            writes=step.get("writes", 10_000),
+            seconds=step.get("seconds", 0),
+            seed=cell.plan_seed,
+        )
+
 
 def page_buffers(*sizes: int) -> tuple[list[npt.NDArray[np.uint8]], list[int]]:
     """Buffers for values, and the addresses in them that begin a page (loop.h says why). They are
@@ -54,6 +67,8 @@ def page_buffers(*sizes: int) -> tuple[list[npt.NDArray[np.uint8]], list[int]]:
 class Loop(Protocol):
     """Runs plans on one store and notes what the operations took."""
 
+    meter: Meter | None
+
     def open(self, folder: Path, settings: Mapping[str, str]) -> None: ...
 
     def load(self, plan: Plan, batch_records: int = BATCH_RECORDS) -> Phase:
@@ -64,8 +79,8 @@ class Loop(Protocol):
         each operation, and as "" that of all. A wrong answer is a StoreError."""
 
     def rounds(self, timed: tuple[str, ...], samples: int, least_s: float) -> dict[str, Phase]:
-        """Rounds of these operations, until each was done so often and for so long: see loop_rounds.
-        Returns the phase of each."""
+        """Rounds of these operations, until each was done so often and for so long: see
+        loop_rounds. Returns the phase of each."""
 
     def burst(self, operation: str, count: int) -> Phase:
         """So many gets or updates as in rounds."""
@@ -75,8 +90,9 @@ class Loop(Protocol):
         StoreError."""
 
     def check(self) -> None:
-        """Whether the store has every live record with its value: by a scan, where it has one, which
-        also finds records that should not be there, and by gets. Anything else is a StoreError."""
+        """Whether the store has every live record with its value: by a scan, where it has one,
+        which also finds records that should not be there, and by gets. Anything else is a
+        StoreError."""
 
     def effective_options(self) -> dict[str, str]: ...
 
@@ -91,11 +107,10 @@ class ShimLoop:
         store: Store,
         records: Records,
         pool: npt.NDArray[np.uint8],
-        meter: Meter | None = None,
     ) -> None:
         self._library, self._store, self._records = loop_library(), store, records
         self._pool = pool  # kept alive
-        self.meter = meter
+        self.meter: Meter | None = None
         capacity = records.size.high
         room = max(BATCH_BYTES, capacity)
         self._pages, (buffer, value) = page_buffers(capacity, room)
@@ -109,7 +124,7 @@ class ShimLoop:
             value=value,
             capacity=capacity,
             room=room,
-            meter=meter.struct if meter else structure("meter")(io=-1, device=-1, instructions=-1),
+            meter=structure("meter")(io=-1, device=-1, instructions=-1),
         )
 
     def _call(self, function: str, *arguments: Any) -> None:
@@ -120,6 +135,8 @@ class ShimLoop:
     def open(self, folder: Path, settings: Mapping[str, str]) -> None:
         self._driver = self._store.driver()
         self._loop.driver = ctypes.addressof(self._driver)
+        if self.meter:
+            self._loop.meter = self.meter.struct
         _refuse_forgetful(self._store, Capability(self._driver.capabilities))
         options = option_array(settings)
         self._call("loop_open", os.fsencode(folder), options, ctypes.c_size_t(len(options)))
@@ -221,7 +238,7 @@ class ShimLoop:
         assert both.wall_s is not None
         for i, side in enumerate((read, write)):
             side.wall_s, side.items = both.wall_s, side.latency.n
-            side.timeline = phases.line(i)[: -(-int(both.wall_s * SECOND) // TICK)].tolist()
+            side.timeline = phases.line(i, -(-int(both.wall_s * SECOND) // TICK))
         both.items = read.items + write.items
         return {"": both, "read": read, "write": write}
 
@@ -261,9 +278,9 @@ class PythonLoop:
         store: Store,
         records: Records,
         pool: npt.NDArray[np.uint8],
-        meter: Meter | None = None,
     ) -> None:
-        self._store, self._records, self.meter = store, records, meter
+        self._store, self._records = store, records
+        self.meter: Meter | None = None
         self._pool = pool  # kept alive
         self._pages, (value,) = page_buffers(records.size.high)
         self._value, self._key = value, ctypes.create_string_buffer(Constant.RECORDS_KEY_SIZE)
@@ -432,8 +449,5 @@ class PythonLoop:
             self._open.close()
 
 
-def make_loop(
-    store: Store, records: Records, pool: npt.NDArray[np.uint8], meter: Meter | None = None
-) -> Loop:
-    kind = PythonLoop if store.binding else ShimLoop
-    return kind(store, records, pool, meter)
+def make_loop(store: Store, records: Records, pool: npt.NDArray[np.uint8]) -> Loop:
+    return PythonLoop(store, records, pool) if store.binding else ShimLoop(store, records, pool)

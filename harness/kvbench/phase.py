@@ -4,7 +4,6 @@ import ctypes
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kvbench.histogram import LOG_WIDTH, Histogram
 from kvbench.library import structure
@@ -34,8 +33,10 @@ class Phase:
         self.wall_s = (self.wall_s or 0) + seconds
         for name, value in after.items():
             since = before[name]
-            known = value is not None and since is not None
-            self.used[name] = (self.used.get(name) or 0) + value - since if known else None
+            if value is None or since is None:
+                self.used[name] = None
+            else:
+                self.used[name] = (self.used.get(name) or 0) + value - since
 
     def add(self, other: "Phase") -> None:
         """Add more operations of the kind."""
@@ -96,6 +97,7 @@ class Phases:
             found.used = meter.columns(own.used) if meter else {}
         return found
 
-    def line(self, index: int) -> npt.NDArray[np.uint64]:
-        """The operations of each tick."""
-        return self._ticks[index]
+    def line(self, index: int, ticks: int) -> list[int]:
+        """The operations of each tick, up to so many."""
+        found: list[int] = self._ticks[index, :ticks].tolist()
+        return found

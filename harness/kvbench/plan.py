@@ -29,6 +29,7 @@ TRIED = 10_000  # inserts of existing keys that a store must refuse
 POOL_SIZE = 8 << 20  # bytes; values are slices that begin anywhere in it
 NO_LIMIT = 2**64 - 1
 PAGE = mmap.PAGESIZE
+NORESERVE = 0x4000  # MAP_NORESERVE of Linux, which Python 3.11 does not name
 SHARES = 2**32  # what the shares of a mix add up to
 
 
@@ -64,7 +65,7 @@ class Records:
             low=self.size.low,
             span=self.size.high - self.size.low + 1,
         )
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE
         self._pages = np.frombuffer(
             mmap.mmap(-1, -(-self.universe // PAGE) * PAGE, flags), np.uint8
         ).reshape(-1, PAGE)
@@ -136,15 +137,17 @@ class Records:
         self, operations: Sequence[int], numbers: Sequence[int], versions: Sequence[int]
     ) -> Plan:
         """These operations, whatever was done before."""
-        kept = (
-            np.array(operations, np.uint8),
-            np.array(numbers, np.uint64),
-            np.array(versions, np.uint8),
+        operation, number = np.array(operations, np.uint8), np.array(numbers, np.uint64)
+        version = np.array(versions, np.uint8)
+        plan = self._plan(
+            Source.LISTED,
+            "get",
+            len(number),
+            listed_operation=operation.ctypes.data,
+            listed_number=number.ctypes.data,
+            listed_version=version.ctypes.data,
         )
-        names = ("listed_operation", "listed_number", "listed_version")
-        arrays = {name: array.ctypes.data for name, array in zip(names, kept, strict=True)}
-        plan = self._plan(Source.LISTED, "get", len(kept[1]), **arrays)
-        return dataclasses.replace(plan, kept=(self, *kept))
+        return dataclasses.replace(plan, kept=(self, operation, number, version))
 
     def refused(self) -> Iterator[Plan]:
         """What a store must refuse: inserts of records that exist, and gets of all that do not;

@@ -5,6 +5,7 @@ floor -> load -> rounds of insert, get, update, remove, or the steps of a worklo
 """
 
 import contextlib
+import functools
 import json
 import os
 import sys
@@ -29,7 +30,7 @@ from kvbench.meter import Board, count_system_calls, open_meter
 from kvbench.phase import Phase
 from kvbench.plan import SAMPLES, Records, make_pool
 from kvbench.stores import Store
-from kvbench.workload import ROUNDS, YCSB, Step
+from kvbench.workload import ROUNDS, TRAFFIC, YCSB, Step
 
 RATIO_BLOCK = 4096  # bytes: about what an engine compresses at once
 RATIO_BLOCKS = 32
@@ -42,9 +43,7 @@ EVICTIONS, PER_EVICTION = 100, 10  # of each operation in a cold cell; operation
 QUIET_S, QUIET_LONG_S, LONG_S = 0.2, 2.0, 10.0  # how long an engine rests; after steps this long
 
 
-def compressed_share(
-    records: Records, pool: npt.NDArray[np.uint8], compressor: str
-) -> float:
+def compressed_share(records: Records, pool: npt.NDArray[np.uint8], compressor: str) -> float:
     """Bytes after per byte before, over blocks of values as they are written."""
     values = bytearray()
     for *_, value in PythonLoop(Store("null", "null"), records, pool).taken(records.live("get")):
@@ -172,7 +171,9 @@ class Measurement:
 
     def _cold(self, operation: str) -> None:
         """The first operation after each eviction, and as a row of its own those that follow."""
-        first, later = (self.phases.setdefault(operation + part, Phase()) for part in ("", " later"))
+        first, later = (
+            self.phases.setdefault(operation + part, Phase()) for part in ("", " later")
+        )
         for phase in (first, later):
             phase.more["per_eviction"] = PER_EVICTION
         for _ in range(EVICTIONS):
@@ -213,33 +214,22 @@ class Measurement:
         """The phase of a step, as "", and of its parts."""
         records, ops = self.records, self.records.ops(step)
         least = 0.0 if "ops" in dict(step.given) else self.cell.least_ms / 1000
-        batch = step.get("batch", 1)
-        match step.name:
-            case "fillseq":
-                return {"": loop.load(records.live("insert"), batch)}
-            case "fillrandom":
-                return {"": loop.load(records.shuffled("insert", records.cell.records), batch)}
-            case "overwrite":
-                return {"": loop.load(records.shuffled("update", ops), batch)}
-            case "deleterandom":
-                return {"": loop.run(records.shuffled("remove", ops))[""]}
-            case "compact":
-                return {"": loop.compact()}
-            case "readrandom":
-                drawn = records.drawn("get", ops) if records.any_live() else records.live("get")
-                return {"": loop.run(drawn, least)[""]}
-            case "readseq" | "readreverse":
-                return {"": loop.scan(records.live("get", backward=step.name == "readreverse"))}
-            case "readwhilewriting":
-                return loop.traffic(
-                    Traffic(
-                        readers=step.get("readers", 4),
-                        reads=step.get("reads", records.cell.records),
-                        writes=step.get("writes", 10_000),
-                        seconds=step.get("seconds", 0),
-                        seed=self.cell.plan_seed,
-                    )
-                )
+        load = functools.partial(loop.load, batch_records=step.get("batch", 1))
+        drawn = records.drawn("get", ops) if records.any_live() else records.live("get")
+        simple: dict[str, Callable[[], Phase]] = {
+            "fillseq": lambda: load(records.live("insert")),
+            "fillrandom": lambda: load(records.shuffled("insert", ops)),
+            "overwrite": lambda: load(records.shuffled("update", ops)),
+            "deleterandom": lambda: loop.run(records.shuffled("remove", ops))[""],
+            "readrandom": lambda: loop.run(drawn, least)[""],
+            "readseq": lambda: loop.scan(records.live("get")),
+            "readreverse": lambda: loop.scan(records.live("get", backward=True)),
+            "compact": loop.compact,
+        }
+        if step.name in simple:
+            return {"": simple[step.name]()}
+        if step.name == TRAFFIC:
+            return loop.traffic(Traffic.of(step, records.cell))
         growing = "insert" in YCSB[step.name]
         return loop.run(records.mixed(step), 0 if growing else least)
 
@@ -268,8 +258,8 @@ class Measurement:
         forgets = Capability.FORGETS.names()[0] in self.store.capabilities
         if self.cell.compressibility == "incompressible" and disk_bytes < values and not forgets:
             raise StoreError(
-                f"wrong answer: after close and sync the store occupies {disk_bytes:,} B, less than "
-                f"the {values:,} B of its incompressible values"
+                f"wrong answer: after close and sync the store occupies {disk_bytes:,} B, less "
+                f"than the {values:,} B of its incompressible values"
             )
 
 

@@ -7,57 +7,53 @@ TRACE becomes a file of COUNT 64-bit numbers, of which the i-th is not 0 once wr
 the times that the loop of loop.c takes anyhow, in memory that outlives the process.
 """
 
+import itertools
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from kvbench.factors import KEY_SIZE
-from kvbench.library import make_keys
-from kvbench.loop import ShimLoop
-from kvbench.plan import CODES, POOL_SIZE, Plan
+from kvbench.factors import Cell, RecordSize
+from kvbench.loop import PythonLoop, ShimLoop
+from kvbench.plan import CODES, Plan, Records, make_pool
 from kvbench.stores import Store
 
-STRIDE = 1 << 40  # between two keys
+RECORDS = 10**6  # more than are ever written
 CYCLE = ("insert", "insert", "update", "remove")  # of records 2k, 2k + 1, 2k and 2k + 1
 
 
-def writes(count: int, size: int) -> Plan:
-    """Two inserts, an update of the first, a remove of the second; and again. Values are of 1 to
-    `size` bytes. A longer plan begins as a shorter one does."""
-    offsets, sizes = (np.random.default_rng((size, part)) for part in range(2))
-    position = np.arange(count)
-    return Plan(
-        operation=np.array([CODES[name] for name in CYCLE], np.uint8)[position % 4],
-        number=(position // 4 * 2 + position % 2).astype(np.uint64),
-        offset=offsets.integers(POOL_SIZE, size=count, dtype=np.uint32),
-        size=sizes.integers(1, size + 1, size=count, dtype=np.uint32),
-    )
+def records(size: int) -> Records:
+    """Values of 1 to `size` bytes."""
+    sizes = RecordSize(1, size)
+    return Records(Cell("null", "null", sizes, RECORDS, "incompressible", (), 1, 1))
 
 
-def pool(size: int) -> npt.NDArray[np.uint8]:
-    return np.random.default_rng(1).integers(256, size=POOL_SIZE + size, dtype=np.uint8)
+def writes(own: Records, count: int) -> Plan:
+    """Two inserts, an update of the first, a remove of the second; and again. A longer plan begins
+    as a shorter one does."""
+    cycle = itertools.islice(itertools.cycle(enumerate(CYCLE)), count)
+    codes = [CODES[name] for _, name in cycle]
+    numbers = [i // 4 * 2 + i % 2 for i in range(count)]
+    versions = [int(i % 4 == CYCLE.index("update")) for i in range(count)]
+    return own.listed(codes, numbers, versions)
 
 
 def replay(count: int, size: int) -> Iterator[tuple[bytes, bytes | None]]:
     """Key and value of each write; None where it removes."""
-    plan, values = writes(count, size), pool(size).tobytes()
-    keys, columns = make_keys(plan.number, STRIDE), (plan.operation, plan.offset, plan.size)
-    for i, (code, offset, length) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
-        value = None if code == CODES["remove"] else values[offset : offset + length]
-        yield keys[KEY_SIZE * i : KEY_SIZE * (i + 1)], value
+    own = records(size)
+    loop = PythonLoop(Store("null", "null"), own, make_pool("incompressible", size, 1))
+    for code, _, key, value in loop.taken(writes(own, count)):
+        yield key, None if code == CODES["remove"] else value
 
 
 def main() -> None:
     folder, name, count, size, trace, *pairs = sys.argv[1:]
-    loop = ShimLoop(Store(name), STRIDE, int(size), pool(int(size)))
+    own = records(int(size))
+    loop = ShimLoop(Store(name), own, make_pool("incompressible", int(size), 1))
     loop.open(Path(folder), dict(pair.split("=", 1) for pair in pairs))
-    loop.run_into(
-        writes(int(count), int(size)), np.memmap(trace, np.uint64, "w+", shape=int(count))
-    )
+    loop.run_into(writes(own, int(count)), np.memmap(trace, np.uint64, "w+", shape=int(count)))
     os._exit(0)  # closing may sync what is left; it is the writes that count
 
 

@@ -127,10 +127,9 @@ static size_t fill_batch(struct loop *loop, struct plan *plan, struct batch *bat
         call_ahead(loop, &batch->items[batch->planned]);
     for (; count < batch->planned; count++) {
         const struct plan_item *item = &batch->items[count];
-        size_t size = records_size(&loop->values, item->number, item->version);
-        if (count > 0 && used + size > loop->room)
+        if (used + loop->capacity > loop->room)
             break;
-        records_value(&loop->values, item->number, item->version, loop->value + used);
+        size_t size = records_value(&loop->values, item->number, item->version, loop->value + used);
         records_key(item->number, loop->stride, batch->keys[count]);
         batch->records[count].key = (struct kv_slice){batch->keys[count], loop->key_size};
         batch->records[count].value = (struct kv_slice){loop->value + used, size};

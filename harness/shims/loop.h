@@ -62,8 +62,8 @@ int loop_close(struct loop *loop);
 void loop_enter(struct loop *loop);
 void loop_leave(struct loop *loop, struct loop_phase *phase);
 
-/* Writes the plan's records in batches of at most `batch_records` records, of whose values only one
- * may exceed what is left of `room` bytes. */
+/* Writes the plan's records in batches of at most `batch_records` records, and as many as `room` has
+ * place for, were each as large as the largest. */
 int loop_load(struct loop *loop, struct plan *plan, size_t batch_records, struct loop_phase *phase);
 
 /* Runs the plan, one operation after the other, until it is done and `least` nanoseconds have

@@ -33,8 +33,8 @@ void records_slice(const struct records_values *values, uint64_t number, uint32_
                    uint64_t *offset, uint32_t *size)
 {
     uint64_t bits = records_mix(records_mix(number ^ values->seed) + version);
-    *offset = (bits >> 32) % values->starts;
-    *size = values->low + (uint32_t)((bits & UINT32_MAX) % values->span);
+    *offset = (bits >> 32) * values->starts >> 32;
+    *size = values->low + (uint32_t)((bits & UINT32_MAX) * values->span >> 32);
 }
 
 uint32_t records_size(const struct records_values *values, uint64_t number, uint32_t version)

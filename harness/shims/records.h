@@ -25,7 +25,7 @@ void records_key_each(size_t count, const uint64_t *number, uint64_t stride, uns
 struct records_values {
     const unsigned char *pool;
     uint64_t seed;
-    uint64_t starts;    /* they begin at byte 0 to starts - 1 */
+    uint64_t starts;    /* they begin at byte 0 to starts - 1, below 2^32 */
     uint32_t low, span; /* they have low to low + span - 1 bytes */
 };
 
