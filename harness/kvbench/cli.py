@@ -157,6 +157,12 @@ def grid_keys() -> None:
     "[default: the file system of that folder]",
 )
 @click.option(
+    "--probe/--no-probe",
+    default=None,
+    help="Measure first, in 6 seconds by fio, what the device and the memory can do at best.  "
+    "[default: once for each machine, if the sweep takes more than a minute]",
+)
+@click.option(
     "--memory-max",
     metavar="SIZE",
     help='Cap the memory of each cell, page cache included: "64 MiB". Needs root.',
@@ -170,6 +176,7 @@ def sweep(
     scale: str | None,
     place: Path | None,
     fs: str | None,
+    probe: bool | None,
     memory_max: str | None,
 ) -> None:
     """Measure the cells of GRID, a TOML file, that have no result in OUT yet.
@@ -190,7 +197,7 @@ def sweep(
         allowed = f"more than 0, and {MOST_SECONDS:,.0f} at most"
         raise BadInput(f"--time-limit: {time_limit:.0f} is not allowed; allowed: {allowed}")
     replaced = {} if memory_max is None else {"memory_max": [memory_max]}
-    job = Sweep(read_grids(grid, stores.names(), replaced, scale), out, retry, place, fs)
+    job = Sweep(read_grids(grid, stores.names(), replaced, scale), out, retry, place, fs, probe)
     if dry_run:
         _dry_run(job)
         return

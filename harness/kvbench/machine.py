@@ -1,29 +1,41 @@
 """The description of the machine that measures, and its rest between cells."""
 
+import ctypes
 import hashlib
 import json
 import os
 import platform
 import re
+import shutil
 import signal
+import statistics
+import subprocess
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import cpuinfo
-import numpy as np
 import psutil
 
-from kvbench import loopback
+from kvbench import loopback, one_line
 from kvbench.cache import sync_file_system
+from kvbench.library import loop_library
 from kvbench.stores import Store, build_facts
 
 PACKAGES = ("kvbench", "numpy", "pandas", "pyarrow", "papermill")
 GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 SETTLE_LIMIT = 30.0  # seconds
 FSYNC_BYTES = 4096
-PROBE = "fsync.tmp"  # the file by which fsync is timed
+PROBE = "probe.tmp"  # the file by which the device is timed
+DAMON = Path("/sys/kernel/mm/damon/admin/kdamonds")
+DAMON_RECLAIM = Path("/sys/module/damon_reclaim/parameters/enabled")
+COPIED = 64 << 20  # bytes
+LIMITS = (  # the columns of a fingerprint
+    "probe", "sync_p50_us", "sync_p90_us", "sync_p99_us", "sync_max_us", "random_read_us",
+    "write_rate", "read_rate", "memory_rate", "clock_ns",
+)  # fmt: skip
+FIO_LIMIT = 5  # seconds, for each of four runs
 
 
 def fsync_milliseconds(folder: Path, times: int = 50) -> float:
@@ -39,7 +51,95 @@ def fsync_milliseconds(folder: Path, times: int = 50) -> float:
                 seconds.append(time.perf_counter() - start)
     finally:
         path.unlink(missing_ok=True)
-    return round(float(np.median(seconds)) * 1000, 3)
+    return round(statistics.median(seconds) * 1000, 3)
+
+
+def _proactive_reclaim() -> str:
+    """What the kernel does to idle memory, although there is enough: each action of DAMON."""
+    found = set()
+    try:
+        for daemon in DAMON.glob("[0-9]*"):
+            if (daemon / "state").read_text().strip() == "on":
+                found |= {path.read_text().strip() for path in daemon.glob("**/action")}
+        if DAMON_RECLAIM.exists() and DAMON_RECLAIM.read_text().strip() == "Y":
+            found.add("reclaim")
+    except OSError as error:
+        return f"not readable: {error.strerror}"
+    return f"DAMON {', '.join(sorted(found))}" if found else "none found"
+
+
+def _memory_rate() -> float:
+    """Bytes a second that memcpy copies: the fastest of a few times."""
+    copy = ctypes.CDLL(None).memcpy
+    blocks = [(ctypes.c_char * COPIED)() for _ in range(2)]
+    seconds = []
+    for _ in range(6):  # the first of which only fetches the pages from the system
+        start = time.perf_counter()
+        copy(*blocks, ctypes.c_size_t(COPIED))
+        seconds.append(time.perf_counter() - start)
+    return COPIED / min(seconds)
+
+
+def _clock_ns(count: int = 100_000) -> float:
+    nanoseconds = (ctypes.c_uint64 * count)()
+    loop_library().loop_clock(ctypes.c_size_t(count), nanoseconds)
+    return statistics.fmean(nanoseconds)
+
+
+def _fio(folder: Path, options: str) -> tuple[str, dict[str, Any]]:
+    """fio's version, and what it reports of one job on the file PROBE. Raises ValueError with the
+    reason if it fails."""
+    base = f"fio --name=probe --filename={PROBE} --thread --ioengine=psync --output-format=json"
+    try:  # in a session of its own, where Ctrl-C does not reach it
+        done = subprocess.run(
+            [*base.split(), *options.split()], cwd=folder, capture_output=True, text=True,
+            errors="replace", timeout=FIO_LIMIT, start_new_session=True, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"fio took more than {FIO_LIMIT} s: {options}") from None
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.startswith("fio:")]
+        raise ValueError(f"{said[0] if said else 'fio failed'}: {options}")
+    report = json.loads(done.stdout[done.stdout.index("{") :])  # notes may come before
+    return report["fio version"], report["jobs"][0]
+
+
+def _device(folder: Path) -> dict[str, Any]:
+    """What fio measures of a folder's device. Raises ValueError, or KeyError if the device was so
+    slow that it completed nothing."""
+    again = "--time_based --runtime"
+    _, syncs = _fio(folder, f"--rw=write --bs=4k --size=4m --overwrite=1 --fdatasync=1 {again}=2")
+    version, writes = _fio(folder, "--rw=write --bs=1m --size=256m --direct=1 --runtime=1")
+    written = f"--direct=1 --size={writes['write']['io_bytes']}"
+    _, gets = _fio(folder, f"--rw=randread --bs=4k {written} {again}=1")
+    _, reads = _fio(folder, f"--rw=read --bs=1m {written} {again}=1")
+    sync = syncs["sync"]["lat_ns"]
+    quantiles = {f"sync_p{q}_us": sync["percentile"][f"{q}.000000"] / 1000 for q in (50, 90, 99)}
+    return {
+        "probe": version,
+        **quantiles,
+        "sync_max_us": sync["max"] / 1000,
+        "random_read_us": gets["read"]["clat_ns"]["percentile"]["50.000000"] / 1000,
+        "write_rate": writes["write"]["bw_bytes"],
+        "read_rate": reads["read"]["bw_bytes"],
+    }
+
+
+def fingerprint(folder: Path) -> dict[str, Any]:
+    """What the machine and the folder's device do at best: the columns from `probe` to `clock_ns`,
+    with those of the device missing where fio is, or fails. Takes 6 seconds, at most 20, and
+    writes 260 MiB."""
+    found: dict[str, Any] = {"memory_rate": _memory_rate(), "clock_ns": _clock_ns()}
+    if shutil.which("fio") is None:
+        return found | {"probe": "fio is not installed (Debian: fio)"}
+    try:
+        return found | _device(folder)
+    except KeyError:
+        return found | {"probe": "fio completed no operation in its time"}
+    except (ValueError, OSError) as error:
+        return found | {"probe": one_line(str(error))}
+    finally:
+        (folder / PROBE).unlink(missing_ok=True)
 
 
 NO_JOURNAL = "ext4 without journal"
@@ -122,6 +222,7 @@ def describe(folder: Path, stores: dict[str, Store], fallback: str = "") -> dict
         **fixed,
         "governor": GOVERNOR.read_text().strip() if GOVERNOR.exists() else "not readable",
         "fsync_ms": fsync_milliseconds(folder),
+        "proactive_reclaim": _proactive_reclaim(),
         "python": platform.python_version(),
         "packages": _packages(),
         "engines": {store.full_name: store.version for store in stores.values() if store.available},

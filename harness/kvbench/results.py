@@ -138,6 +138,11 @@ class Folder:
     def add_machine(self, machine: dict[str, Any]) -> None:
         write_whole(self.path / "machines" / f"{machine['machine']}.json", _json(machine))
 
+    def machine(self, name: str) -> dict[str, Any]:
+        """The description of a machine that measured here; empty if it did not."""
+        path = self.path / "machines" / f"{name}.json"
+        return _read(path, "machine") if path.exists() else {}
+
     def planned(self) -> set[Cell]:
         """All cells of the grids that were swept into the folder, here or elsewhere."""
         cells: set[Cell] = set()

@@ -36,6 +36,8 @@ RECENTLY_REMOVED = (
     "files removed here in the last six minutes (a million of them: in the last half hour) slow "
     "down the stores that keep records as files; leave the disk idle before a sweep that counts"
 )
+WORTH_PROBING = 60  # seconds that a sweep takes, from which on the device is measured first
+NOT_PROBED = "not measured: the sweep was expected to take less than a minute (--probe)"
 NO_SPACE = os.strerror(errno.ENOSPC)  # in the words of an engine
 
 
@@ -166,12 +168,14 @@ class Sweep:
         retry: bool = False,
         place: Path | None = None,
         fs: str | None = None,
+        probe: bool | None = None,
     ) -> None:
         """`place` is the folder below which the stores are made, `out` if None; `fs` the kind of
-        file system that is made there for them, none if None."""
+        file system that is made there for them, none if None; `probe` whether the device's limits
+        are measured, if None once for each machine and only if the sweep takes long."""
         self.grids, self.out, self.place, self.fs = tuple(grids), out, place or out, fs
         self.stores = stores.known()
-        self.retry = retry
+        self.retry, self.probe = retry, probe
         self.stopped = False  # by an interrupt, with cells to do
         self.reasons: Counter[tuple[str, str]] = Counter()  # cells by status and reason, after run
         self._check_options()
@@ -249,6 +253,11 @@ class Sweep:
                 description = self._describe(shelves["disk"], identity)
                 todo = self.todo(folder, description["machine"])
                 on_disk.reserve([cell for _, cell, why in todo if self._on_disk(cell, why)])
+                costs = [0 if why else seconds(c, description["fsync_ms"]) for _, c, why in todo]
+                if todo:
+                    description |= self._limits(
+                        on_disk, folder.machine(description["machine"]), sum(costs)
+                    )
                 with self._writing():
                     for grid in self.grids:
                         folder.add_grid(grid)
@@ -256,7 +265,6 @@ class Sweep:
                         folder.add_machine(description)
                 if todo and description["file_system"] == machine.NO_JOURNAL:
                     say(f"{machine.NO_JOURNAL}: {RECENTLY_REMOVED}")
-                costs = [0 if why else seconds(c, description["fsync_ms"]) for _, c, why in todo]
                 for name, cell, why in progress(todo, costs, lambda item: str(item[1])):
                     if asked.is_set():
                         self.stopped = True
@@ -287,6 +295,14 @@ class Sweep:
             return machine.describe(shelf.open(), self.stores, identity)
         except OSError as error:
             raise BadInput(f"{shelf.folder}: no store can be made here: {error.strerror}") from None
+
+    def _limits(self, shelf: Shelf, before: dict[str, Any], expected: float) -> dict[str, Any]:
+        """The columns on what the machine can do at best: as found `before`, or measured now."""
+        kept = {name: before[name] for name in machine.LIMITS if name in before}
+        wanted = "sync_p50_us" not in kept and expected > WORTH_PROBING
+        if wanted if self.probe is None else self.probe:
+            return machine.fingerprint(shelf.open())
+        return {"probe": NOT_PROBED} | kept
 
     def _write(
         self, folder: Folder, name: str, result: dict[str, Any], shelves: Iterable[Shelf]
