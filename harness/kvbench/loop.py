@@ -32,7 +32,7 @@ WHOLE = Constant.PLAN_OPERATIONS  # the phase of all operations
 LOOKED_UP = 10_000  # records that the check gets where a scan has found all of them
 TICK = SECOND // 10  # of a timeline
 LONGEST_RUN = 3600  # seconds
-CHURNING = ("insert", "remove")
+CHURNING, CHURN = ("insert", "remove"), 8  # LOOP_CHURN of loop.h
 
 
 @dataclasses.dataclass(frozen=True)
@@ -387,18 +387,20 @@ class PythonLoop:
         self._run(self._records.burst(operation, count), phase)
 
     def rounds(self, timed: tuple[str, ...], samples: int, least_s: float) -> dict[str, Phase]:
-        burst = self._records.churn
+        burst, least = self._records.churn, least_s * SECOND
         phases = {name: Phase() for name in ("insert", "get", "update", "remove")}
 
         def lacks(name: str) -> bool:
             latency = phases[name].latency
-            return name in timed and (latency.n < samples or latency.sum < least_s * SECOND)
+            both = sum(phases[churning].latency.sum for churning in CHURNING)
+            enough = latency.sum >= least or (name in CHURNING and both >= CHURN * least)
+            return name in timed and (latency.n < samples or not enough)
 
         while any(map(lacks, phases)):
             churns = any(map(lacks, CHURNING))
             for name, phase in phases.items():
                 if churns if name in CHURNING else lacks(name):
-                    end = phase.latency.sum + least_s * SECOND * burst / samples
+                    end = phase.latency.sum + least * burst / samples
                     self._burst(name, burst, phase)
                     while name not in CHURNING and phase.latency.sum < end:
                         self._burst(name, burst, phase)

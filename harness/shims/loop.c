@@ -432,9 +432,11 @@ int loop_burst(struct loop *loop, const struct loop_rounds *rounds, enum plan_op
 static bool lacks(const struct loop_rounds *rounds, const struct loop_phase *phases,
                   enum plan_operation operation)
 {
+    bool churn = operation == PLAN_INSERT || operation == PLAN_REMOVE;
     const struct tally *tally = &phases[operation].tally;
-    return (rounds->timed >> operation & 1) != 0 &&
-           (tally->n < rounds->samples || tally->sum < rounds->least);
+    uint64_t both = phases[PLAN_INSERT].tally.sum + phases[PLAN_REMOVE].tally.sum;
+    bool enough = tally->sum >= rounds->least || (churn && both >= rounds->least * LOOP_CHURN);
+    return (rounds->timed >> operation & 1) != 0 && (tally->n < rounds->samples || !enough);
 }
 
 /* A burst of one operation within rounds; gets and updates go on for their share of the time. */
@@ -472,16 +474,15 @@ int loop_rounds(struct loop *loop, const struct loop_rounds *rounds, struct loop
     return status;
 }
 
-/* Tries one operation that the store must refuse. */
+/* Tries one operation that the store must refuse, so its value is a short one. */
 static int refused(struct loop *loop, const struct plan_item *item)
 {
     const struct kv_driver *driver = loop->driver;
     unsigned char bytes[RECORDS_KEY_SIZE];
-    struct kv_record record = {{bytes, loop->key_size}, {loop->value, 0}};
+    struct kv_record record = {{bytes, loop->key_size}, {bytes, 1}};
     int status, refusal = item->operation == PLAN_INSERT ? KV_EXISTS : KV_NOT_FOUND;
     size_t size = 0;
     records_key(item->number, loop->stride, bytes);
-    record.value.size = records_value(&loop->values, item->number, item->version, loop->value);
     if (item->operation == PLAN_GET)
         status = driver->get(loop->kv, record.key, loop->buffer, loop->capacity, &size);
     else

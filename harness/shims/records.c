@@ -45,30 +45,34 @@ uint32_t records_size(const struct records_values *values, uint64_t number, uint
     return size;
 }
 
-/* Four words at a time, so that the processor multiplies them beside each other. For given other
- * words each word has another result, since the factor is odd. */
+enum { LANES = 8, WORD = 8, BLOCK = LANES * WORD };
+
+/* For given other words each word has another result, since the factor is odd. */
+static inline uint64_t take_word(uint64_t lane, const unsigned char *bytes)
+{
+    uint64_t word;
+    memcpy(&word, bytes, WORD);
+    word ^= lane;
+    return (word << 29 | word >> 35) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* A checksum, of eight words at a time: the processor multiplies them beside each other. */
 static uint64_t digest(const unsigned char *bytes, size_t size, uint64_t seed)
 {
-    enum { LANES = 4, WORD = 8 };
-    uint64_t lane[LANES], rest[LANES] = {0};
+    unsigned char rest[BLOCK] = {0};
+    uint64_t lane[LANES], sum = seed;
+    for (uint64_t k = 0; k < LANES; k++)
+        lane[k] = seed + k;
+    for (; size >= BLOCK; size -= BLOCK, bytes += BLOCK)
+#pragma GCC unroll 8
+        for (int k = 0; k < LANES; k++)
+            lane[k] = take_word(lane[k], bytes + k * WORD);
+    memcpy(rest, bytes, size);
+    for (size_t k = 0; k * WORD < size; k++)
+        lane[k] = take_word(lane[k], rest + k * WORD);
     for (int k = 0; k < LANES; k++)
-        lane[k] = seed + (uint64_t)k;
-    for (; size > 0;) {
-        size_t take = size < sizeof rest ? size : sizeof rest;
-        memcpy(rest, bytes, take);
-        if (take < sizeof rest)
-            memset((unsigned char *)rest + take, 0, sizeof rest - take);
-        for (int k = 0; k < LANES; k++) {
-            uint64_t x = lane[k] ^ rest[k];
-            lane[k] = (x << 29 | x >> 35) * UINT64_C(0x9e3779b97f4a7c15);
-        }
-        bytes += take;
-        size -= take;
-    }
-    uint64_t sum = 0;
-    for (int k = 0; k < LANES; k++)
-        sum = records_mix(sum ^ lane[k]);
-    return sum;
+        sum = take_word(sum, (const unsigned char *)&lane[k]);
+    return records_mix(sum);
 }
 
 /* The tag of a value whose other bytes are these. */
