@@ -102,6 +102,7 @@ class Grid:
     label: str
     trials: int
     seed: int
+    least_ms: int
     byte_limit: int  # cells whose values exceed it are skipped
 
     @classmethod
@@ -132,6 +133,7 @@ class Grid:
             label=FACTORS["label"].level(given["label"]),
             trials=FACTORS["trial"].level(given["trials"]),
             seed=FACTORS["seed"].level(given["seed"]),
+            least_ms=FACTORS["least_ms"].level(given["least_ms"]),
             byte_limit=byte_limit,
         )
         grid._check()
@@ -198,6 +200,7 @@ class Grid:
                     trial=trial,
                     seed=self.seed,
                     label=self.label,
+                    least_ms=self.least_ms,
                     options=options.get(store, ""),
                     **dict(zip(self.levels, levels, strict=True)),
                 )
