@@ -1,7 +1,7 @@
 """How long a cell is likely to take: for the progress bar and the dry run."""
 
 from kvbench.factors import Cell
-from kvbench.plan import SAMPLES
+from kvbench.plan import EVICTIONS, PER_EVICTION, SAMPLES
 from kvbench.workload import ROUNDS, SCANS, TRAFFIC, parse
 
 # Seconds, fitted to the cells of data/pilot and to a sweep of every store: per record loaded and
@@ -30,8 +30,8 @@ _RATES = {
 _PYTHON = (3e-6, 1e-9, 3e-6, 1e-9, 0)  # what a binding adds
 _OTHER = (5e-6, 3e-9, 30e-6, 2e-9, 1)
 _SYNCS = {"none": 0, "process": 0, "sync": 2, "atomic": 2}  # of a write, roughly
-_EVICTION, _COLD_READ = 0.3, 0.5e-3  # seconds to empty the page cache; to read a page from disk
-_PROCESS = 0.2  # to start and end a worker, and to settle
+_EVICTION, _COLD_READ = 0.1, 0.5e-3  # seconds to empty the page cache; to read a page from disk
+_PROCESS = 0.6  # to start and end a worker, and until the engine is quiet
 
 
 def _steps(cell: Cell, record: float, operation: float, sync: float) -> float:
@@ -58,14 +58,12 @@ def seconds(cell: Cell, fsync_ms: float) -> float:
     record, byte, operation, operation_byte, syncs = map(sum, zip(rates, added, strict=True))
     mean = cell.record_size.mean
     load = cell.records * (record + byte * mean)
-    writes = sum(name != "get" for name in cell.timed)
-    reads = len(cell.timed) - writes
     each = operation + operation_byte * mean
-    syncs = _SYNCS.get(cell.durability, syncs)
-    rounds = SAMPLES * (each * (reads + writes) + writes * syncs * fsync_ms / 1000)
+    sync = _SYNCS.get(cell.durability, syncs) * fsync_ms / 1000
     if cell.workload != ROUNDS:
-        return _PROCESS + _steps(cell, record + byte * mean, each, syncs * fsync_ms / 1000)
+        return _PROCESS + _steps(cell, record + byte * mean, each, sync)
     if cell.cache == "cold":
-        rounds += SAMPLES * _COLD_READ * len(cell.timed)
-        rounds += SAMPLES / min(max(cell.records // 10, 1), 100) * _EVICTION * len(cell.timed)
-    return _PROCESS + load + rounds
+        cold = EVICTIONS * (_EVICTION + PER_EVICTION * _COLD_READ)
+        return _PROCESS + load + len(cell.timed) * cold
+    times = (SAMPLES * (each + (0 if name == "get" else sync)) for name in cell.timed)
+    return _PROCESS + load + sum(max(time, cell.least_ms / 1000) for time in times)

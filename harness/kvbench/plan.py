@@ -24,6 +24,7 @@ CODES = {operation.name.lower(): operation.value for operation in Operation}
 NAMES = {code: name for name, code in CODES.items()}
 ORDERS = {order.name.lower(): order for order in Order}
 SAMPLES = 1000  # of each operation, at least
+EVICTIONS, PER_EVICTION = 100, 10  # of each operation in a cold cell; operations after each
 CHURN_SHARE, CHURN_LIMIT = 10, 250  # a round replaces a tenth of the records, but at most 250
 TRIED, TRIED_BYTES = 10_000, 256 << 20  # inserts of existing keys that a store must refuse
 POOL_SIZE = 8 << 20  # bytes; values are slices that begin anywhere in it

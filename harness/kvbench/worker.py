@@ -28,7 +28,7 @@ from kvbench.filesystem import Mounted
 from kvbench.loop import PythonLoop, ShimLoop, Traffic, make_loop
 from kvbench.meter import Board, count_system_calls, open_meter
 from kvbench.phase import Phase
-from kvbench.plan import SAMPLES, Records, make_pool
+from kvbench.plan import EVICTIONS, PER_EVICTION, SAMPLES, Records, make_pool
 from kvbench.stores import Store
 from kvbench.workload import ROUNDS, TRAFFIC, YCSB, Step
 
@@ -39,7 +39,6 @@ COMPRESSORS: dict[str, Callable[[bytes], Any]] = {
     "snappy": cramjam.snappy.compress_raw,
 }
 FLOOR_RUNS, FLOOR_GETS = 5, 4096
-EVICTIONS, PER_EVICTION = 100, 10  # of each operation in a cold cell; operations after each
 QUIET_S, QUIET_LONG_S, LONG_S = 0.2, 2.0, 10.0  # how long an engine rests; after steps this long
 
 
