@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kvbench.contract import StoreError
 from kvbench.filesystem import Mounted
 
 PAGE = mmap.PAGESIZE
@@ -104,11 +105,15 @@ def evict(folder: Path, mounted: Mounted | None = None) -> str:
     dropped, and mounted again, so that no name, inode or table of it is left in memory. Otherwise,
     as root, "drop_caches": the kernel drops its whole cache, with the names and inodes that nobody
     uses. Otherwise "fadvise": posix_fadvise evicts file by file, and leaves names and inodes
-    cached. Raises OSError if the file system cannot be unmounted, because a file is still open.
+    cached. Raises StoreError if the file system cannot be unmounted, as when the engine keeps a
+    file open.
     """
     sync_file_system(folder)
     if mounted:
-        mounted.detach()
+        try:
+            mounted.detach()
+        except OSError as error:
+            raise StoreError(f"no cold cache: after close, {error.strerror}") from None
         DROP.write_text("3")
         mounted.attach()
         return "remount"

@@ -47,13 +47,12 @@ def unmount(folder: str) -> None:
     end = time.monotonic() + PATIENCE
     while _library.umount2(os.fsencode(folder), 0) != 0:
         if ctypes.get_errno() != errno.EBUSY or time.monotonic() > end:
-            held = "".join(f" ({path} is open)" for path in sorted(set(_held(folder)))[:1])
-            raise _error(f"cannot be unmounted{held}", folder)
+            raise _error(min(_held(folder), default="it cannot be unmounted"), folder)
         time.sleep(0.01)
 
 
 def _held(folder: str) -> Iterator[str]:
-    """The files below a folder that this process has open or mapped."""
+    """Which files below a folder this process has open or mapped."""
     for kind in ("fd", "map_files"):
         for link in Path("/proc/self", kind).iterdir():
             try:
@@ -61,4 +60,4 @@ def _held(folder: str) -> Iterator[str]:
             except OSError:  # closed meanwhile
                 continue
             if path.startswith(f"{folder}/"):
-                yield path
+                yield f"{os.path.relpath(path, folder)} is still open"

@@ -36,12 +36,13 @@ BLOCK = 4 << 20  # bytes that are written at once
 def _run(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
-        raise BadInput(f"--fs: {command[0]}: {done.stderr.strip() or 'failed'}")
+        raise BadInput(f"--fs: {' '.join(done.stderr.split()) or f'{command[0]} failed'}")
     return done.stdout.strip()
 
 
 def _connect(image: Path) -> str:
-    """A loop device for a file, past the page cache and without discard."""
+    """A loop device for a file: past the page cache, without discard, and with the read-ahead of
+    the disk below."""
     device = _run("losetup", "--find", "--show", "--direct-io=on", os.fspath(image))
     system = Path("/sys/block", Path(device).name)
     if (system / "loop/dio").read_text().strip() != "1":
@@ -51,6 +52,11 @@ def _connect(image: Path) -> str:
             "system; name a folder on another disk with --stores"
         )
     (system / "queue/discard_max_bytes").write_text("0")
+    number = image.stat().st_dev
+    below = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve()
+    for disk in (below, below.parent):  # a disk, or a partition of it
+        if (ahead := disk / "queue/read_ahead_kb").exists():
+            (system / "queue/read_ahead_kb").write_text(ahead.read_text())
     return device
 
 
