@@ -26,7 +26,7 @@ from kvbench.contract import Capability, StoreError
 from kvbench.factors import Cell
 from kvbench.filesystem import Mounted
 from kvbench.loop import PythonLoop, ShimLoop, Traffic, make_loop
-from kvbench.meter import Board, count_system_calls, open_meter
+from kvbench.meter import Board, Meter, count_system_calls, open_meter
 from kvbench.phase import Phase
 from kvbench.plan import EVICTIONS, PER_EVICTION, SAMPLES, Records, make_pool
 from kvbench.stores import Store
@@ -39,6 +39,7 @@ COMPRESSORS: dict[str, Callable[[bytes], Any]] = {
     "snappy": cramjam.snappy.compress_raw,
 }
 FLOOR_RUNS, FLOOR_GETS = 5, 4096
+COUNTED = 100  # operations of each kind whose system calls are counted
 QUIET_S, QUIET_LONG_S, LONG_S = 0.2, 2.0, 10.0  # how long an engine rests; after steps this long
 
 
@@ -147,9 +148,14 @@ class Measurement:
         self.cell, self.store, self.folder, self.mounted = cell, store, folder, mounted
         self.records = Records(cell)
         self.pool = make_pool(cell.compressibility, cell.record_size.high, cell.plan_seed)
-        self.loop = make_loop(store, self.records, self.pool)
         self.phases: dict[str, Phase] = {}
         self.eviction = ""
+
+    def begin(self) -> Meter:
+        """Make the loop, and the counters of this process."""
+        self.loop = make_loop(self.store, self.records, self.pool)
+        self.loop.meter = open_meter(self.folder, self.mounted.stat if self.mounted else None)
+        return self.loop.meter
 
     def open(self) -> None:
         self.loop.open(self.folder, self.cell.settings())
@@ -184,7 +190,7 @@ class Measurement:
 
     def count_system_calls(self) -> None:
         """Further operations, not timed, of which the system calls are counted."""
-        count = self.records.churn
+        count = min(self.records.churn, COUNTED)
         for name in ("insert", "get", "update", "remove"):
             with count_system_calls() as calls:
                 self.loop.burst(name, 0)
@@ -235,6 +241,12 @@ class Measurement:
     def _space(self, name: str) -> None:
         self.phases[name].more["disk_bytes"] = allocated(self.folder)
 
+    def cached(self) -> float | None:
+        """The share of the store's files in the page cache. After an eviction nothing looks."""
+        if self.cell.cache == "cold":
+            return None
+        return cached_share(self.folder) if self.cell.place == "disk" else 1.0
+
     def longest(self) -> float:
         """Seconds of the longest step."""
         return max((phase.wall_s or 0 for phase in self.phases.values()), default=0)
@@ -242,6 +254,7 @@ class Measurement:
     def check(self) -> dict[str, int]:
         """Open the store and check that it refuses what it must, and holds the live records as they
         were written, and no others. Returns their number and bytes."""
+        self.begin()
         self.open()
         for plan in self.records.refused():
             self.loop.refuse(plan)
@@ -280,10 +293,9 @@ def measure(
         # Measured first, so that planning's own memory is part of the baseline.
         "floor_ns": floor(store, cell, work.pool, folder),
     }
-    warm = cell.cache == "warm" and cell.place == "disk"
     cached_share(Path(__file__).parent / "bindings")  # and that of looking at the page cache
     checker = Checker(work)
-    meter = work.loop.meter = open_meter(folder, mounted.stat if mounted else None)
+    meter = work.begin()
     join(members)
     if board:
         board.start()
@@ -293,7 +305,7 @@ def measure(
     answer["open_s"] = watch.lap()
     work.load()
     answer["load_s"] = watch.lap()
-    answer["cached_share"] = cached_share(folder) if warm else None
+    answer["cached_share"] = work.cached()
     if cell.workload == ROUNDS:
         work.rounds()
     else:
@@ -305,7 +317,7 @@ def measure(
     answer |= meter.settle(QUIET_LONG_S if work.longest() > LONG_S else QUIET_S)
     if answer["debt_bytes"]:
         answer["debt_disk_bytes"] = allocated(folder)
-    answer["cached_end"] = cached_share(folder) if warm else None
+    answer["cached_end"] = work.cached()
     answer["eviction"] = work.eviction
     if cell.workload == ROUNDS and cell.cache == "warm":
         work.count_system_calls()

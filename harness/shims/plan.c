@@ -1,6 +1,7 @@
 #include "plan.h"
 
 #include <math.h>
+#include <string.h>
 
 static const double SKEW = 0.99; /* of the zipfian order, as in YCSB */
 
@@ -110,17 +111,17 @@ static uint64_t draw_number(struct plan *plan)
     return number;
 }
 
-/* One of the dead, in the order of their removal or any. */
+/* One of the dead: any, or the one that was removed first. */
 static uint64_t draw_dead(struct plan *plan)
 {
     struct plan_records *records = plan->records;
-    uint64_t at = records->dead_count - plan->left - 1, other = at;
-    if (plan->order != PLAN_SEQUENTIAL)
-        other += draw_below(records, plan->left + 1);
-    uint64_t number = records->dead[other];
-    records->dead[other] = records->dead[at];
-    if (plan->left == 0)
-        records->dead_count = 0;
+    bool first = plan->order == PLAN_SEQUENTIAL;
+    uint64_t at = first ? 0 : draw_below(records, records->dead_count);
+    uint64_t number = records->dead[at], left = --records->dead_count;
+    if (first)
+        memmove(records->dead, records->dead + 1, left * sizeof *records->dead);
+    else
+        records->dead[at] = records->dead[left];
     return number;
 }
 

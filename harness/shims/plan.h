@@ -31,7 +31,7 @@ enum plan_source {
     PLAN_MISSING,   /* likewise, those that do not exist */
     PLAN_SHUFFLED,  /* the loaded ones, each at most once, in random order */
     PLAN_DRAWN,     /* existing ones by `order`, with repetitions */
-    PLAN_DEAD_ONES, /* all of `dead`, to be inserted again */
+    PLAN_DEAD_ONES, /* those of `dead`, to be inserted again; no more than these */
     PLAN_MIXED,     /* by shares, as in YCSB, on records drawn by `order` */
     PLAN_LISTED,    /* from the arrays, beginning at `at` */
 };
