@@ -1,5 +1,5 @@
-/* What the operating system counts of this process, with all its threads and without its children.
- */
+/* What the operating system counts of this process, with all its threads. Of children that it waited
+ * for it has the bytes and calls only. */
 #ifndef METER_H
 #define METER_H
 

@@ -8,14 +8,14 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kvbench import cli, stores
+from kvbench import cache, cli, stores
 from tabulate import tabulate
 
 # A shell ignores Ctrl-C in background jobs, and the processes that the tests start inherit that.
@@ -105,6 +105,18 @@ def write_grid(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def on_disk() -> Iterator[Path]:
+    """A folder on a disk. Skips if it is in memory, because such files cannot be evicted."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "probe").write_bytes(bytes(1 << 20))
+        cache.evict(folder)
+        if cache.cached_share(folder) > 0:
+            pytest.skip(f"{folder}: a file system in memory")
+        yield folder
 
 
 @pytest.fixture

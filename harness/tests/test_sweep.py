@@ -8,17 +8,16 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import termios
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from conftest import BINDINGS, KEEPING, SHIMS, Run
-from kvbench import BadInput, cache, control_group, results, stores, tables
+from kvbench import BadInput, control_group, results, stores, tables
 from kvbench.bindings import full_name
 from kvbench.cli import STOPPED
 from kvbench.factors import parse_bytes
@@ -160,18 +159,6 @@ def test_a_binding_is_measured_only_with_its_defaults(
     assert kvbench("sweep", grid, "--out", out).stdout.strip() == "1 ok, 2 skipped"
     reasons = {result["reason"] for result in cells(out)} - {""}
     assert "durability=sync: sqlite3 is measured as shipped" in reasons
-
-
-@pytest.fixture
-def on_disk() -> Iterator[Path]:
-    """A folder on a disk. Skips if it is in memory, because such files cannot be evicted."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "probe").write_bytes(bytes(1 << 20))
-        cache.evict(folder)
-        if cache.cached_share(folder) > 0:
-            pytest.skip(f"{folder}: a file system in memory")
-        yield folder
 
 
 def test_a_cold_cache_is_cold_and_a_warm_one_warm(
