@@ -95,10 +95,11 @@ def _toml(value: object) -> str:
 
 @pytest.fixture
 def write_grid(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a grid file of one small cell, changed by the given keys."""
+    """Writes a grid file of one small cell, changed by the given keys. Without them its operations
+    are repeated no longer than their number requires."""
 
     def write(**keys: Any) -> Path:
-        values = {"stores": ["flat"], "records": [100], "trials": 1} | keys
+        values = {"stores": ["flat"], "records": [100], "trials": 1, "least_ms": 0} | keys
         path = tmp_path / "grid.toml"
         lines = (f"{key} = {_toml(value)}\n" for key, value in values.items())
         path.write_text("".join(lines))
