@@ -29,7 +29,6 @@ from kvbench.workload import Step
 BATCH_RECORDS = 1000
 BATCH_BYTES = 4 << 20  # of values; a larger value is a batch of its own
 WHOLE = Constant.PLAN_OPERATIONS  # the phase of all operations
-LOOKED_UP = 10_000  # records that the check gets where a scan has found all of them
 TICK = SECOND // 10  # of a timeline
 LONGEST_RUN = 3600  # seconds
 CHURNING, CHURN = ("insert", "remove"), 8  # LOOP_CHURN of loop.h
@@ -195,8 +194,7 @@ class ShimLoop:
     def check(self) -> None:
         if self._driver.capabilities & Capability.SCAN:
             self._call("loop_scan", ctypes.byref(self._records.live("get").c), None)
-            if self._records.any_live():
-                self.run(self._records.drawn("get", LOOKED_UP))
+            self.run(self._records.picked())
         else:
             self.run(self._records.live("get"))
 
@@ -439,8 +437,7 @@ class PythonLoop:
             what = f"record {planned[1]}" if planned else "the end"
             key = f"the key {record[0]!r:.60}" if record else "nothing"
             raise StoreError(f"wrong answer: scan: {key} at the place of {what}")
-        if self._records.any_live():
-            self._run_into(self._records.drawn("get", LOOKED_UP), [])
+        self._run_into(self._records.picked(), [])
 
     def effective_options(self) -> dict[str, str]:
         with _named("effective options"):
