@@ -1,5 +1,6 @@
 """The loops with which we compare the harness do the same work as the harness."""
 
+import contextlib
 import ctypes
 import subprocess
 import sys
@@ -9,15 +10,17 @@ import pandas as pd
 import pytest
 from kvbench import stores
 from kvbench.library import loop_library
-from kvbench.loop import ShimLoop, make_pool
+from kvbench.loop import PythonLoop
 
 BENCH = Path(__file__).parents[1] / "checks/bench"
 sys.path.insert(0, str(BENCH))
 import loops  # noqa: E402 - not part of the package
 import measures  # noqa: E402
+import pauses  # noqa: E402
 import upkeep  # noqa: E402
 
 RECORDS = 3000
+TAG = 4  # RECORDS_TAG of records.h
 
 
 @pytest.fixture(scope="session")
@@ -41,29 +44,53 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 def test_a_bare_loop_leaves_the_same_records_as_the_harness(
     engine: str, bare_loops: Path, tmp_path: Path
 ) -> None:
+    """But for the tag at the end of each value, by which the harness checks it."""
     library = bare_loops / f"{engine}.so"
     assert library.exists() == stores.known()[engine].available
-    measures.in_fresh_process(
-        loops.run_loop, loops.BareLoop, str(library), True, RECORDS, 1, str(tmp_path)
+    what = (str(library), "update", RECORDS, 1)
+    times = measures.in_fresh_process(loops.run_loop, *what, str(tmp_path))
+    assert all(times.values())
+    records = loops.make_records(RECORDS, 1)
+    for plan in (records.live("insert"), records.drawn("update", RECORDS)):
+        for _ in records.taken(plan):
+            pass
+    expected = PythonLoop(stores.Store("null", "null"), records, loops.pool(records))
+    with contextlib.closing(stores.Store(engine).open(tmp_path)) as store:
+        for _, _, key, value in expected.taken(records.live("get")):
+            found = store.get(key)
+            assert found is not None
+            assert found[:-TAG] == value[:-TAG]
+            assert len(found) == len(value)
+
+
+def run_bare(library: Path, folder: Path, *work: str) -> subprocess.CompletedProcess[str]:
+    """Open a store of one record, and do each of these operations."""
+    code = (
+        "import pathlib, sys, loops\n"
+        "records = loops.make_records(1, 1)\n"
+        "loop = loops.BareLoop(sys.argv[1], records)\n"
+        "loop.open(pathlib.Path(sys.argv[2]), {})\n"
+        "for operation in sys.argv[3:]:\n"
+        "    loop.run(records.drawn(operation, 1))\n"
     )
-    work = loops.plans(RECORDS, 1)
-    loop = ShimLoop(
-        stores.known()[engine], loops.stride(RECORDS), 100, make_pool("incompressible", 100, 1)
-    )
-    loop.open(tmp_path, loops.DURABILITY)
-    for part in loops.chunks(work["get"]):
-        loop.run(part)  # compares each value with the one written last
-    loop.close()
+    command = [sys.executable, "-c", code, str(library), str(folder), *work]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=BENCH)
+
+
+@pytest.mark.parametrize("engine", loops.LOOKING_UP)
+def test_a_bare_loop_looks_up_what_it_updates(
+    engine: str, bare_loops: Path, tmp_path: Path
+) -> None:
+    """An insert is blind: it writes over whatever is there, or nothing."""
+    done = run_bare(bare_loops / f"{engine}.so", tmp_path, "update")
+    assert (done.returncode, done.stderr) == (1, "bare loop: update failed\n")
+    (tmp_path / "other").mkdir()
+    done = run_bare(bare_loops / f"{engine}.so", tmp_path / "other", "insert", "update", "get")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_bare_loop_reports_its_failure(bare_loops: Path, tmp_path: Path) -> None:
-    code = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).bare_open(sys.argv[2].encode())"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(bare_loops / "leveldb.so"), str(tmp_path / "a" / "b")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_bare(bare_loops / "leveldb.so", tmp_path / "a" / "b")
     assert (done.returncode, done.stderr) == (1, "bare loop: open failed\n")
 
 
@@ -85,17 +112,6 @@ def test_the_table_has_every_comparison(bare_loops: Path, tmp_path: Path) -> Non
     assert "timed loop over two clock reads, 1 thread" in done.stdout
 
 
-def test_a_run_whose_time_is_over_has_a_value_of_each_line(
-    bare_loops: Path, tmp_path: Path
-) -> None:
-    arguments = ("--only", "bare", "--seconds", 0)
-    done = run("--out", tmp_path, "--bare-loops", bare_loops, "--small", *arguments)
-    assert done.returncode == 0, done.stderr
-    table = pd.read_csv(tmp_path / "speed.csv", keep_default_na=False)
-    assert set(table.n) == {1}
-    assert set(table.met) == {"open"}
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -113,6 +129,23 @@ def test_bad_input_is_refused_in_one_line(
     assert done.returncode == 2
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_every_pause_and_rest_has_a_line(bare_loops: Path, tmp_path: Path) -> None:
+    """No time leaves one round, which decides nothing that is sampled."""
+    arguments = ("--only", "pauses", "--only", "scale", "--seconds", 0)
+    done = run("--out", tmp_path, "--bare-loops", bare_loops, "--small", *arguments)
+    assert done.returncode == 0, done.stderr
+    table = pd.read_csv(tmp_path / "speed.csv", keep_default_na=False)
+    for store in pauses.PAUSED:
+        timed = [f"{store}: {name}" for name in pauses.TIMED]
+        assert set(timed) < set(table[table.group == "pauses"].measure)
+    assert (table[table.group == "rest"].value > 0).all()
+    assert sum(table.group == "rest") == len(pauses.CHECKED) + 2
+    assert set(table.interval) == {"too few values", "range"}
+    sampled = table[table.interval == "too few values"]
+    assert set(sampled.n) == {1}
+    assert set(sampled.met) == {"open", ""}
 
 
 def test_reading_the_clock_reports_every_pair() -> None:

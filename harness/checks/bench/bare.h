@@ -1,24 +1,22 @@
 /* What a program would write by hand on an engine's own interface: open, fill in batches, update,
  * get. There is no contract, no shim and no check of an answer beyond its presence and size. Plans,
  * copies and clock reads are those of the harness, so the ratio of the two times is the harness's
- * own cost.
+ * own cost. Values are those of the harness without their tag, by which it checks them.
  *
  * Each engine is one file, compiled to one shared object: it includes this header, which has the
- * loops, and defines the five static functions below, which the compiler inlines. Durability is
- * `process` as in kv.h: nothing is synced. An error ends the process with a message. */
+ * functions of loop.h, and defines the five static functions below, which the compiler inlines.
+ * Durability is `process` as in kv.h: nothing is synced. An error ends the process with a message. */
 #ifndef BARE_H
 #define BARE_H
 
+#include "../../shims/clock.h"
 #include "../../shims/loop.h"
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { BARE_BATCH = 1000, KEY = RECORDS_KEY_SIZE };
+enum { BARE_BATCH = 1000, BARE_AHEAD = 32, KEY = RECORDS_KEY_SIZE };
 
 struct record {
     unsigned char key[KEY];
@@ -36,21 +34,6 @@ static bool update(struct record *record, bool look_up);
 static size_t get(unsigned char *key, void *buffer, size_t capacity);
 static void close_store(void);
 
-/* Where values come from and go to; see struct loop. */
-struct bare {
-    const unsigned char *pool;
-    uint64_t stride;
-    unsigned char *buffer, *value;
-    size_t capacity;
-};
-
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 /* Ends the process unless all is well. */
 static void need(bool well, const char *what)
 {
@@ -60,66 +43,93 @@ static void need(bool well, const char *what)
     exit(1);
 }
 
-void bare_open(const char *folder)
+int loop_open(struct loop *loop, const char *path, const struct kv_option *options, size_t count)
 {
-    open_store(folder);
+    (void)loop, (void)options, (void)count;
+    open_store(path);
+    return KV_OK;
 }
 
-/* Writes all records in batches of `batch`, at most BARE_BATCH; nanoseconds[i] is the time of
- * batch i. As in the harness, values are in the processor's cache when the clock starts. */
-void bare_fill(const struct bare *bare, const struct loop_plan *plan, size_t batch,
-               uint64_t *nanoseconds)
+int loop_close(struct loop *loop)
+{
+    (void)loop;
+    close_store();
+    return KV_OK;
+}
+
+static uint32_t slice(const struct loop *loop, const struct plan_item *item,
+                      const unsigned char **value)
+{
+    uint64_t offset;
+    uint32_t size;
+    records_slice(&loop->values, item->number, item->version, &offset, &size);
+    *value = loop->values.pool + offset;
+    return size;
+}
+
+/* Plans up to `most` operations and prefetches what they write, as the harness does. */
+static size_t plan_ahead(const struct loop *loop, struct plan *plan, struct plan_item *items,
+                         size_t most)
+{
+    const unsigned char *value;
+    size_t count = 0;
+    for (; count < most && plan_next(plan, &items[count]); count++)
+        if (items[count].operation != PLAN_GET)
+            for (uint32_t size = slice(loop, &items[count], &value), at = 0; at < size; at += 64)
+                __builtin_prefetch(value + at);
+    return count;
+}
+
+/* Makes a record to write; its value is copied to `place`, where a program has just made it. */
+static void make(const struct loop *loop, const struct plan_item *item, unsigned char *place,
+                 struct record *record)
+{
+    const unsigned char *value;
+    record->size = slice(loop, item, &value);
+    record->value = memcpy(place, value, record->size);
+    records_key(item->number, loop->stride, record->key);
+}
+
+int loop_load(struct loop *loop, struct plan *plan, size_t batch_records, struct loop_phase *phase)
 {
     static struct record records[BARE_BATCH];
-    for (size_t first = 0, n = 0, count; first < plan->count; first += count, n++) {
-        count = plan->count - first < batch ? plan->count - first : batch;
-        for (size_t i = 0; i < count; i++) {
-            const unsigned char *value = bare->pool + plan->offset[first + i];
-            for (size_t at = 0; at < plan->size[first + i]; at += 64)
-                __builtin_prefetch(value + at);
-            __builtin_prefetch(value + plan->size[first + i] - 1);
-            records[i].value = value;
-            records[i].size = plan->size[first + i];
-            records_key(plan->number[first + i], bare->stride, records[i].key);
-        }
+    static struct plan_item items[BARE_BATCH];
+    need(batch_records <= BARE_BATCH && batch_records * loop->capacity <= loop->room, "batch");
+    for (size_t count; (count = plan_ahead(loop, plan, items, batch_records)) > 0;) {
+        for (size_t i = 0; i < count; i++)
+            make(loop, &items[i], loop->value + i * loop->capacity, &records[i]);
         uint64_t start = now();
         bool well = write_batch(records, count);
-        nanoseconds[n] = now() - start;
+        phase->tally.sum += now() - start;
         need(well, "write");
     }
+    return KV_OK;
 }
 
-/* nanoseconds[i] is the time of update i. The value is copied to where a program has just made it. */
-void bare_update(const struct bare *bare, const struct loop_plan *plan, bool look_up,
-                 uint64_t *nanoseconds)
+/* Gets end with the value in the buffer. An insert writes over whatever is there. */
+int loop_run(struct loop *loop, struct plan *plan, uint64_t least, struct loop_phase *phases)
 {
-    for (size_t i = 0; i < plan->count; i++) {
-        struct record record = {.value = bare->value, .size = plan->size[i]};
-        records_key(plan->number[i], bare->stride, record.key);
-        memcpy(bare->value, bare->pool + plan->offset[i], plan->size[i]);
-        uint64_t start = now();
-        bool well = update(&record, look_up);
-        nanoseconds[i] = now() - start;
-        need(well, "update");
-    }
-}
-
-/* nanoseconds[i] is the time of get i, which ends with the value in the buffer. */
-void bare_get(const struct bare *bare, const struct loop_plan *plan, uint64_t *nanoseconds)
-{
-    for (size_t i = 0; i < plan->count; i++) {
-        unsigned char key[KEY];
-        records_key(plan->number[i], bare->stride, key);
-        uint64_t start = now();
-        size_t size = get(key, bare->buffer, bare->capacity);
-        nanoseconds[i] = now() - start;
-        need(size == plan->size[i], "get");
-    }
-}
-
-void bare_close(void)
-{
-    close_store();
+    struct tally *tally = &phases[PLAN_OPERATIONS].tally;
+    struct plan_item items[BARE_AHEAD];
+    struct record record;
+    (void)least;
+    for (size_t count; (count = plan_ahead(loop, plan, items, BARE_AHEAD)) > 0;)
+        for (size_t i = 0; i < count; i++) {
+            if (items[i].operation == PLAN_GET) {
+                records_key(items[i].number, loop->stride, record.key);
+                uint64_t start = now();
+                size_t size = get(record.key, loop->buffer, loop->capacity);
+                tally->sum += now() - start;
+                need(size == records_size(&loop->values, items[i].number, items[i].version), "get");
+            } else {
+                make(loop, &items[i], loop->value, &record);
+                uint64_t start = now();
+                bool well = update(&record, items[i].operation == PLAN_UPDATE);
+                tally->sum += now() - start;
+                need(well, "update");
+            }
+        }
+    return KV_OK;
 }
 
 #endif

@@ -4,13 +4,12 @@ import functools
 import os
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
 from kvbench import BadInput
-from kvbench.plan import CODES, POOL_SIZE, Plan
-from loops import VALUE, BareLoop, HarnessLoop, Loop, plan
+from kvbench.plan import CODES, Plan, Records
+from loops import DURABILITY, VALUE, make_loop, make_records
 from measures import Line, Rounds, Scale, Timer, in_folder, interleaved
 
 # Options that undo what an engine's own benchmark sets differently from the engine as shipped.
@@ -68,51 +67,47 @@ def _run_ioarena(
     return {name: units[unit] / float(value) for name, value, unit in told}
 
 
-def _db_bench_work(records: int, seed: int) -> dict[str, Plan]:
+def _db_bench_work(records: Records) -> Iterator[tuple[str, Plan]]:
     """As db_bench does it; fillrandom and overwrite may draw a record again."""
-    random = np.random.default_rng(seed)
-    one, read, other = random.integers(0, records, (3, records))
-    first, filled, last = random.integers(0, POOL_SIZE, (3, records))
-    return {
-        "fillrandom": plan("insert", one, first),
-        "fillseq": plan("insert", np.arange(records), filled),
-        "readrandom": plan("get", read, filled[read]),
-        "overwrite": plan("insert", other, last),
-    }
+    count = records.cell.records
+    yield "fillrandom", records.drawn("insert", count)
+    yield "fillseq", records.live("insert")
+    yield "readrandom", records.drawn("get", count)
+    yield "overwrite", records.drawn("update", count)
 
 
-def _ioarena_work(records: int, seed: int) -> dict[str, Plan]:
+def _ioarena_work(records: Records) -> Iterator[tuple[str, Plan]]:
     """As ioarena does it: every record once, scattered; then gets in the same order."""
-    random = np.random.default_rng(seed)
-    numbers, offsets = random.permutation(records), random.integers(0, POOL_SIZE, records)
-    return {"set": plan("insert", numbers, offsets), "get": plan("get", numbers, offsets)}
+    written, read = (records.shuffled(name, records.cell.records) for name in ("insert", "get"))
+    read.c.seed = written.c.seed
+    yield "set", written
+    yield "get", read
 
 
 def _like_peer(
-    kind: Loop,
     what: str,
-    make_work: Callable[[int, int], dict[str, Plan]],
-    records: int,
+    make_work: Callable[[Records], Iterator[tuple[str, Plan]]],
+    count: int,
     seed: int,
     folder: str,
 ) -> dict[str, float]:
     """Nanoseconds an operation by the wall, since a peer's figure has everything in it, too. Each
     write is a batch of one, so that nothing is looked up. What fills begins a store."""
-    loop, found, opened = kind(what, records, seed), {}, False
-    for name, work in make_work(records, seed).items():
+    records = make_records(count, seed)
+    loop, found, opened = make_loop(what, records), {}, False
+    for name, plan in make_work(records):
         if name in ("fillrandom", "fillseq", "set"):
             if opened:
                 loop.close()
             (Path(folder) / name).mkdir()
-            loop.open(Path(folder) / name)
+            loop.open(Path(folder) / name, DURABILITY)
             opened = True
-        reads = work.operation[0] == CODES["get"]
         with Timer() as timer:
-            if reads:
-                loop.get(work)
+            if plan.c.operation == CODES["get"]:
+                loop.run(plan)
             else:
-                loop.fill(work, 1)
-        found[name] = timer.seconds / records * 1e9
+                loop.load(plan, 1)
+        found[name] = timer.seconds / count * 1e9
     loop.close()
     return found
 
@@ -140,11 +135,11 @@ def _peer(scale: Scale, engine: str, program: str, libraries: Path, place: Path)
     like_peer = functools.partial(run, _like_peer)
     sides = {
         "peer": functools.partial(run, run_peer, program, engine, records),
-        "harness": functools.partial(like_peer, HarnessLoop, engine, work, records),
+        "harness": functools.partial(like_peer, engine, work, records),
     }
     library = libraries / f"{engine}.so"
     if library.exists():
-        sides["bare"] = functools.partial(like_peer, BareLoop, str(library), work, records)
+        sides["bare"] = functools.partial(like_peer, str(library), work, records)
     note = " ".join((Path(program).name, *options))
     for found in interleaved(**sides):
         ratios = {}

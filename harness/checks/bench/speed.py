@@ -17,13 +17,14 @@ from kvbench import BadInput, machine, stores, write_whole
 from kvbench.progress import BAR
 from loops import ENGINES, bare
 from measures import LOOKS, Rounds, Scale, Series, run_rounds
+from pauses import pauses
 from peers import peers
 from tabulate import tabulate
 from tqdm import tqdm
-from upkeep import analysis, cells, memory
+from upkeep import analysis, cells, memory, original
 
 FOLDER = click.Path(path_type=Path)
-GROUPS = ("floor", "bare", "peers", "cells", "scale", "analysis")
+GROUPS = ("floor", "bare", "peers", "pauses", "cells", "scale", "analysis")
 
 
 @click.command()
@@ -43,6 +44,7 @@ GROUPS = ("floor", "bare", "peers", "cells", "scale", "analysis")
     show_default=True,
     help="Start no round after so many seconds, whatever is open.",
 )
+@click.option("--original", "long", is_flag=True, help="Also time a sweep of 15 minutes.")
 @click.option("--small", is_flag=True, help="Measure too little to mean anything, to try it out.")
 def main(
     out: Path,
@@ -53,6 +55,7 @@ def main(
     peer: Sequence[str],
     quick: bool,
     seconds: float,
+    long: bool,
     small: bool,
 ) -> None:
     """Measure the harness: OUT/speed.csv. Rounds are added until each goal is met or missed."""
@@ -62,7 +65,7 @@ def main(
     chosen = only or GROUPS
     if results is None and {"cells", "analysis"} & set(chosen):
         raise BadInput("cells and analysis need --results, those of harness/grids/quick.toml")
-    scale = Scale(1000, 1000, 1000, 1000, 10_000, 200, 1) if small else Scale()
+    scale = Scale(1000, 1000, 1000, 1000, 10_000, 200, 1, 1) if small else Scale()
     memory_disk = Path("/dev/shm")
     where = place or (memory_disk if memory_disk.is_dir() else out)
     out.mkdir(parents=True, exist_ok=True)
@@ -70,13 +73,16 @@ def main(
         "floor": lambda: floor(scale),
         "bare": lambda: bare(scale, bare_loops, where),
         "peers": lambda: peers(scale, programs, bare_loops, where),
+        "pauses": lambda: pauses(scale, where),
         "cells": lambda: cells(where, results or Path()),
         "scale": lambda: memory(scale, where),
         "analysis": lambda: analysis(scale, where, results or Path()),
+        "original": lambda: original(out),
     }
     looks = (2,) if small else LOOKS[:1] if quick else LOOKS
+    wanted = (*chosen, "original") if long else chosen
     series = [
-        Series(name, rounds, looks) for group in chosen for name, rounds in groups[group]().items()
+        Series(name, rounds, looks) for group in wanted for name, rounds in groups[group]().items()
     ]
     _run(series, math.inf if quick else seconds)
     table = pd.DataFrame([row for one in series for row in one.rows()])

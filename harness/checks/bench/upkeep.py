@@ -11,34 +11,34 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from kvbench import BadInput, machine, stores
 from kvbench.estimate import seconds
-from kvbench.factors import OPERATIONS, Cell, RecordSize
+from kvbench.factors import Cell
 from kvbench.grid import read_grids
 from kvbench.results import Folder
-from kvbench.sweep import Sweep, run_cell
+from kvbench.sweep import Sweep
 from kvbench.tables import TABLES
+from kvbench.worker import QUIET_S
 from measures import ROOT, Line, Rounds, Scale, Timer, in_folder, in_fresh_process
+from pauses import make_cell, run_whole
 
 NOTEBOOKS = ("best-option", "latency", "space")
 
 
-def _worker_alone(cell: Cell, folder: str) -> tuple[float, int]:
-    """Seconds of a cell's process outside of its phases, and its peak of memory in bytes."""
-    with Timer() as timer:
-        answer = run_cell(cell, Path(folder), time_limit=3600)
-    if answer["status"] != "ok":
-        raise BadInput(f"{cell}: {answer['reason']}")
-    phases = sum(answer[f"{phase}_s"] for phase in ("open", "load", "rounds", "check", "close"))
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    return timer.seconds - phases, peak
+PHASES = ("open", "load", "rounds", "check", "close")
 
 
-def _null_cell(records: int) -> Cell:
-    size = RecordSize.parse("100 B")
-    return Cell("null", "", size, records, "incompressible", OPERATIONS, trial=1, seed=1)
+def _null_cell(records: int, **levels: Any) -> Cell:
+    return make_cell("null", records, 1, least_ms=1, **levels)
+
+
+def _peak(records: int, folder: str) -> int:
+    """Bytes of a worker at its peak."""
+    run_whole(_null_cell(records, workload="fillseq batch=1000, readrandom ops=1000"), folder)
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 
 def cells(place: Path, results: Path) -> dict[str, Rounds]:
@@ -49,7 +49,9 @@ def cells(place: Path, results: Path) -> dict[str, Rounds]:
 def _process(place: Path) -> Rounds:
     line = Line("cell", "start, import and end of a cell's process", "ms", high=150)
     while True:
-        yield {line: in_folder(place, _worker_alone, _null_cell(100))[0] * 1000}
+        answer = in_folder(place, run_whole, _null_cell(100))
+        phases = QUIET_S + sum(answer[f"{phase}_s"] for phase in PHASES)
+        yield {line: (answer["wall_s"] - phases) * 1000}
 
 
 def _quick_grid(results: Path) -> Rounds:
@@ -82,9 +84,7 @@ def memory(scale: Scale, place: Path) -> dict[str, Rounds]:
 
 
 def _memory(operations: int, place: Path) -> Rounds:
-    few, many = (
-        in_folder(place, _worker_alone, _null_cell(records))[1] for records in (1000, operations)
-    )
+    few, many = (in_folder(place, _peak, records) for records in (1000, operations))
     name = f"peak memory of the harness, {operations:,} operations over 1,000"
     yield {Line("scale", name, low=0.95, high=1.05, sample=False): many / few}
 
@@ -121,7 +121,9 @@ def _ten_times(source: Path, target: Path) -> None:
 def analysis(scale: Scale, place: Path, results: Path) -> dict[str, Rounds]:
     """`results` are those of the quick grid."""
     found = {"notebooks": _notebooks(place), "collect": _collect(scale.cell_files, place, results)}
-    found |= {name: _timed(name, command) for name, command in renderings().items()}
+    for name, command in renderings().items():
+        line = Line("analysis", name, "s", high=60, sample=False)
+        found[name] = _timed(line, command)
     return {name: itertools.islice(rounds, scale.repeats) for name, rounds in found.items()}
 
 
@@ -144,15 +146,29 @@ def _notebooks(place: Path) -> Rounds:
             yield {ratio: taken[1] / taken[0], memory: max(peak for _, peak in runs)}
 
 
+def original(out: Path) -> dict[str, Rounds]:
+    return {"original": itertools.islice(_original(out), 1)}
+
+
+def _original(out: Path) -> Rounds:
+    """With a file system of the stores' own, which only root can make, nothing is to be removed."""
+    fs = ["--fs", "ext4"] if os.geteuid() == 0 else []
+    grid = str(ROOT / "harness/grids/original.toml")
+    name, note = "three trials of the grid original.toml", " ".join(fs)
+    with tempfile.TemporaryDirectory(dir=out) as folder:
+        command = [sys.executable, "-m", "kvbench.cli", "sweep", grid, "--out", folder, *fs]
+        yield from _timed(Line("cell", name, "s", high=900, note=note, sample=False), command)
+
+
 def _collect(count: int, place: Path, results: Path) -> Rounds:
     with tempfile.TemporaryDirectory(dir=place) as folder:
         _many_cells(results, Path(folder), count)
         command = [sys.executable, "-m", "kvbench.cli", "collect", folder]
-        yield from _timed(f"collecting {count:,} cells", command, high=30)
+        line = Line("analysis", f"collecting {count:,} cells", "s", high=30, sample=False)
+        yield from _timed(line, command)
 
 
-def _timed(name: str, command: Sequence[str], high: float = 60) -> Rounds:
-    line = Line("analysis", name, "s", high=high, sample=False)
+def _timed(line: Line, command: Sequence[str]) -> Rounds:
     while True:
         yield {line: in_fresh_process(_command, command)[0]}
 
