@@ -125,6 +125,13 @@ def test_an_open_goal_stays_open_when_the_time_is_over() -> None:
         assert (row["met"], row["interval"], row["n"]) == ("open", "too few values", 1)
 
 
+def test_a_quick_run_ends_at_the_first_look() -> None:
+    edge = itertools.cycle([0.9, 1.0])
+    series = Series("quick", draw(GOAL, lambda: next(edge)), LOOKS[:1])
+    assert len(list(run_rounds([series]))) == 9
+    assert [(row["met"], row["interval"]) for row in series.rows()] == [("open", "95 %")]
+
+
 def test_all_come_to_their_first_look_before_any_goes_on() -> None:
     """Those that are decided then stop; one whose rounds end is asked no more."""
     edge = itertools.cycle([0.9, 1.0])

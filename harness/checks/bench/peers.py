@@ -117,7 +117,7 @@ def peers(
 ) -> dict[str, Rounds]:
     """For each program, the throughput of the harness over it, and that of a bare loop, if any."""
     return {
-        f"{_title(program)}, {engine}": _peer(scale, engine, program, libraries, place)
+        f"{engine}, {program}": _peer(scale, engine, program, libraries, place)
         for engine, program in programs
     }
 
