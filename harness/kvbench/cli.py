@@ -153,8 +153,8 @@ def grid_keys() -> None:
 @click.option(
     "--fs",
     type=click.Choice(["ext4", "xfs", "btrfs"]),
-    help="Make a file system for the stores, in a file there; anew for each trial. Needs root.  "
-    "[default: the file system of that folder]",
+    help="Make a file system of this kind for the stores. Needs root.  [default: that of their "
+    "folder]",
 )
 @click.option(
     "--probe/--no-probe",
@@ -182,9 +182,11 @@ def sweep(
     """Measure the cells of GRID, a TOML file, that have no result in OUT yet.
 
     The stores are made in OUT, or below the folder that --stores names, and removed at the end.
-    Keep the machine otherwise idle. With --fs no store meets what was removed before it, each
-    byte that reaches the device is its own, and a cold cache is cold down to the inodes; it writes
-    a file of 1 to 60 GiB once.
+    Keep the machine otherwise idle.
+
+    --fs makes a new file system for each trial, in a file of 1 GiB or more that it writes first.
+    Then the files of earlier stores slow down no later one, the device's bytes are those of the
+    store alone, and a cold cache holds no inode.
 
     Ctrl-C finishes the running cell and stops; a second Ctrl-C stops at once. The same command
     goes on where a sweep was stopped or killed. A crash, a full disk or an engine that hangs
@@ -255,9 +257,7 @@ def _dry_run(sweep: "Sweep") -> None:
 
     Folder.refuse_foreign(sweep.out)
     # A dry run makes no folder for the stores: time the device's sync in the nearest one above.
-    where = (sweep.place, *sweep.place.absolute().parents)
-    above = next(path for path in where if path.exists())
-    with tempfile.TemporaryDirectory(dir=above) as probe:
+    with tempfile.TemporaryDirectory(dir=sweep.nearest()) as probe:
         fsync_ms = fsync_milliseconds(Path(probe))
     rows, times, loaded, skipped = [], [], 0, 0
     for cell, skip_reason in sweep.plan():
@@ -277,6 +277,8 @@ def _dry_run(sweep: "Sweep") -> None:
         f"{trials} trials: {len(times)} cells to measure, {skipped} not, "
         f"{loaded:,} bytes to load, about {sum(times) / 60:.1f} minutes"
     )
+    if sweep.fs:
+        click.echo(f"{sweep.fs} of their own: a file of {sweep.file_system_bytes():,} bytes")
 
 
 @cli.command("evidence", short_help="Test what durability levels do.")

@@ -120,6 +120,8 @@ def make(kind: str, folder: Path, size: int) -> Mounted:
         for start, end in _holes(file):  # mkfs only reserves what is to be zero
             _write(file, start, end, bytes(BLOCK))
         os.fsync(file)
+    except OSError as error:
+        raise BadInput(f"--fs: {image} cannot be written: {error.strerror}") from None
     finally:
         os.close(file)
     mounted = Mounted(device, os.fspath(mount.resolve()), kind)

@@ -284,11 +284,20 @@ class Sweep:
     def _check_file_system(self, kind: str) -> None:
         """Raise BadInput if no file system can be made for the stores, before anything is
         written."""
-        where = (self.place, *self.place.absolute().parents)
-        above = next(path for path in where if path.exists())
-        loopback.check(kind, above)
+        loopback.check(kind, self.nearest())
         if not self.out.exists():  # otherwise a killed sweep may have left a file there
-            loopback.size_for([c for c, why in self.plan() if self._on_disk(c, why)], above)
+            self.file_system_bytes()
+
+    def nearest(self) -> Path:
+        """The folder of the stores, or the nearest one above that exists."""
+        where = (self.place, *self.place.absolute().parents)
+        return next(path for path in where if path.exists())
+
+    def file_system_bytes(self) -> int:
+        """The size of the stores' own file system for the whole grid. Raises BadInput if the disk
+        is too small."""
+        cells = [cell for cell, why in self.plan() if self._on_disk(cell, why)]
+        return loopback.size_for(cells, self.nearest())
 
     def _describe(self, shelf: Shelf, identity: str) -> dict[str, Any]:
         try:

@@ -9,11 +9,12 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from kvbench import cache, cli, stores
 from tabulate import tabulate
@@ -33,6 +34,30 @@ BINDINGS = [
 KEEPING = [name for name in AVAILABLE if name != "null"]
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+# A store that hangs when it measures, next to a process that leaves the worker's session. It
+# answers questions about itself as usual.
+HANGING = r"""
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#include "null.c"
+__attribute__((constructor)) static void hang(void) {
+    if (!getenv("KVBENCH_CELL")) return;
+    if (fork() == 0) {
+        char number[20], part[4096];
+        setsid();
+        prctl(PR_SET_PDEATHSIG, 0);
+        snprintf(part, sizeof part, "%s.part", getenv("HUNG"));
+        int file = open(part, O_CREAT | O_WRONLY, 0600);
+        if (write(file, number, (size_t)snprintf(number, sizeof number, "%d", getpid())) > 0)
+            rename(part, getenv("HUNG"));
+    }
+    for (;;) pause();
+}
+"""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -142,6 +167,48 @@ def compile_shim(own_shims: Path, tmp_path: Path) -> Callable[..., Path]:
         return output
 
     return build
+
+
+@pytest.fixture
+def hanging(
+    write_grid: Callable[..., Path],
+    own_shims: Path,
+    compile_shim: Callable[..., Path],
+    tmp_path: Path,
+) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts a sweep whose worker hangs. The worker has started a process in a new session, whose
+    number is written into the file `hung`, by default next to the results folder."""
+    compile_shim("null", HANGING)
+    started = []
+
+    def start(out: Path, *arguments: object, hung: Path | None = None) -> subprocess.Popen[bytes]:
+        hung = hung or out.parent / "hung"
+        sweep = ["sweep", write_grid(stores=["null"]), "--out", out, *arguments]
+        env = os.environ | {"KVBENCH_SHIMS": str(own_shims), "HUNG": str(hung)}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kvbench.cli", *map(str, sweep)],
+            stderr=subprocess.PIPE, env=env,
+        )  # fmt: skip
+        started.append(process)
+        while process.poll() is None and not hung.exists():
+            pass
+        assert process.poll() is None
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+    for path in tmp_path.rglob("hung"):
+        with suppress(ProcessLookupError):
+            os.kill(int(path.read_text()), signal.SIGKILL)
+
+
+def runs(path: Path) -> bool:
+    """Whether the process whose number the file holds still runs."""
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(int(path.read_text())).status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

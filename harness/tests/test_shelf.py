@@ -1,48 +1,20 @@
 """The folders of stores: a sweep removes and overwrites only its own files."""
 
-import contextlib
 import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
-from conftest import Run
+from conftest import Run, runs
 from kvbench.cli import STOPPED
 from kvbench.shelf import MARK, Shelf
 
 WriteGrid = Callable[..., Path]
 STORE = "flat_c_1KiB_100_t1_0123456789abcdef"  # named like the folder of a cell
-# A store that hangs when it measures, next to a process that leaves the worker's session. It
-# answers questions about itself as usual.
-HANGING = r"""
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-#include "null.c"
-__attribute__((constructor)) static void hang(void) {
-    if (!getenv("KVBENCH_CELL")) return;
-    if (fork() == 0) {
-        char number[20], part[4096];
-        setsid();
-        prctl(PR_SET_PDEATHSIG, 0);
-        snprintf(part, sizeof part, "%s.part", getenv("HUNG"));
-        int file = open(part, O_CREAT | O_WRONLY, 0600);
-        if (write(file, number, (size_t)snprintf(number, sizeof number, "%d", getpid())) > 0)
-            rename(part, getenv("HUNG"));
-    }
-    for (;;) pause();
-}
-"""
 
 
 def refused(kvbench: Run, grid: Path, out: Path, *words: str) -> None:
@@ -144,44 +116,6 @@ def test_a_folder_that_no_cell_needs_is_not_created(tmp_path: Path) -> None:
     shelf.clear()
     shelf.open()
     assert os.listdir(shelf.folder) == [MARK]
-
-
-@pytest.fixture
-def hanging(
-    write_grid: WriteGrid, own_shims: Path, compile_shim: Callable[..., Path], tmp_path: Path
-) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Starts a sweep whose worker hangs. The worker has started a process in a new session, whose
-    number is written into the file `hung` next to the results folder."""
-    compile_shim("null", HANGING)
-    started = []
-
-    def start(out: Path, *arguments: object) -> subprocess.Popen[bytes]:
-        sweep = ["sweep", write_grid(stores=["null"]), "--out", out, *arguments]
-        env = os.environ | {"KVBENCH_SHIMS": str(own_shims), "HUNG": str(out.parent / "hung")}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "kvbench.cli", *map(str, sweep)],
-            stderr=subprocess.PIPE, env=env,
-        )  # fmt: skip
-        started.append(process)
-        while process.poll() is None and not (out.parent / "hung").exists():
-            pass
-        assert process.poll() is None
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
-    for path in tmp_path.rglob("hung"):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(path.read_text()), signal.SIGKILL)
-
-
-def runs(path: Path) -> bool:
-    """Whether the process whose number the file holds still runs."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return psutil.Process(int(path.read_text())).status() != psutil.STATUS_ZOMBIE
-    return False
 
 
 def test_sweeps_with_equal_paths_on_one_disk_leave_each_other_alone(
