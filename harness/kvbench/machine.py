@@ -68,6 +68,14 @@ def _proactive_reclaim() -> str:
     return f"DAMON {', '.join(sorted(found))}" if found else "none found"
 
 
+def _read_ahead(folder: Path) -> int | None:
+    """Bytes that the kernel reads ahead on a folder's device: what a fault of a mapped page costs
+    at most. None where it does not say."""
+    device = folder.stat().st_dev
+    setting = Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb")
+    return int(setting.read_text()) << 10 if setting.exists() else None
+
+
 def _memory_rate() -> float:
     """Bytes a second that memcpy copies: the fastest of a few times."""
     copy = ctypes.CDLL(None).memcpy
@@ -223,6 +231,7 @@ def describe(folder: Path, stores: dict[str, Store], fallback: str = "") -> dict
         "governor": GOVERNOR.read_text().strip() if GOVERNOR.exists() else "not readable",
         "fsync_ms": fsync_milliseconds(folder),
         "proactive_reclaim": _proactive_reclaim(),
+        "read_ahead_bytes": _read_ahead(folder),
         "python": platform.python_version(),
         "packages": _packages(),
         "engines": {store.full_name: store.version for store in stores.values() if store.available},

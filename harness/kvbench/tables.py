@@ -33,7 +33,7 @@ ADDED: dict[str, dict[str, Any]] = {
          "system_calls")
     ),
     "machines": dict.fromkeys(
-        ("proactive_reclaim", "probe", "sync_p50_us", "sync_p90_us", "sync_p99_us", "sync_max_us",
+        ("proactive_reclaim", "read_ahead_bytes", "probe", "sync_p50_us", "sync_p90_us", "sync_p99_us", "sync_max_us",
          "random_read_us", "write_rate", "read_rate", "memory_rate", "clock_ns")
     ),
 }  # fmt: skip
@@ -169,6 +169,7 @@ COLUMNS = {
         ("governor", "text"),
         ("fsync_ms", "real", "ms", "always"),
         ("proactive_reclaim", "text"),
+        ("read_ahead_bytes", "int", "B"),
         ("probe", "text"),
         ("sync_p50_us", "real", "us"),
         ("sync_p90_us", "real", "us"),
