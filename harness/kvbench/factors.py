@@ -239,9 +239,9 @@ class Cell:
     cache: Annotated[
         Cache,
         Factor(
-            "Page cache. `warm`: as the rounds leave it; `cold`: the harness closes the store, "
-            "evicts its pages and opens it again before each step of a round, and times gets and "
-            "updates only"
+            "Page cache. `warm`: as earlier operations leave it; `cold`: before each ten gets or "
+            "updates the harness closes the store, evicts it and opens it again, and it times no "
+            "other operations"
         ),
     ] = "warm"
     key_order: Annotated[
@@ -269,8 +269,8 @@ class Cell:
     least_ms: Annotated[
         Milliseconds,
         Factor(
-            "Least time for which each operation of the rounds is repeated, and each read or mix "
-            "without `ops`",
+            "Least time for each operation of `rounds`, which is repeated until then; also for "
+            "`readrandom` and the YCSB mixes without inserts, unless `ops` is given",
             unit="ms",
             told="{} ms",
             varied=False,
@@ -313,7 +313,7 @@ class Cell:
 
     @property
     def plan_seed(self) -> int:
-        """Seeds the plan: the same for every store, so that a trial pairs them."""
+        """The seed of a trial's records and random numbers, the same for every store."""
         factors = (self.seed, self.trial, str(self.record_size), self.records)
         return int.from_bytes(hashlib.sha256(repr(factors).encode()).digest()[:8], "big") >> 1
 

@@ -44,7 +44,7 @@ NEEDS = {**dict.fromkeys((*SCANS, "ycsb-e"), "scan"), TRAFFIC: "threads", "compa
 REWRITES = {"overwrite"} | {
     name for name, shares in YCSB.items() if {"update", "read-modify-write"} & set(shares)
 }
-# A batch is planned at once (plan.CHUNK); a timeline has a place for each tenth of a second.
+# The records of a batch are made at once; a timeline has a place for each tenth of a second.
 MOST_STEPS = 100
 # A clock of nanoseconds tells no more than a billion operations a second apart.
 MOST = {"batch": 4096, "seconds": 3600, "readers": 1024, "rate": 10**9, "writes": 10**9}
@@ -111,7 +111,7 @@ def parse(text: object) -> tuple[Step, ...]:
         if name == TRAFFIC and not last:
             raise BadInput(f"workloads: {text!r}: {name} is allowed as the last step only")
         if name == "ycsb-e" and (before := REWRITES & set(names[:i])):
-            # A scan tells what it found from what each number's first value is (loop.h).
+            # A scan in a mix expects the first version of each record (plan.h).
             raise BadInput(
                 f"workloads: {text!r}: after {', '.join(sorted(before))} records have changed; "
                 f"allowed: {name} before it"
