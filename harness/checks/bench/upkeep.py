@@ -20,7 +20,7 @@ from kvbench.factors import Cell
 from kvbench.grid import read_grids
 from kvbench.results import Folder
 from kvbench.sweep import Sweep
-from kvbench.tables import TABLES
+from kvbench.tables import read_tables
 from kvbench.worker import QUIET_S
 from measures import ROOT, Line, Rounds, Scale, Timer, in_folder, in_fresh_process
 from pauses import make_cell, run_whole
@@ -106,15 +106,16 @@ def _ten_times(source: Path, target: Path) -> None:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    for name, schema in TABLES.items():
-        frame = pd.read_parquet(source / f"{name}.parquet")
+    for name, table in read_tables(source).items():
+        frame = table.to_pandas()
         if name != "machines":
             copies = [frame.assign(cell=frame.cell + f"-{i}") for i in range(10)]
             if name == "cells":
                 copies = [copy.assign(trial=copy.trial + 100 * i) for i, copy in enumerate(copies)]
             frame = pd.concat(copies)
         pq.write_table(
-            pa.Table.from_pandas(frame, schema, preserve_index=False), target / f"{name}.parquet"
+            pa.Table.from_pandas(frame, table.schema, preserve_index=False),
+            target / f"{name}.parquet",
         )
 
 
