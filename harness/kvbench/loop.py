@@ -293,6 +293,8 @@ class PythonLoop:
         _refuse_forgetful(self._store, capabilities)
         self._checked = Capability.FORGETS not in capabilities
         self._scans = Capability.SCAN in capabilities
+        gc.collect()
+        gc.freeze()  # what is there now takes no time of later collections
         with _named("open"):
             self._open: Binding = open_binding(binding, folder, **settings)
 
@@ -311,7 +313,6 @@ class PythonLoop:
     def _timed(self, phase: Phase) -> Iterator[list[int]]:
         """Note the times that are appended to the list. Python collects no garbage meanwhile."""
         times: list[int] = []
-        gc.collect()
         gc.disable()
         before, start = self.meter.read() if self.meter else {}, time.perf_counter_ns()
         try:

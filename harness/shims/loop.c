@@ -391,10 +391,9 @@ static int run(struct loop *loop, struct plan *plan, struct loop_phase *kinds,
 int loop_run(struct loop *loop, struct plan *plan, uint64_t least, struct loop_phase *phases)
 {
     struct loop_phase *whole = &phases[PLAN_OPERATIONS];
-    uint64_t begun = now();
     loop_enter(loop);
     int status = run(loop, plan, phases, whole);
-    while (status == KV_OK && loop->ended - begun < least) {
+    while (status == KV_OK && loop->ended - loop->entered < least) {
         plan->left = AHEAD;
         status = run(loop, plan, phases, whole);
     }

@@ -211,6 +211,41 @@ def runs(path: Path) -> bool:
     return False
 
 
+ALTERED = """
+{honest}
+{code}
+struct kv_driver kv_driver;
+__attribute__((constructor)) static void alter(void)
+{{
+    kv_driver = honest;
+    {replaced}
+}}
+"""
+LIBRARIES = {"lmdb": ("-llmdb",), "leveldb": ("-lleveldb",)}
+
+
+@pytest.fixture
+def alter_shim(
+    compile_shim: Callable[..., Path], own_shims: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., stores.Store]:
+    """Builds a store on the shim `honest`, whose driver the C code finds under that name. The code
+    defines my_get, my_write ... for each of the functions, which replace the driver's own."""
+
+    def build(honest: str, code: str, *functions: str, name: str = "altered") -> stores.Store:
+        if honest != "template" and honest not in AVAILABLE:
+            pytest.skip(f"built on the shim of {honest}: {KNOWN[honest].reason}")
+        text = (SHIMS / "stores" / f"{honest}.c").read_text()
+        for old, new in (("kv_driver kv_driver", "kv_driver honest"), ("&kv_driver", "&honest")):
+            text = text.replace(old, new)
+        replaced = "".join(f"kv_driver.{function} = my_{function};" for function in functions)
+        source = ALTERED.format(honest=text, code=code, replaced=replaced)
+        compile_shim(name, source, *LIBRARIES.get(honest, ()))
+        monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
+        return stores.Store(name)
+
+    return build
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Prints how many conformance cases each store passed, and the syncs of each level."""
     slopes = [
