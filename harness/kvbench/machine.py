@@ -30,7 +30,7 @@ FSYNC_BYTES = 4096
 PROBE = "probe.tmp"  # the file by which the device is timed
 DAMON = Path("/sys/kernel/mm/damon/admin/kdamonds")
 DAMON_RECLAIM = Path("/sys/module/damon_reclaim/parameters/enabled")
-COPIED = 64 << 20  # bytes
+COPIED = (1 << 18, 1 << 20, 64 << 20)  # bytes
 LIMITS = (  # the columns of a fingerprint
     "probe", "sync_p50_us", "sync_p90_us", "sync_p99_us", "sync_max_us", "random_read_us",
     "write_rate", "read_rate", "memory_rate", "clock_ns",
@@ -77,15 +77,17 @@ def _read_ahead(folder: Path) -> int | None:
 
 
 def _memory_rate() -> float:
-    """Bytes a second that memcpy copies: the fastest of a few times."""
+    """Bytes a second that memcpy copies, within the processor's caches or beyond: the fastest of a
+    few copies of each size, the first of which only fetches pages from the system."""
     copy = ctypes.CDLL(None).memcpy
-    blocks = [(ctypes.c_char * COPIED)() for _ in range(2)]
-    seconds = []
-    for _ in range(6):  # the first of which only fetches the pages from the system
-        start = time.perf_counter()
-        copy(*blocks, ctypes.c_size_t(COPIED))
-        seconds.append(time.perf_counter() - start)
-    return COPIED / min(seconds)
+    rates = []
+    for size in COPIED:
+        blocks = [(ctypes.c_char * size)() for _ in range(2)]
+        for _ in range(20):
+            start = time.perf_counter()
+            copy(*blocks, ctypes.c_size_t(size))
+            rates.append(size / (time.perf_counter() - start))
+    return max(rates)
 
 
 def _clock_ns(count: int = 100_000) -> float:

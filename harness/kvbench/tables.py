@@ -33,8 +33,9 @@ ADDED: dict[str, dict[str, Any]] = {
          "system_calls")
     ),
     "machines": dict.fromkeys(
-        ("proactive_reclaim", "read_ahead_bytes", "probe", "sync_p50_us", "sync_p90_us", "sync_p99_us", "sync_max_us",
-         "random_read_us", "write_rate", "read_rate", "memory_rate", "clock_ns")
+        ("proactive_reclaim", "read_ahead_bytes", "probe", "sync_p50_us", "sync_p90_us",
+         "sync_p99_us", "sync_max_us", "random_read_us", "write_rate", "read_rate",
+         "memory_rate", "clock_ns")
     ),
 }  # fmt: skip
 STATUSES = ("ok", "failed", "skipped", "unavailable")
