@@ -11,8 +11,8 @@ PART = re.compile(r".+ (get|update|insert|scan|read|write)")  # of a step, whose
 
 
 def outside(data: Results) -> pd.DataFrame:
-    """For each cell of an engine: its store, the operations after the load, the seconds that its
-    rounds or steps spent outside the timed loop, and their share of the whole.
+    """For each cell of an engine: its store, the records read or written (`items`) in the timed
+    loop, the `seconds` that its rounds or steps spent outside, and their `share` of the whole.
 
     Those seconds also hold a look at the page cache before the steps, and at the blocks of the
     store's files after each; of stores that are folders of files this is nearly all, so they are
@@ -20,8 +20,8 @@ def outside(data: Results) -> pd.DataFrame:
     """
     rows = data.operations[data.operations.operation != "load"]
     rows = rows[~rows.operation.map(lambda name: bool(PART.fullmatch(name)))]
-    found = rows.groupby("cell").agg(inside=("wall_s", "sum"), items=("items", "sum"))
+    inside = rows.groupby("cell")[["wall_s", "items"]].sum()
     cells = data.cells[~data.cells.store.isin(FILES)].set_index("cell")
-    found = cells[["store", "rounds_s"]].join(found)
-    seconds = found.rounds_s - found.inside
-    return found[["store", "items"]].assign(seconds=seconds, share=seconds / found.rounds_s)
+    seconds = cells.rounds_s - inside.wall_s
+    columns = {"store": cells.store, "items": inside["items"], "seconds": seconds}
+    return pd.DataFrame({**columns, "share": seconds / cells.rounds_s}, index=cells.index)
