@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import yaml
 from kvbench import write_whole
-from kvbench.factors import KEY_SIZE, format_bytes
+from kvbench.factors import FACTORS, KEY_SIZE, format_bytes
 from kvbench.histogram import LOG_WIDTH
 from kvbench.loop import BATCH_BYTES, BATCH_RECORDS
 from kvbench.machine import FSYNC_BYTES
 from kvbench.meter import INTERVAL
 from kvbench.noise import SPREAD
-from kvbench.plan import CHURN_SHARE, SAMPLES
+from kvbench.plan import CHURN_SHARE, EVICTIONS, PER_EVICTION, SAMPLES, TRIED
 from kvbench.stats import TIE
 from kvbench.worker import RATIO_BLOCK
 from matplotlib.figure import Figure
@@ -30,6 +30,10 @@ def method() -> dict[str, str]:
     return {
         "key_size": format_bytes(KEY_SIZE),
         "samples": f"{SAMPLES:,}",
+        "least": f"{FACTORS['least_ms'].default / 1000:g} s",
+        "evictions": f"{EVICTIONS}",
+        "per_eviction": f"{PER_EVICTION}",
+        "tried": f"{TRIED:,}",
         "churn": f"{1 / CHURN_SHARE:.0%}",
         "bin_width": f"{np.expm1(LOG_WIDTH):.0%}",
         "tie": f"{TIE:.0%}",
