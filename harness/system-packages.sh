@@ -11,7 +11,9 @@ command -v c++ >/dev/null || packages="$packages g++"
 command -v strace >/dev/null || packages="$packages strace" # counts syncs
 command -v db_bench >/dev/null || packages="$packages rocksdb-tools" # for make bench
 command -v fio >/dev/null || packages="$packages fio" # measures the device
-command -v mkfs.ext4 >/dev/null || packages="$packages e2fsprogs" # for simulated power failures
+command -v mkfs.ext4 >/dev/null || packages="$packages e2fsprogs" # for simulated power failures, and --fs
+command -v mkfs.xfs >/dev/null || packages="$packages xfsprogs" # for --fs xfs
+command -v mkfs.btrfs >/dev/null || packages="$packages btrfs-progs" # for --fs btrfs
 command -v clang >/dev/null || packages="$packages clang libclang-rt-dev" # for the fuzzer: 110 MB, 15 seconds
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages="$packages python3-venv"
 

@@ -141,7 +141,9 @@ class Results:
             rows = rows[rows.memory_max == UNCAPPED]  # a cap is there to keep the cache small
         if state == "cold":
             how = " or ".join(sorted(set(rows.eviction)))
-            return f"page cache cold (by {how}, at most {rows.cached_share.max():.1%} left)"
+            most = rows.cached_share.max()  # missing in newer data: looking would warm the cache
+            left = "" if pd.isna(most) else f", at most {most:.1%} left"
+            return f"page cache cold (by {how}{left})"
         if rows.cached_share.isna().any():
             return "page cache warm"
         least = rows.groupby("store").cached_share.min()
