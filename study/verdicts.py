@@ -1,7 +1,7 @@
 """Verdicts: published claims tested on collected data.
 
 A claim is a figure with a limit, at its source's settings and at equal ones; claims/ has them all.
-A figure is computed trial by trial, so that both sides of a ratio ran the same plan; its interval
+A figure is computed trial by trial, so that both sides of a ratio share its seed; its interval
 is the range over the trials. The claim holds when the whole interval satisfies the limit, does not
 hold when none of it does, and is inconclusive otherwise. One trial has no interval: its value
 decides, and the verdict says so.
