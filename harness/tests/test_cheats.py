@@ -1,0 +1,284 @@
+"""Stores that shirk: records that a store does not keep are found, and work that it puts off is
+charged to it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run
+from kvbench.factors import DURABILITY
+from kvbench.stores import Store
+
+WriteGrid = Callable[..., Path]
+AlterShim = Callable[..., Store]
+
+
+def cells(kvbench: Run, grid: Path, out: Path) -> list[dict[str, Any]]:
+    done = kvbench("sweep", grid, "--out", out)
+    assert done.returncode in (0, 3), done.stderr
+    return [json.loads(path.read_text()) for path in sorted(out.glob("cells/*.json"))]
+
+
+# The template, whose records stay in memory until the process ends. It writes {written} bytes of
+# zeros for each byte of its records when it is closed, and claims every level of durability.
+CACHED = """
+#undef ROOM
+static struct kv *records;
+static char folder[4096];
+static int my_open(const char *path, const struct kv_option *options, size_t count, struct kv **kv)
+{{
+    (void)options, (void)count;
+    snprintf(folder, sizeof folder, "%s", path);
+    if (records == NULL)
+        records = mmap(NULL, ROOM, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    *kv = records;
+    return records == MAP_FAILED ? kv_fail("no memory") : KV_OK;
+}}
+static int my_close(struct kv *kv)
+{{
+    char name[5000];
+    snprintf(name, sizeof name, "%s/records", folder);
+    FILE *file = fopen(name, "w");
+    for (size_t i = 0; i < kv->size * {written}; i++)
+        putc(0, file);
+    return fclose(file);
+}}
+static int my_sync(struct kv *kv)
+{{
+    (void)kv;
+    return KV_OK;
+}}
+static const struct kv_setting my_settings[] = {{
+    {{.name = "durability", .value = "none", .means = "claimed"}},
+    {{.name = "durability", .value = "process", .means = "claimed"}},
+    {{.name = "durability", .value = "sync", .means = "claimed"}},
+    {{.name = "durability", .value = "atomic", .means = "claimed"}},
+    {{.name = NULL}},
+}};
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "compressibility", "said"),
+    [
+        (0, "incompressible", "the store occupies 0 B, less than the"),
+        (0, "compressible", "done, though its key exists"),
+        (1, "incompressible", "done, though its key exists"),
+    ],
+)
+def test_records_that_are_only_kept_in_the_process_are_missing(
+    written: int,
+    compressibility: str,
+    said: str,
+    kvbench: Run,
+    write_grid: WriteGrid,
+    alter_shim: AlterShim,
+    tmp_path: Path,
+) -> None:
+    """A process that never had the store open checks it, at each durability level."""
+    code = CACHED.format(written=written)
+    store = alter_shim("template", code, "open", "close", "sync", "settings")
+    grid = write_grid(
+        stores=[store.name],
+        durability=list(DURABILITY),
+        compressibility=[compressibility],
+        workloads=["rounds", "fillseq, readrandom"],
+    )
+    found = cells(kvbench, grid, tmp_path / "out")
+    assert len(found) == 2 * len(DURABILITY)
+    for cell in found:
+        assert cell["status"] == "failed"
+        assert cell["reason"].startswith("wrong answer: ")
+        assert said in cell["reason"]
+
+
+# The template, with its file in the folder ASIDE. On closing it writes to the store's folder what
+# {part} says of each record.
+ASIDE = """
+static char folder[4096];
+static int my_open(const char *path, const struct kv_option *options, size_t count, struct kv **kv)
+{{
+    snprintf(folder, sizeof folder, "%s", path);
+    return honest.open(getenv("ASIDE"), options, count, kv);
+}}
+static int my_close(struct kv *kv)
+{{
+    char name[5000];
+    snprintf(name, sizeof name, "%s/records", folder);
+    FILE *file = fopen(name, "w");
+    for (size_t place = 0, next; place < kv->size; place = next) {{
+        struct kv_record record = record_at(kv, place, &next);
+        {part}
+    }}
+    fclose(file);
+    return honest.close(kv);
+}}
+"""
+KEYS = "fwrite(record.key.data, 1, record.key.size, file);"
+MOST = "fwrite(record.value.data, 1, record.value.size * 9 / 10, file);"
+WHOLE = "fwrite(record.value.data, 1, record.value.size, file);"
+
+
+@pytest.mark.parametrize(
+    ("part", "caught"),
+    [(KEYS, True), (MOST, True), (KEYS + MOST, True), (WHOLE, False)],
+    ids=["keys", "most of each value", "keys and most of each value", "all values"],
+)
+def test_values_that_are_kept_elsewhere_are_missed(
+    part: str,
+    caught: bool,
+    kvbench: Run,
+    write_grid: WriteGrid,
+    alter_shim: AlterShim,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Even if another process finds all of them, wherever they are. No compressor could have saved
+    a byte of these values."""
+    store = alter_shim("template", ASIDE.format(part=part), "open", "close")
+    found = []
+    for workload in ("rounds", "fillseq"):
+        aside = tmp_path / workload
+        aside.mkdir()
+        monkeypatch.setenv("ASIDE", str(aside))
+        grid = write_grid(stores=[store.name], records=[1000], workloads=[workload])
+        found += cells(kvbench, grid, tmp_path / f"{workload}-out")
+    for cell in found:
+        if caught:
+            assert "less than the" in cell["reason"]
+            assert "of its incompressible values" in cell["reason"]
+        else:
+            assert cell["status"] == "ok"
+
+
+# LMDB, which takes one in 2,000 inserts of keys that exist.
+ACCEPTING = """
+static int my_write(struct kv *kv, enum kv_mode mode, const struct kv_record *records, size_t n)
+{
+    static int refused;
+    int status = honest.write(kv, mode, records, n);
+    return status == KV_EXISTS && ++refused % 2000 == 0 ? KV_OK : status;
+}
+"""
+
+
+def test_one_insert_in_2000_of_a_key_that_exists_is_noticed(
+    kvbench: Run, write_grid: WriteGrid, alter_shim: AlterShim, tmp_path: Path
+) -> None:
+    store = alter_shim("lmdb", ACCEPTING, "write")
+    workloads = ["rounds", "fillrandom, readrandom", "readseq", "fillseq, deleterandom ops=90"]
+    for records in (100, 5000):
+        grid = write_grid(stores=[store.name], records=[records], workloads=workloads)
+        for cell in cells(kvbench, grid, tmp_path / f"out-{records}"):
+            assert cell["status"] == "failed"
+            assert "insert of record" in cell["reason"]
+            assert "done, though its key exists" in cell["reason"]
+
+
+# LMDB, which owes a piece of compaction for each 20 writes. A thread of its own does that, while
+# nothing has been called for 2 us: 1 ms of processor time and 4 KiB written for each piece.
+RESTLESS = """
+#include "clock.h"
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+enum { EVERY = 20, PIECE = 4096 };
+static atomic_ulong called; /* when the last call ended; 0 in one */
+static sem_t more;
+static atomic_bool stop;
+static pthread_t thread;
+static int file;
+
+static uint64_t used(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+static void *compact(void *argument)
+{
+    static const char piece[PIECE];
+    (void)argument;
+    while (sem_wait(&more) == 0 && !stop) {
+        for (unsigned long at; !stop && ((at = called) == 0 || now() - at < 2000);)
+            ;
+        for (uint64_t until = used() + 1000000; used() < until;)
+            ;
+        if (write(file, piece, sizeof piece) != PIECE)
+            abort();
+    }
+    return NULL;
+}
+static int my_open(const char *path, const struct kv_option *options, size_t count, struct kv **kv)
+{
+    char name[5000];
+    snprintf(name, sizeof name, "%s/compacted", path);
+    file = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    called = now();
+    stop = false;
+    if (file < 0 || sem_init(&more, 0, 0) != 0 || pthread_create(&thread, NULL, compact, NULL) != 0)
+        return kv_fail("no thread");
+    return honest.open(path, options, count, kv);
+}
+static int my_close(struct kv *kv)
+{
+    stop = true;
+    sem_post(&more);
+    pthread_join(thread, NULL);
+    close(file);
+    return honest.close(kv);
+}
+static int my_get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity, size_t *size)
+{
+    called = 0;
+    int status = honest.get(kv, key, buffer, capacity, size);
+    called = now();
+    return status;
+}
+static int my_write(struct kv *kv, enum kv_mode mode, const struct kv_record *records, size_t n)
+{
+    static unsigned long writes;
+    called = 0;
+    int status = honest.write(kv, mode, records, n);
+    if (++writes % EVERY == 0)
+        sem_post(&more);
+    called = now();
+    return status;
+}
+"""
+PIECES, PIECE, PIECE_S = 500, 4096, 0.001
+
+
+def test_an_engine_that_compacts_while_it_is_not_called_is_charged(
+    kvbench: Run, write_grid: WriteGrid, alter_shim: AlterShim, on_disk: Path
+) -> None:
+    """Within a step it finds next to no time to. What it owes at the end is waited for."""
+    store = alter_shim("lmdb", RESTLESS, "open", "close", "get", "write")
+    grid = write_grid(
+        stores=[store.name, "lmdb"],
+        records=[20 * PIECES],
+        record_sizes=["100 B"],
+        durability=["process"],
+        workloads=[f"fillrandom, readrandom ops={20 * PIECES}"],
+    )
+    found = {cell["cell"]["store"]: cell for cell in cells(kvbench, grid, on_disk / "out")}
+    restless, honest = found[store.name], found["lmdb"]
+    assert (restless["settled"], honest["settled"]) == ("yes", "yes")
+    assert honest["debt_bytes"] == 0
+    steps = {
+        name: {row["operation"]: row for row in cell["operations"]} for name, cell in found.items()
+    }
+    within = sum(
+        row["wchar"] - steps["lmdb"][name]["wchar"] for name, row in steps[store.name].items()
+    )
+    owed, debt = PIECES * PIECE, restless["debt_bytes"]
+    assert debt > owed / 2
+    assert within + debt > 0.9 * owed  # the rest fell between two steps
+    assert restless["debt_cpu_s"] > 0.9 * PIECE_S * debt / PIECE
+    assert restless["debt_disk_bytes"] - restless["ended_disk_bytes"] > owed / 2
