@@ -113,9 +113,10 @@ static const struct {
     {"forged-text", "{\"status\": \"failed\", \"reason\": \"\\ud800\", \"cell\": 5}"},
     {"forged-number",
      "{\"status\": \"ok\", \"reason\": \"\", \"effective_options\": {}, \"eviction\": \"\", "
-     "\"compressed_share\": 1, \"snappy_share\": 1, \"cached_share\": 1, \"live_records\": 1, "
-     "\"live_bytes\": 1, \"disk_bytes\": -5, \"memory_anonymous_bytes\": 1, "
-     "\"memory_file_bytes\": 1, \"floor_ns\": NaN, \"open_s\": 1, \"load_s\": 1, "
+     "\"compressed_share\": 1, \"snappy_share\": 1, \"cached_share\": 1, \"cached_end\": 1, "
+     "\"live_records\": 1, \"live_bytes\": 1, \"disk_bytes\": -5, \"settled\": \"yes\", "
+     "\"debt_s\": 1, \"debt_cpu_s\": 1, \"debt_bytes\": 1, \"ended_disk_bytes\": 1, "
+     "\"debt_disk_bytes\": 1, \"floor_ns\": NaN, \"open_s\": 1, \"load_s\": 1, "
      "\"rounds_s\": 1, \"check_s\": 1, \"close_s\": 1, \"operations\": [{}]}"},
 };
 
