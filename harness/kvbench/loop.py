@@ -31,7 +31,8 @@ BATCH_BYTES = 4 << 20  # of values; a larger value is a batch of its own
 WHOLE = Constant.PLAN_OPERATIONS  # the phase of all operations
 TICK = SECOND // 10  # of a timeline
 LONGEST_RUN = 3600  # seconds
-CHURNING, CHURN = ("insert", "remove"), 8  # LOOP_CHURN of loop.h
+CHURNING = ("insert", "remove")
+WALL, CHURN = 4, 8  # LOOP_WALL and LOOP_CHURN of loop.h
 
 
 @dataclasses.dataclass(frozen=True)
@@ -389,10 +390,13 @@ class PythonLoop:
         burst, least = self._records.churn, least_s * SECOND
         phases = {name: Phase() for name in ("insert", "get", "update", "remove")}
 
+        def walls(*names: str) -> float:
+            return sum(phases[name].wall_s or 0 for name in names)
+
         def lacks(name: str) -> bool:
-            latency = phases[name].latency
-            both = sum(phases[churning].latency.sum for churning in CHURNING)
-            enough = latency.sum >= least or (name in CHURNING and both >= CHURN * least)
+            latency, wall = phases[name].latency, walls(name)
+            both = walls(*CHURNING) if name in CHURNING else 0
+            enough = latency.sum >= least or wall >= WALL * least_s or both >= CHURN * least_s
             return name in timed and (latency.n < samples or not enough)
 
         while any(map(lacks, phases)):

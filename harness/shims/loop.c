@@ -9,7 +9,7 @@
 /* How many operations are planned at once, which takes less than LOOP_PAUSE. Meanwhile their values
  * are prefetched into the processor's cache, so many bytes of each: the processor prefetches the
  * rest of a longer one itself. */
-enum { AHEAD = 32, AHEAD_BYTES = 256, CACHE_LINE = 64, SECOND = 1000000000 };
+enum { AHEAD = 16, AHEAD_BYTES = 256, CACHE_LINE = 64, SECOND = 1000000000 };
 
 static const char *const operation_name[] = {"insert", "get", "update", "remove", "scan"};
 static const enum kv_mode write_mode[] = {
@@ -432,10 +432,11 @@ static bool lacks(const struct loop_rounds *rounds, const struct loop_phase *pha
                   enum plan_operation operation)
 {
     bool churn = operation == PLAN_INSERT || operation == PLAN_REMOVE;
-    const struct tally *tally = &phases[operation].tally;
-    uint64_t both = phases[PLAN_INSERT].tally.sum + phases[PLAN_REMOVE].tally.sum;
-    bool enough = tally->sum >= rounds->least || (churn && both >= rounds->least * LOOP_CHURN);
-    return (rounds->timed >> operation & 1) != 0 && (tally->n < rounds->samples || !enough);
+    const struct loop_phase *phase = &phases[operation];
+    uint64_t both = phases[PLAN_INSERT].wall + phases[PLAN_REMOVE].wall;
+    bool enough = phase->tally.sum >= rounds->least || phase->wall >= rounds->least * LOOP_WALL ||
+                  (churn && both >= rounds->least * LOOP_CHURN);
+    return (rounds->timed >> operation & 1) != 0 && (phase->tally.n < rounds->samples || !enough);
 }
 
 /* A burst of one operation within rounds; gets and updates go on for their share of the time. */

@@ -74,10 +74,11 @@ int loop_load(struct loop *loop, struct plan *plan, size_t batch_records, struct
 int loop_run(struct loop *loop, struct plan *plan, uint64_t least, struct loop_phase *phases);
 
 /* Runs rounds of those operations whose bit is set in `timed`, `burst` of each, and gets and updates
- * longer, until each was done `samples` times and for `least` nanoseconds. Inserts go with removes:
- * LOOP_CHURN times `least` for both together is enough, however fast one of them is.
+ * longer, until each was done `samples` times and for `least` nanoseconds; or, where the harness
+ * takes longer than the operation, for LOOP_WALL times as long by the wall. Inserts go with removes:
+ * LOOP_CHURN times as long for both together is enough, however fast one of them is.
  * phases[operation] is that of each. */
-enum { LOOP_CHURN = 8 };
+enum { LOOP_WALL = 4, LOOP_CHURN = 8 };
 struct loop_rounds {
     struct plan_records *records;
     uint32_t timed, order;

@@ -3,7 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-static const double SKEW = 0.99; /* of the zipfian order, as in YCSB */
+static const uint64_t ROUND = UINT64_C(0xd6e8feb86659fd93); /* sets the rounds of a shuffle apart */
+static const double SKEW = 0.99;                            /* of the zipfian order, as in YCSB */
 
 static uint64_t draw(struct plan_records *records)
 {
@@ -71,7 +72,7 @@ static uint64_t shuffled(uint64_t place, uint64_t count, uint64_t seed)
     do {
         uint64_t left = place >> half, right = place & mask;
         for (uint64_t round = 0; round < 4; round++) {
-            uint64_t next = left ^ (records_mix(right ^ records_mix(seed + round)) & mask);
+            uint64_t next = left ^ (records_mix(right + (seed + round) * ROUND) & mask);
             left = right;
             right = next;
         }

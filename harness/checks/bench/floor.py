@@ -1,6 +1,7 @@
 """Compares the timed loop on the store that does nothing with two bare clock reads."""
 
 import ctypes
+import math
 import tempfile
 import threading
 from collections.abc import Callable
@@ -59,6 +60,10 @@ def _null_loops(threads: int, count: int) -> dict[str, float]:
     return {"loop": loop_ns, "told": float(np.mean(told)), "made": made, "clock": clock}
 
 
+# Nanoseconds between two operations: a twentieth of what counts as a pause (LOOP_PAUSE of loop.h).
+GAP = 250
+
+
 def floor(scale: Scale) -> dict[str, Rounds]:
     return {"floor": _floor(scale)}
 
@@ -72,12 +77,13 @@ def _floor(scale: Scale) -> Rounds:
             where = f"{threads} thread{'s' if threads > 1 else ''}"
             loop, clock = run["loop"], run["clock"]
             found[Line("floor", f"two clock reads, {where}", "ns")] = clock
-            found[Line("floor", f"timed loop on the null store, {where}", "ns")] = loop
-            over = f"timed loop over two clock reads, {where}"
-            found[Line("floor", over, high=1.3, note=whole)] = loop / clock
+            # Several threads share the processors, so only one is held to a goal.
+            most = GAP if threads == 1 else math.inf
+            name = f"timed loop on the null store, {where}"
+            found[Line("floor", name, "ns", high=most, note=whole)] = loop
             if threads == 1:
                 told, made = run["told"], run["made"]
                 found[Line("floor", "time that a null operation is told to take", "ns")] = told
-                value = f"making a value of {VALUE} B over the time that a null operation takes"
-                found[Line("floor", value, high=1, note="outside the timed part")] = made / told
+                value = f"making a value of {VALUE} B, outside the timed part"
+                found[Line("floor", value, "ns", high=GAP)] = made
         yield found
