@@ -48,6 +48,7 @@ def cli() -> None:
       kvbench sweep GRID --out FOLDER             measure, or go on with what was begun
       kvbench status FOLDER                       what is done, what failed, and why
       kvbench collect FOLDER                      write the tables
+      kvbench import TABLE.csv --out FOLDER       make tables of what others measured
     """
 
 
@@ -365,6 +366,26 @@ def collect(folder: Path, csv: bool, xlsx: bool) -> None:
     tables = Folder(folder).collect()
     export(tables, folder, csv, xlsx)
     click.echo(", ".join(f"{table.num_rows} {name}" for name, table in tables.items()))
+
+
+@cli.command("import", short_help="Make tables of results that other programs measured.")
+@click.argument("table", type=PATH, metavar="TABLE.csv")
+@click.option("--out", type=PATH, required=True, help="The folder to make; new or empty.")
+def import_command(table: Path, out: Path) -> None:
+    """Write results that other programs measured as the tables of a results folder.
+
+    TABLE.csv has a row for each operation of each store, with the columns store, operation,
+    record_size, records and n, and at least one of mean_ns, sum_ns, p50_ns, p90_ns, p99_ns and
+    p999_ns. Every other column of the tables that data/README.md explains may be added, such as
+    durability, compressibility, trial, disk_bytes, min_ns, max_ns, cpu and memory_bytes. A value
+    that is missing stays missing: figures call it "not stated", and no default is assumed.
+
+    The first row that cannot be used is reported, and then nothing is written.
+    """
+    from kvbench.importer import import_table  # noqa: PLC0415 - slow to import
+
+    tables = import_table(table, out)
+    click.echo(", ".join(f"{found.num_rows} {name}" for name, found in tables.items()))
 
 
 def _prepare_streams() -> None:

@@ -34,6 +34,7 @@ from kvbench.tables import (
     check,
     check_values,
     table_of,
+    write_tables,
 )
 
 MARK = "kvbench.json"
@@ -243,8 +244,7 @@ class Folder:
         return tables
 
     def collect(self) -> dict[str, pa.Table]:
-        """Write the tables as Parquet, and return them. The cells come last: if this is killed, the
-        cells of an earlier collection do not match, which reading notices."""
+        """Write the tables as Parquet, and return them."""
         tables = self.tables()
         before = self.path / "cells.parquet"
         if not tables["cells"].num_rows and before.exists() and _rows(before) != 0:
@@ -252,10 +252,7 @@ class Folder:
                 f"{self.path / 'cells'}: no results, but {before.name} has some, or can't be read; "
                 f"restore them, or remove {before.name}"
             )
-        for name in reversed(tables):
-            sink = pa.BufferOutputStream()
-            pq.write_table(tables[name], sink, compression="zstd", write_page_checksum=True)
-            write_whole(self.path / f"{name}.parquet", sink.getvalue().to_pybytes())
+        write_tables(self.path, tables)
         return tables
 
 

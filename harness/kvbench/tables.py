@@ -56,7 +56,8 @@ _KINDS = {
 @dataclasses.dataclass(frozen=True)
 class Column:
     """`kind` is a key of _KINDS; a name has plain characters only. `needed` says which rows have a
-    value: "always", "measured" (those of cells that were measured) or "" (none has to)."""
+    value: "given" (all), "always" (all that a sweep wrote, but not imported ones), "measured"
+    (those of cells that a sweep measured) or "" (none has to)."""
 
     name: str
     kind: str
@@ -66,25 +67,29 @@ class Column:
     key: bool = False  # with the table's other keys it identifies a row
 
 
+def _needed(factor: str) -> str:
+    return "given" if factor in ("store", "record_size", "records") else "always"
+
+
 def _columns(*rows: Any, keys: int = 1) -> tuple[Column, ...]:
     return tuple(dataclasses.replace(Column(*row), key=at < keys) for at, row in enumerate(rows))
 
 
 COLUMNS = {
     "cells": _columns(
-        ("cell", "name", "", "always"),
+        ("cell", "name", "", "given"),
         *(
-            (name, "int" if factor.column is int else "text", factor.unit, "always")
+            (name, "int" if factor.column is int else "text", factor.unit, _needed(name))
             for name, factor in FACTORS.items()
             if name != "operations"
         ),
         ("access", "name", "", "always"),
-        ("record_size_min", "int", "B", "always"),
-        ("record_size_max", "int", "B", "always"),
+        ("record_size_min", "int", "B", "given"),
+        ("record_size_max", "int", "B", "given"),
         ("guarantee", "name", "", "measured"),
-        ("status", "name", "", "always"),
-        ("reason", "text", "", "always"),
-        ("machine", "name", "", "always"),
+        ("status", "name", "", "given"),
+        ("reason", "text", "", "given"),
+        ("machine", "name", "", "given"),
         ("engine_version", "text"),
         ("binding_version", "text"),
         ("checksum", "name"),
@@ -123,9 +128,9 @@ COLUMNS = {
         ("wall_s", "real", "s"),
     ),
     "operations": _columns(
-        ("cell", "name", "", "always"),
-        ("operation", "name", "", "always"),
-        ("n", "int", "1", "always"),
+        ("cell", "name", "", "given"),
+        ("operation", "name", "", "given"),
+        ("n", "int", "1", "given"),
         ("items", "int", "1", "always"),
         ("sum_ns", "int", "ns", "always"),
         ("min_ns", "int", "ns"),
@@ -134,8 +139,8 @@ COLUMNS = {
         ("p90_ns", "real", "ns"),
         ("p99_ns", "real", "ns"),
         ("p999_ns", "real", "ns"),
-        ("histogram_bin", "bins", "1", "always"),
-        ("histogram_count", "counts", "1", "always"),
+        ("histogram_bin", "bins", "1", "given"),
+        ("histogram_count", "counts", "1", "given"),
         ("wall_s", "real", "s"),
         ("user_s", "real", "s"),
         ("system_s", "real", "s"),
@@ -160,7 +165,7 @@ COLUMNS = {
         keys=2,
     ),
     "machines": _columns(
-        ("machine", "name", "", "always"),
+        ("machine", "name", "", "given"),
         ("cpu", "text", "", "always"),
         ("cores", "int", "1", "always"),
         ("memory_bytes", "int", "B", "always"),
@@ -241,17 +246,24 @@ def check_values(name: str, table: pa.Table, needed: str = "") -> None:
 
 
 def check(path: Path, tables: dict[str, pa.Table]) -> None:
-    """Refuse what no sweep writes: such values, rows that are there twice, levels that no grid has,
-    and cells, operations and machines without each other."""
+    """Refuse what neither a sweep nor an import writes: such values, rows that are there twice,
+    levels that no grid has, and cells, operations and machines without each other. An imported cell
+    has no checksum, and lacks what is not stated of it."""
     cells = tables["cells"]
     measured = cells.filter(pc.equal(cells["status"], "ok"))
+    imported = cells.filter(pc.is_null(cells["checksum"]))
     for name, table in tables.items():
+        key = COLUMNS[name][0].name
+        swept = table.filter(pc.invert(pc.is_in(table[key], value_set=imported[key])))
         try:
-            check_values(name, table, "always")
+            check_values(name, table, "given")
+            check_values(name, swept, "always")
             if name == "cells":
-                check_values(name, measured, "measured")
+                check_values(name, swept.filter(pc.equal(swept["status"], "ok")), "measured")
                 for column in set(FACTORS) & set(table.column_names):
-                    for level in table[column].unique().to_pylist():
+                    # The keys of other programs have any size.
+                    stated = (swept if column == "key_size" else table)[column]
+                    for level in stated.unique().drop_null().to_pylist():
                         FACTORS[column].level(level)
         except BadInput as error:
             raise BadInput(f"{path}: {name}: {error}") from None
@@ -328,6 +340,15 @@ def _decoded(column: pa.Array) -> int:
     if not pa.types.is_dictionary(column.type):
         return 0
     return pc.sum(pc.binary_length(column.dictionary).take(column.indices)).as_py() or 0
+
+
+def write_tables(path: Path, tables: dict[str, pa.Table]) -> None:
+    """Write the tables of a folder as Parquet. The cells come last: if this is killed, the cells of
+    an earlier collection do not match, which reading notices."""
+    for name in reversed(tables):
+        sink = pa.BufferOutputStream()
+        pq.write_table(tables[name], sink, compression="zstd", write_page_checksum=True)
+        write_whole(path / f"{name}.parquet", sink.getvalue().to_pybytes())
 
 
 def check_targets(path: Path, csv: bool, xlsx: bool) -> None:
