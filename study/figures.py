@@ -3,13 +3,13 @@
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
+from types import MappingProxyType
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from kvbench.factors import COMPRESSIBILITY
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter
@@ -120,6 +120,7 @@ def draw_stores(
         if near:
             is_near = row.near_floor is True  # not of stores without a value
             hollow(axis, [row["median"]], [y], [is_near], colour(store), marker(store))
+        ring(axis, [row["median"]], [y + aside], [row.get("cooled") is True])
 
 
 def draw_sizes(
@@ -143,6 +144,8 @@ def draw_sizes(
             handles[store] = draw_points(axis, places, own, elinewidth=0.8, **look)
         else:
             (handles[store],) = axis.plot(places, own["median"], **look)
+    if found["median"].isna().any():
+        axis.set_xlim(-0.5, len(sizes) - 0.5)
     return handles
 
 
@@ -206,6 +209,30 @@ def hollow(axis: Any, x: Any, y: Any, near: Any, colour: str, marker: str) -> No
     )
 
 
+def draw_bound(axis: Any, found: tuple[float, str] | None, upright: bool = False) -> None:
+    """A thin labelled line at what Results.bound() found, in µs; upright where times run across."""
+    if found is None:
+        return
+    value, name = found[0] / 1000, found[1]
+    line: Any = {"color": "#555555", "linewidth": 0.6, "linestyle": ":", "zorder": 1}
+    look: Any = {"fontsize": 4.5, "color": "#555555"}
+    if upright:
+        axis.axvline(value, **line)
+        axis.text(value, 0.01, f" {name}", transform=axis.get_xaxis_transform(), **look)
+    else:
+        axis.axhline(value, **line)
+        look |= {"transform": axis.get_yaxis_transform(), "va": "bottom"}
+        axis.text(0.02, value, name, **look)
+
+
+def ring(axis: Any, x: Any, y: Any, cooled: Any) -> None:
+    """Draw a ring around the markers of what is not ranked."""
+    cooled = np.asarray(cooled, bool)
+    if cooled.any():
+        look: Any = {"markersize": 7, "markerfacecolor": "none", "markeredgecolor": "#777777"}
+        axis.plot(np.asarray(x)[cooled], np.asarray(y)[cooled], "o", markeredgewidth=0.6, **look)
+
+
 def frame_table(axis: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
     """Make a chart the frame of a table, whose fields are unit squares."""
     axis.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
@@ -227,8 +254,7 @@ def best_figure(
     `counts` are the record counts to show; all without them.
     """
     sizes, counts = results.sizes(), counts or results.counts()
-    present = set(results.cells.compressibility)
-    kinds = [kind for kind in COMPRESSIBILITY if kind in present]
+    kinds = results.level("compressibility")
     columns = [(kind, count) for kind in kinds for count in counts]
     width = max(4.6, 1.0 + 0.6 * len(columns))
     height = len(panels) * (0.36 + 0.19 * len(sizes)) + 0.3
@@ -241,10 +267,14 @@ def best_figure(
         for position, kind in enumerate(kinds):
             middle = (position + 0.5) * len(counts)
             if axis is axes[0, 0]:
-                axis.text(middle, -0.15, kind, ha="center", va="bottom", fontsize=7)
+                head = formats.kind(kind) if kind == formats.NOT_STATED else kind
+                axis.text(middle, -0.15, head, ha="center", va="bottom", fontsize=7)
             axis.axvline(position * len(counts), color="black", linewidth=1)
         for row in each(found):
             x, y = columns.index((row.compressibility, row.records)), sizes.index(row.record_size)
+            if not row.store:
+                axis.text(x + 0.5, y + 0.5, row.reason, ha="center", va="center", fontsize=4.6)
+                continue
             axis.add_patch(Rectangle((x, y), 1, 1, facecolor=tint(row.store), edgecolor="white"))
             middle = 0.31 if row.ties else 0.5
             axis.text(
@@ -262,8 +292,9 @@ def best_figure(
                 )
     axes[-1, 0].set_xlabel("number of records")
     figure.supylabel("record size", fontsize=7)
-    letters = ", ".join(f"{letter(store)} {store}" for store in results.stores())
-    said = f"Letters after = are ties: {letters}. Blank: not measured."
+    stores = results.stores()
+    letters = ", ".join(f"{letter(store)} {store}" for store in stores if letter(store) != store)
+    said = f"Letters after = are ties: {letters or 'names'}. Blank: not measured."
     foot(figure, results, said, settings=settings)
     return figure
 
@@ -276,12 +307,13 @@ def level_figure(
     label: str,
     *lines: str,
     columns: int = 2,
+    bounds: Mapping[str, tuple[float, str] | None] = MappingProxyType({}),
 ) -> Figure:
     """A row a store, a marker a level: medians over the trials, with their range as a line.
 
     `summary` is what over_trials() returned with the columns panel, store and level; `levels` maps
     each level to its name in the legend, `panels` are in their order, `label` is of the axis of
-    values, logarithmic and alike in all panels.
+    values, logarithmic and alike in all panels. `bounds` are those of Results.bound() by panel.
     """
     stores = [store for store in results.stores() if store in set(summary.store)]
     depth = -(-len(panels) // columns)
@@ -315,6 +347,9 @@ def level_figure(
             if "near_floor" in rows:
                 near = rows.near_floor.eq(True)  # not for the stores without a row
                 hollow(axis, rows["median"], places, near, colour, marker)
+            if "cooled" in rows:
+                ring(axis, rows["median"], places, rows.cooled.eq(True))
+        draw_bound(axis, bounds.get(panel), upright=True)
         axis.set_title(panel)
         axis.set(xscale="log", ylim=(len(stores) - 0.5, -0.5))
         axis.set_yticks(range(len(stores)), stores, fontsize=6)

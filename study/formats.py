@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Sequence
+from math import isnan
 from typing import Any
 
 import pandas as pd
 from kvbench.stats import points
 
+NOT_STATED = "not stated"
 RULE = 36  # dashes at most below a table's column
 SPECIAL = re.compile(r"[\\`*$\[\]|]")  # what Markdown acts upon
 
@@ -17,8 +19,20 @@ def escape(text: str) -> str:
     return SPECIAL.sub(r"\\\g<0>", " ".join(plain.splitlines()))
 
 
+def stated(value: Any, text: str = "{}") -> str:
+    """A value in its text; NOT_STATED where it is missing."""
+    return NOT_STATED if pd.isna(value) else text.format(value)
+
+
+def kind(name: str) -> str:
+    """A kind of data, in words."""
+    return f"kind of data {NOT_STATED}" if name == NOT_STATED else f"{name} data"
+
+
 def _scaled(value: float, units: Sequence[tuple[str, float]]) -> str:
     """In the largest unit that leaves at least 1, with two or three significant digits."""
+    if isnan(value):
+        return NOT_STATED
     unit, size = next((u for u in units if value >= u[1] * 0.9995), units[-1])
     scaled = value / size
     return f"{scaled:.1f} {unit}" if scaled < 9.95 else f"{scaled:.0f} {unit}"
@@ -55,6 +69,8 @@ def span(values: "pd.Series[float]", digits: int = 2) -> str:
 
 
 def share(found: float) -> str:
+    if isnan(found):
+        return NOT_STATED
     return f"{found:.0%}" if found >= 0.1 else f"{found:.1%}"
 
 
@@ -76,7 +92,7 @@ def table(frame: pd.DataFrame, markdown: Sequence[str] = (), **options: Any) -> 
         {
             name if name in markdown else escape(str(name)): [
                 escape(value) if isinstance(value, str) and name not in markdown else value
-                for value in column
+                for value in column.astype(object).where(column.notna(), NOT_STATED)
             ]
             for name, column in frame.items()
         }

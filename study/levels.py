@@ -11,6 +11,11 @@ from study import formats
 from study.fields import each, over_trials
 from study.stores import STORES
 
+SPREAD = (
+    "record size", "compared", "stores", "fastest", "its time", "slowest", "the slowest's time",
+    "factor",
+)  # fmt: skip
+
 
 def points_of(rows: pd.DataFrame, panel: Any, level: str, value: Any) -> pd.DataFrame:
     """The points of a value for each panel, store and level."""
@@ -18,9 +23,9 @@ def points_of(rows: pd.DataFrame, panel: Any, level: str, value: Any) -> pd.Data
     return over_trials(named, "value", ["panel", "store", "level"])
 
 
-def mean_times(rows: pd.DataFrame, panel: Any, level: str) -> pd.DataFrame:
-    """The points of the mean time of an operation, in µs."""
-    return points_of(rows, panel, level, rows.mean_ns / 1000)
+def times(rows: pd.DataFrame, panel: Any, level: str, column: str = "mean_ns") -> pd.DataFrame:
+    """The points of the time of an operation in µs: of the mean, or of another column."""
+    return points_of(rows, panel, level, rows[column] / 1000)
 
 
 def medians(summary: pd.DataFrame, panel: str) -> pd.DataFrame:
@@ -54,22 +59,16 @@ def spreads(summary: pd.DataFrame, panels: Sequence[str], levels: Sequence[str])
     for panel in panels:
         for level in levels:
             own = summary[(summary.panel == panel) & (summary.level == level)]
+            own = own.dropna(subset="median")
             if len(own) > 1:
                 order = own.sort_values("median")
                 first, last = order.iloc[0], order.iloc[-1]
-                found.append(
-                    {
-                        "record size": panel,
-                        "compared": "as shipped" if level == DEFAULT else level,
-                        "stores": len(own),
-                        "fastest": first.store,
-                        "its time": formats.time(first["median"] * 1000),
-                        "slowest": last.store,
-                        "the slowest's time": formats.time(last["median"] * 1000),
-                        "factor": round(last["median"] / first["median"]),
-                    }
-                )
-    return pd.DataFrame(found)
+                compared = "as shipped" if level == DEFAULT else level
+                ends = (formats.time(end["median"] * 1000) for end in (first, last))
+                factor = round(last["median"] / first["median"])
+                row = (panel, compared, len(own), first.store, next(ends), last.store, next(ends))
+                found.append((*row, factor))
+    return pd.DataFrame(found, columns=SPREAD)
 
 
 def evidence(folder: Path) -> pd.DataFrame:
@@ -95,7 +94,7 @@ def meant_and_measured(
     first kind, and the first kind over the second as shipped. Of the stores with Snappy."""
     if len(kinds) < 2:
         return pd.DataFrame()
-    yes, no = (f"{kind} data" for kind in kinds)
+    yes, no = map(formats.kind, kinds)
     ratios: dict[str, pd.Series[float]] = {}
     for name, summary in summaries.items():
         ratios[f"meant: {name}"] = slower(summary, yes, "snappy", "none")

@@ -9,6 +9,7 @@ from kvbench import BadInput
 from kvbench.factors import (
     CACHE,
     COMPARED,
+    COMPRESSIBILITY,
     COMPRESSION,
     CONDITION,
     DEFAULT,
@@ -18,21 +19,26 @@ from kvbench.factors import (
     parse_bytes,
 )
 from kvbench.noise import SPREAD, unsteady
-from kvbench.plan import SAMPLES
 from kvbench.tables import read_tables
 from kvbench.workload import ROUNDS
 
 from study import formats
+from study.fields import WARM, resident
+from study.formats import NOT_STATED
 from study.notebook import parameter_folder
 from study.stores import STORES
 
-WARM = 0.95  # of a store's files in the page cache: less is named where it occurs
 FLOORS = 3  # times that lie within so many of the harness's own are marked
+LEVELS: dict[str, Sequence[str]] = {
+    "compressibility": COMPRESSIBILITY, "durability": DURABILITY, "compression": COMPRESSION,
+    "cache": CACHE,
+}  # fmt: skip
 
 
 class Results:
     """Collected results: `cells` has a row a measured trial, `operations` one a trial and
-    operation with the factors of its cell; `machines` one a machine.
+    operation with the factors of its cell; `machines` one a machine. Where an import does not state
+    a factor, its level is NOT_STATED; where it states no mean time, `mean_ns` is the median.
 
     Of the ways to reach a store only those of `access` are taken: stores are compared from C. They
     are compared at one level of durability, memory and the like, but for the factors in `varying`.
@@ -51,14 +57,19 @@ class Results:
         tables = {name: table.to_pandas() for name, table in read_tables(path).items()}
         self.machines: pd.DataFrame = tables["machines"]
         cells = tables["cells"]
-        self.all_cells: pd.DataFrame = cells[cells.access.isin(access)]
+        for factor in (*CONDITION, "access"):
+            if cells[factor].isna().any():
+                cells[factor] = cells[factor].astype(object).fillna(NOT_STATED)
+        self.all_cells: pd.DataFrame = cells[cells.access.isin([*access, NOT_STATED])]
         self.cells = self.all_cells[self.all_cells.status == "ok"].copy()
         if self.cells.empty:
             raise BadInput(f"{folder}: no cell was measured with access {' or '.join(access)}")
         if len(self.cells.machine.unique()) > 1:
             raise BadInput(f"{folder}: results of several machines; collect each by itself")
         for factor in COMPARED:
-            found = sorted(self.cells[factor].unique())
+            found = sorted(
+                self.cells[factor].unique(), key=lambda level: (level == NOT_STATED, level)
+            )
             if len(found) > 1 and factor not in varying:
                 raise BadInput(
                     f"{folder}: results of several levels of {factor}: "
@@ -67,11 +78,19 @@ class Results:
         peaks = self.cells.memory_anonymous_bytes + self.cells.memory_file_bytes
         self.cells["memory_bytes"] = peaks
         self.cells["space_efficiency"] = self.cells.live_bytes / self.cells.disk_bytes
-        operations = tables["operations"].assign(mean_ns=lambda rows: rows.sum_ns / rows.n)
+        self.cells["resident"] = resident(self.cells)
+        operations = tables["operations"]
+        means = operations.sum_ns / operations.n
+        self.average = "mean" if means.notna().any() else "median"
+        operations["mean_ns"] = means if self.average == "mean" else operations.p50_ns
         self.unsteady = unsteady(self.cells, tables["operations"])
         factors = ["cell", "access", *CONDITION, "trial", "seed"]
-        rows = self.cells[[*factors, "floor_ns"]].merge(operations, on="cell", validate="1:m")
-        self.operations = rows.assign(near_floor=rows.mean_ns < FLOORS * rows.floor_ns)
+        rows = self.cells[[*factors, "floor_ns", "resident"]].merge(
+            operations, on="cell", validate="1:m"
+        )
+        self.operations = rows.assign(
+            near_floor=rows.mean_ns < FLOORS * rows.floor_ns, cooled=rows.resident < WARM
+        )
 
     @property
     def machine(self) -> Any:
@@ -80,7 +99,7 @@ class Results:
 
     @property
     def trials(self) -> int:
-        """The most trials that any cell has."""
+        """The most trials that any cell has; 0 if none is numbered."""
         return int(self.cells.trial.nunique())
 
     def sizes(self) -> list[str]:
@@ -100,17 +119,21 @@ class Results:
         return {
             "record_size": self.sizes()[-1],
             "records": max(self.counts()),
-            "compressibility": max(self.cells.compressibility),
+            "compressibility": self.kind(),
         }
+
+    def kind(self) -> str:
+        """The kind of data that is shown alone: incompressible, if that was measured."""
+        kinds = self.level("compressibility")
+        return "incompressible" if "incompressible" in kinds else kinds[0]
 
     def level(self, factor: str) -> list[str]:
         """The levels of a factor, in the order of their definition or size."""
-        order: dict[str, Sequence[str]] = {"durability": DURABILITY, "compression": COMPRESSION}
         found = set(self.cells[factor])
-        if factor in order:
-            return [level for level in order[factor] if level in found]
-        names = sorted(found - {DEFAULT, UNCAPPED}, key=parse_bytes)
-        return [level for level in (DEFAULT, UNCAPPED) if level in found] + names
+        usual = (DEFAULT, UNCAPPED)
+        if (order := LEVELS.get(factor)) is None:
+            order = [*usual, *sorted(found - {*usual, NOT_STATED}, key=parse_bytes)]
+        return [level for level in (*order, NOT_STATED) if level in found]
 
     def levels(self) -> str:
         """Durability, memory, compression and the page cache, in words."""
@@ -124,35 +147,39 @@ class Results:
             levels = self.level(factor)
             shipped = levels == [DEFAULT]
             said.append(f"{name} {'as shipped' if shipped else ', '.join(levels)}")
-        own = self.cells[self.cells.options != ""]
+        own = self.cells[~self.cells.options.isin(["", NOT_STATED])]
         for options, rows in own.groupby("options"):
             said.append(f"{', '.join(sorted(set(rows.store)))} with {options}")
         caps = self.level("memory_max")
         if caps != [UNCAPPED]:
             said.append(f"cap on all memory {', '.join(caps)}")
-        return "; ".join(
-            said + [self._cache(state) for state in CACHE if state in set(self.cells.cache)]
-        )
+        return "; ".join(said + [self._cache(state) for state in self.level("cache")])
 
     def _cache(self, state: str) -> str:
         """The state of the page cache, as mincore saw it."""
         rows = self.cells[self.cells.cache == state]
-        if (rows.memory_max == UNCAPPED).any():
-            rows = rows[rows.memory_max == UNCAPPED]  # a cap is there to keep the cache small
         if state == "cold":
-            how = " or ".join(sorted(set(rows.eviction)))
+            how = " or ".join(sorted(set(rows.eviction.dropna()))) or NOT_STATED
             most = rows.cached_share.max()  # missing in newer data: looking would warm the cache
             left = "" if pd.isna(most) else f", at most {most:.1%} left"
             return f"page cache cold (by {how}{left})"
-        if rows.cached_share.isna().any():
-            return "page cache warm"
-        least = rows.groupby("store").cached_share.min()
-        less = [f"{name} {share:.0%}" for name, share in least[least < WARM].items()]
-        rest = f"; less: {', '.join(less)}" if less else ""
-        return f"page cache warm ({WARM:.0%} of a store's files in it or more{rest})"
+        kept = rows.resident[rows.memory_max == UNCAPPED]
+        if state != "warm" or kept.empty or kept.isna().any():
+            return f"page cache {state}"
+        some = ", but for those named" if (kept < WARM).any() else ""
+        return f"page cache warm ({WARM:.0%} of a store's files in it or more{some})"
+
+    def _cooled(self) -> str:
+        """The stores with warm cells that are not ranked, as a part of a sentence."""
+        least = self.cells[self.cells.resident < WARM].groupby("store").resident.min()
+        named = ", ".join(f"{store} {share:.0%}" for store, share in least.items())
+        why = f"less than {WARM:.0%} of their files were in the page cache"
+        return f"; ringed where drawn and not ranked, because {why}: {named}" if named else ""
 
     def _floor(self) -> str:
         """What the harness reports of an operation that does nothing, and what is close to that."""
+        if self.cells.checksum.isna().all():
+            return f"floor of the program that measured {NOT_STATED}"
         if self.cells.floor_ns.isna().any():
             return "the harness's floor was not measured with them"
         own = self.cells.groupby("access").floor_ns.median()
@@ -172,14 +199,18 @@ class Results:
     def conditions(self, settings: bool = True) -> str:
         """Where and how the figures were measured, for the foot of each; without the levels of the
         cells where the figure says them itself."""
-        machine, memory = self.machine, self.machine.memory_bytes
-        data = self.cells.live_bytes.max()
         failed = (self.all_cells.status == "failed").sum()
-        trials = f"{self.trials} trial{'s' if self.trials > 1 else ''}"
+        trials = f"{self.trials} trial{'s' if self.trials > 1 else ''} a cell"
+        trials = trials if self.trials else f"trials {NOT_STATED}"
         some = "1 cell failed and is" if failed == 1 else f"{failed} cells failed and are"
         lost = f"; {some} missing here" if failed else ""
-        rounds = set(self.cells.workload) == {ROUNDS}
-        samples = f", at least {SAMPLES:,} operations of each kind a trial" if rounds else ""
+        timed = self.operations[self.operations.operation != "load"]
+        rounds = set(self.cells.workload) <= {ROUNDS, NOT_STATED}
+        samples = f", at least {timed.n.min():,} operations of each kind a trial" if rounds else ""
+        if self.average == "median":
+            samples += ", times are medians where figures have means, which are not stated"
+        elif lacking := (timed.mean_ns.isna() & (timed.n > 0)).sum():
+            samples += f", {lacking} operations without a mean time, which are missing here"
         levels = f"; {self.levels()}" if settings else ""
         shaky = len(self.unsteady)
         if shaky:
@@ -187,9 +218,42 @@ class Results:
                 f"; {shaky} mean times unsteady (trials differ more than {SPREAD:g}-fold; "
                 "where they matter, measure again on a quieter machine)"
             )
-        return (
-            f"{self.source()}: {trials} a cell{samples}{levels}{lost}; {self._floor()}.\n"
-            f"{machine.cpu}, {machine.cores} cores, {memory / 2**30:.1f} GiB of memory (largest"
-            f" data {data / 2**20:.0f} MiB, {data / memory:.2%} of it);"
-            f" {machine.file_system}, fsync {machine.fsync_ms:.2f} ms; {machine.kernel}."
+        found = f"{trials}{samples}{levels}{self._cooled()}{lost}; {self._floor()}"
+        return f"{self.source()}: {found}.\n{self._machine()}."
+
+    def bound(self, operation: str, size: str) -> tuple[float, str] | None:
+        """A physical bound in ns, and its name: no get is faster than memory is copied, and no
+        synchronous write than one sync of the device. None where neither was measured."""
+        known = self.machine.dropna()
+        if operation == "get" and "memory_rate" in known:
+            return RecordSize.parse(size).mean / known.memory_rate * 1e9, "memcpy of the record"
+        synced = set(self.level("durability")) & {"sync", "atomic"}
+        if operation != "get" and synced and "sync_p50_us" in known:
+            return known.sync_p50_us * 1000, "one device sync"
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        """What is known of the machine, in words; NOT_STATED what is not."""
+        machine, stated = self.machine, formats.stated
+        return {
+            "cpu": stated(machine.cpu),
+            "cores": NOT_STATED if pd.isna(machine.cores) else int(machine.cores),
+            "memory": stated(machine.memory_bytes / 2**30, "{:.1f} GiB"),
+            "file_system": stated(machine.file_system),
+            "fsync": stated(machine.fsync_ms, "{:.2f} ms"),
+            "kernel": stated(machine.kernel),
+        }
+
+    def _machine(self) -> str:
+        data, memory = self.cells.live_bytes.max(), self.machine.memory_bytes
+        largest = f"largest data {formats.stated(data / 2**20, '{:.0f} MiB')}"
+        if not pd.isna(data / memory):
+            largest += f", {data / memory:.2%} of it"
+        texts = {"cores": "{} cores", "memory": "{} of memory", "fsync": "fsync {}"}
+        cpu, cores, held, file_system, fsync, kernel = (
+            f"{name.replace('_', ' ')} {fact}"
+            if fact == NOT_STATED
+            else texts.get(name, "{}").format(fact)
+            for name, fact in self.facts().items()
         )
+        return f"{cpu}, {cores}, {held} ({largest}); {file_system}, {fsync}; {kernel}"

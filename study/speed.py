@@ -8,7 +8,7 @@ from kvbench.factors import OPERATIONS
 from matplotlib.figure import Figure
 
 from study import figures, formats
-from study.fields import each, over_trials
+from study.fields import each, over_trials, ranked
 from study.results import FLOORS, Results
 from study.stores import colour
 
@@ -71,7 +71,7 @@ def fastest(data: Results) -> pd.DataFrame:
     """The row of the least median of each operation, over all stores, sizes and counts."""
     timed = data.operations[data.operations.operation.isin(OPERATIONS)]
     by = ["operation", "store", "record_size", "records", "compressibility"]
-    cells = over_trials(timed, "mean_ns", by)
+    cells = ranked(over_trials(timed, "mean_ns", by))
     return cells.loc[cells.groupby("operation")["median"].idxmin()].set_index("operation")
 
 

@@ -4,6 +4,8 @@ The first seven have the colours of Okabe and Ito, which colour-blind readers te
 one engine share a colour and differ in marker.
 """
 
+from zlib import crc32
+
 from matplotlib.colors import to_rgb
 
 STORES = {
@@ -30,16 +32,28 @@ STORES = {
 }
 
 
+# Of the stores of others, in colours of Tol.
+COLOURS = ("#332288", "#AA4499", "#117733", "#882255", "#DDCC77", "#6699CC")
+MARKERS = "oDs^vP"
+
+
+def _look(store: str) -> tuple[str, str, str]:
+    """Letter, colour and marker; those of a store that is not listed follow from its name."""
+    number = crc32(store.encode())
+    kind, shape = number % len(COLOURS), number // len(COLOURS) % len(MARKERS)
+    return STORES.get(store, (store, COLOURS[kind], MARKERS[shape]))
+
+
 def colour(store: str) -> str:
-    return STORES[store][1] if store in STORES else "#444444"
+    return _look(store)[1]
 
 
 def letter(store: str) -> str:
-    return STORES[store][0] if store in STORES else store
+    return _look(store)[0]
 
 
 def marker(store: str) -> str:
-    return STORES[store][2] if store in STORES else "x"
+    return _look(store)[2]
 
 
 def tint(store: str) -> tuple[float, float, float]:

@@ -20,7 +20,7 @@ from kvbench.stats import Points, points
 from kvbench.tables import read_tables
 
 from study import formats
-from study.fields import quantiles, where
+from study.fields import WARM, quantiles, resident, where, written
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"
 OWN = "this paper"  # the source of our own questions
@@ -33,7 +33,7 @@ LIMITS: dict[str, Callable[[Any, Any], Any]] = {
 RATIOS = {
     "ns": ("sum_ns", "items"),
     "rate": ("items", "wall_s"),
-    "amplification": ("wchar", "user_bytes"),
+    "amplification": ("written", "user_bytes"),
     "space": ("closed_bytes", "live_bytes"),
     "efficiency": ("live_bytes", "closed_bytes"),
     "longest_share": ("max_ns", "sum_ns"),
@@ -53,10 +53,11 @@ def load(folders: Mapping[str, Path], evidence: Path) -> pd.DataFrame:
         tables = {key: table.to_pandas() for key, table in read_tables(folder).items()}
         cells = tables["cells"].rename(columns={"disk_bytes": "closed_bytes", "wall_s": "cell_s"})
         memory = tables["machines"].set_index("machine").memory_bytes
+        cells["resident"] = resident(cells)
         cells["memory_of_machine"] = cells.machine.map(memory)
         own = cells.merge(tables["operations"], on="cell", how="left")
         found.append(own.assign(experiment=name))
-    rows: pd.DataFrame = pd.concat(found, ignore_index=True)
+    rows = written(pd.concat(found, ignore_index=True))
     rows["filled"] = rows.workload.str.extract("^(fillseq|fillrandom)", expand=False)
     mean = (rows.record_size_min + rows.record_size_max) / 2
     rows["user_bytes"] = rows["items"] * (rows.key_size + mean)
@@ -304,15 +305,17 @@ def fact(one: Side, data: pd.DataFrame) -> str:
     """What the harness knows of a side, besides its figure."""
     rows = one.rows(data)
     first = rows.iloc[0]
-    said = [f"durability {first.guarantee}"]
+    said = [f"durability {formats.stated(first.guarantee)}"]
     writes = not one.operation.startswith(("read", "get"))
     if writes and np.isfinite(first.syncs_per_write):
         said.append(f"{first.syncs_per_write:.3g} syncs a write")
     amplification = rows.amplification.median()
     if writes and np.isfinite(amplification):
-        said.append(f"{amplification:.1f} B written a byte")
+        said.append(f"{amplification:.1f} B written a byte ({first.written_by})")
     if np.isfinite(first.cpu):
         said.append(f"{rows.cpu.median():.2f} processors busy")
+    if rows.resident.min() < WARM:
+        said.append(f"only {rows.resident.min():.0%} of its files in the page cache")
     cap = "" if first.memory_max == UNCAPPED else f", capped at {first.memory_max}"
     share_ = first.live_bytes / first.memory_of_machine
     said.append(f"data {formats.share(share_)} of memory{cap}")

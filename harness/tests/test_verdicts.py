@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from study import claims, verdicts
+from study.fields import written
 from study.verdicts import FAILS, HOLDS, OPEN, Claim, Limit, levels, ratio, side
 
 DATA = Path(__file__).parents[2] / "data"
@@ -78,7 +79,8 @@ def measured(**stores: tuple[float, ...]) -> pd.DataFrame:
                 **{"options": "", "memory_max": "none", "workload": "rounds", "key_size": 16},
                 **{"place": "disk", "status": "ok", "reason": "", "records": 10, "cpu": 1.0},
                 **{"guarantee": "process", "live_bytes": 1, "memory_of_machine": 100},
-                **{"amplification": 1.0, "syncs_per_write": 0.0},
+                **{"amplification": 1.0, "written_by": "device", "syncs_per_write": 0.0},
+                **{"resident": 1.0},
                 **{"record_size": "1 KiB", "compressibility": "compressible"},
             }
             for store, times in stores.items()
@@ -107,6 +109,31 @@ def test_exchanging_two_stores_reverses_the_verdict() -> None:
     unsure = verdicts.judge([FASTER], noisy).iloc[0]
     assert unsure.source_verdict == OPEN
     assert unsure.source_why.startswith("the trials disagree")
+
+
+def test_a_reason_names_who_counted_the_bytes_and_what_was_not_warm() -> None:
+    rows = measured(fast=(100, 110), slow=(300, 330)).replace({"operation": {"get": "insert"}})
+    claim = Claim("x", "s", "1", "", ratio(*(side("e", s, "insert") for s in ("slow", "fast"))),
+                  None, Limit(">", 1))  # fmt: skip
+    rows["resident"] = np.where(rows.store == "slow", 0.5, 1.0)
+    slow, fast = verdicts.judge([claim], rows).source_why[0].split("; ")
+    for why in (slow, fast):
+        assert "1.0 B written a byte (device)" in why
+    assert "only 50% of its files in the page cache" in slow
+    assert "page cache" not in fast
+
+
+def test_bytes_are_counted_by_the_device_else_by_write_calls() -> None:
+    rows = pd.DataFrame(
+        {
+            "device_write_bytes": [8, np.nan, np.nan, np.nan],
+            "wchar": [5, 4, np.nan, np.nan],
+            "write_bytes": [7, 6, 3, np.nan],
+        }
+    )
+    found = written(rows)
+    assert found.written.fillna(-1).tolist() == [8, 4, 3, -1]
+    assert found.written_by.tolist() == ["device", "write calls", "storage layer", ""]
 
 
 @pytest.mark.parametrize(("slow", "verdict"), [(102, HOLDS), (98, FAILS)])

@@ -220,7 +220,7 @@ def _memory(source: str) -> Iterator[Claim]:
     )
     yield Claim(
         "L-2.E-merges", source, "2.E", "because fewer sorted files have to be merged",
-        ratio(run("leveldb", "fillrandom"), buffered, "wchar", "bytes written, 4 MiB / 128 MiB"),
+        ratio(run("leveldb", "fillrandom"), buffered, "written", "bytes written, 4 MiB / 128 MiB"),
         None, Limit(">", 1.1),
     )
     yield Claim(

@@ -47,7 +47,9 @@ class Page:
         self._steps = {str(step): own for step, own in by_step}
         load, run = self._steps["fillseq"], self._steps[RUN]
         cells = data.cells.set_index("cell")
+        cooled = data.operations.groupby("cell").cooled.any()
         self.measured = cells[["store", "records", "label", "place", "trial"]].assign(
+            cooled=cooled,
             **{
                 "load wall": load.sum_ns / 1e9,
                 "load user": load.user_s,
@@ -62,7 +64,7 @@ class Page:
                 "final size": run.disk_bytes / 1024,
                 "cpu": 100 * (run.user_s + run.system_s) / run.wall_s,
                 "process size": cells.memory_bytes / 1024,
-            }
+            },
         )
 
     def table(self, section: str, label: str) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from study import formats, published
 from study.claims.rocksdb_2013 import EQUAL, PUBLISHED, TWO_PASSES
-from study.fields import quantiles, where
+from study.fields import quantiles, where, written
 from study.results import Results
 
 STEPS = {
@@ -24,7 +24,9 @@ class Page:
     def __init__(self, data: Results) -> None:
         self.page = published.table("rocksdb-2013")
         self.counts = data.counts()
-        rows = data.operations
+        rows = written(data.operations)
+        counted = " and ".join(sorted(set(rows.written_by) - {""})) or formats.NOT_STATED
+        self.amplification = f"B written a byte ({counted})"
         size = data.cells.set_index("cell").record_size_max
         self.rows = rows.assign(
             bytes=rows["items"] * (rows.key_size + rows.cell.map(size)), wall=rows.sum_ns / 1e9
@@ -42,12 +44,12 @@ class Page:
             where(own, operation=step).set_index("trial").sort_index()
             for step in (steps[0], steps[-1])
         )
-        sums = own.groupby("trial")[["wall", "wchar"]].sum()
+        sums = own.groupby("trial")[["wall", "written"]].sum()
         return first.assign(
             wall=sums.wall,
             mb_s=first.bytes / 1e6 / sums.wall,
             disk_bytes=last.disk_bytes,
-            amplification=sums.wchar / first.bytes,
+            amplification=sums.written / first.bytes,
         )
 
     def speedup(
@@ -84,7 +86,7 @@ class Page:
             "MB/s": formats.span(own.mb_s, 0),
             "size": formats.size(own.disk_bytes.median()),
             **{name: formats.time(quantiles(own, share).median()) for name, share in TAILS.items()},
-            "B written a byte": formats.span(own.amplification, 1),
+            self.amplification: formats.span(own.amplification, 1),
         }
 
     def beside(self, labels: Mapping[str, Sequence[str]], printed: bool = True) -> pd.DataFrame:
@@ -100,7 +102,7 @@ class Page:
                     if len(self.trials(work, store, label, count))
                 ]
         heads = ["workload", "store", "records", "wall time", "MB/s", "size", *TAILS]
-        return pd.DataFrame(found, columns=[*heads, "B written a byte"]).fillna("")
+        return pd.DataFrame(found, columns=[*heads, self.amplification]).fillna("")
 
     def one_at_a_time(self, work: str, records: int) -> dict[str, "pd.Series[float]"]:
         """The throughput with one setting changed over RocksDB's at equal ones; and LevelDB's."""

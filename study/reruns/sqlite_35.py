@@ -17,7 +17,8 @@ def over_files(data: Results) -> pd.DataFrame:
     for panel in PANELS:
         rows = where(data.operations, operation="readrandom" if panel == "space" else panel)
         value = rows.cell.map(space) if panel == "space" else 1 / rows.mean_ns
-        rows = rows.assign(panel=panel, value=value).set_index(["label", "trial"])
+        cooled = rows.cooled & (panel != "space")
+        rows = rows.assign(panel=panel, value=value, cooled=cooled).set_index(["label", "trial"])
         flat = where(rows, store="flat").value
         found.append(rows.assign(value=rows.value / flat.reindex(rows.index)))
     return over_trials(pd.concat(found).reset_index(), "value", ["panel", "store", "label"])

@@ -1,0 +1,199 @@
+"""Figures rank only warm stores as warm, tell first cold gets from later ones, draw physical bounds
+and show debt where the data have them, and say so where they do not."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from kvbench.tables import TABLES, read_tables, write_tables
+from test_notebooks import papermill
+
+from study import cold, fields, figures
+from study.results import Results
+
+DATA = Path(__file__).parents[2] / "data"
+Frames = dict[str, pd.DataFrame]
+Altered = Callable[..., Path]
+
+
+@pytest.fixture
+def altered(tmp_path: Path) -> Altered:
+    """Writes committed data as they would be with newer columns, and returns the folder."""
+
+    def write(name: str, change: Callable[[Frames], Any]) -> Path:
+        frames = {key: table.to_pandas() for key, table in read_tables(DATA / name).items()}
+        change(frames)
+        tables = {
+            key: pa.Table.from_pandas(frame, TABLES[key], preserve_index=False)
+            for key, frame in frames.items()
+        }
+        write_tables(tmp_path, tables)
+        return tmp_path
+
+    return write
+
+
+FIELD = {"record_size": "1 KiB", "records": 1000, "compressibility": "incompressible"}
+BY = ["operation", *FIELD]
+
+
+def chill(share: float, *stores: str) -> Callable[[Frames], None]:
+    """All cells stay warm, but in one field one trial of these stores ends with a smaller share of
+    its files in the page cache."""
+
+    def change(frames: Frames) -> None:
+        cells = frames["cells"]
+        own = cells.store.isin(stores) & (cells[list(FIELD)] == pd.Series(FIELD)).all(axis=1)
+        cells["cached_share"] = 1.0
+        cells["cached_end"] = np.where(own & (cells.trial == 2), share, 0.99)
+
+    return change
+
+
+def best(folder: Path) -> pd.DataFrame:
+    rows = Results(str(folder)).operations
+    found = fields.best_of(fields.where(rows, operation="get"), "mean_ns", BY)
+    return fields.where(found, **FIELD)
+
+
+def test_a_store_that_did_not_stay_warm_is_shown_but_not_ranked(altered: Altered) -> None:
+    (before,) = best(DATA / "pilot").store
+    data = Results(str(altered("pilot", chill(0.94, before))))
+    (row,) = fields.each(best(data.folder))
+    assert before not in (row.store, *row.ties) and row.store
+    times = fields.over_trials(data.operations, "mean_ns", [*BY, "store"])
+    own = fields.where(times, operation="get", store=before, **FIELD)
+    assert (own["median"] > 0).all()
+    assert own.cooled.all()
+    assert times.cooled.sum() == 4 + 1  # operations and the load of one cell
+    words = f"because less than 95% of their files were in the page cache: {before} 94%"
+    assert f"ringed where drawn and not ranked, {words}" in data.conditions(settings=False)
+
+
+@pytest.mark.parametrize("share", [0.95, None])
+def test_a_share_of_95_percent_or_an_unknown_one_is_warm(
+    share: float | None, altered: Altered
+) -> None:
+    """Data without these columns are ranked as before."""
+    (before,) = best(DATA / "pilot").store
+    folder = altered("pilot", chill(share, before)) if share else DATA / "pilot"
+    assert best(folder).store.tolist() == [before]
+    assert "not ranked" not in Results(str(folder)).conditions()
+
+
+def test_a_field_without_a_warm_store_is_blank_with_the_reason(altered: Altered) -> None:
+    stores = set(read_tables(DATA / "pilot")["cells"].column("store").to_pylist())
+    data = Results(str(altered("pilot", chill(0.5, *stores))))
+    found = best(data.folder)
+    assert found[["store", "reason"]].to_numpy().tolist() == [["", "not warm"]]
+    table = fields.best_table({"get: time": (found, str)}, data.sizes())
+    assert table.endswith("| incompressible |  | not warm |  |")
+    assert set(fields.shares(found, ["flat"])["flat"].values()) == {0, "0%"}
+    drawn = figures.best_figure({"get: time": (found, str)}, data)
+    assert "not warm" in [text.get_text() for text in drawn.axes[0].texts]
+
+
+def test_capped_cells_and_cold_ones_are_ranked_whatever_stays_cached() -> None:
+    for name, factors in (("memory-budget", ["memory", "memory_max"]), ("cold-cache", ["cache"])):
+        rows = Results(str(DATA / name), varying=factors).operations
+        assert not rows[(rows.cache == "cold") | (rows.memory_max != "none")].cooled.any()
+
+
+def part_gets(frames: Frames) -> None:
+    """Cold operations as two rows, of the first one after each eviction and of 99 later ones."""
+    cells, rows = frames["cells"], frames["operations"]
+    own = rows.cell.isin(cells.cell[cells.cache == "cold"]) & (rows.operation != "load")
+    first = rows[own].assign(n=10, per_eviction=100, device_read_bytes=10 * 8192)
+    for column in ("sum_ns", "p50_ns", "p90_ns", "p99_ns"):
+        first[column] *= 7
+    later = rows[own].assign(operation=rows.operation + " later", per_eviction=100)
+    frames["operations"] = pd.concat([rows[~own], first, later])
+
+
+def table_of(notebook: Path, label: str) -> str:
+    cells = nbformat.read(notebook, 4).cells
+    cell = next(cell for cell in cells if cell.source.startswith(f"#| label: {label}"))
+    return str(cell.outputs[0].data["text/markdown"])
+
+
+def test_first_cold_gets_are_told_from_later_ones(altered: Altered, tmp_path: Path) -> None:
+    data = Results(str(altered("cold-cache", part_gets)), varying=["cache"])
+    rows = data.operations
+    assert cold.said(rows).startswith("Cold: the first of 100 operations after each eviction alone")
+    found = fields.where(cold.times(rows, ["get"]), level="cold", store="lmdb")
+    own = fields.where(rows, operation="get", cache="cold", store="lmdb")
+    assert found["median"].tolist() == [own.p50_ns.median() / 1000]
+    done = papermill("cold-cache.ipynb", tmp_path / "out.ipynb", "-p", "results", str(data.folder))
+    assert done.returncode == 0, done.stderr
+    first = table_of(tmp_path / "out.ipynb", "tbl-cold-first")
+    assert first.split("\n")[2].startswith("| flat")
+    assert first.split("\n")[2].split("|")[2:4] == [f" {'10':<20} ", f" {'100':<18} "]
+    assert "8.0 KiB" in table_of(tmp_path / "out.ipynb", "tbl-cold-reads")
+
+
+def test_older_cold_data_say_that_they_show_means_of_all() -> None:
+    rows = Results(str(DATA / "cold-cache"), varying=["cache"]).operations
+    said = "Cold: mean of the first operation after each eviction and of the later ones."
+    assert cold.said(rows) == said
+    assert cold.first_gets(rows, ["lmdb"]).empty
+    found = fields.where(cold.times(rows, ["get"]), level="warm", store="lmdb")
+    own = fields.where(rows, operation="get", cache="warm", store="lmdb")
+    assert found["median"].tolist() == [own.mean_ns.median() / 1000]
+
+
+def know_limits(frames: Frames) -> None:
+    frames["machines"]["memory_rate"] = 1e9
+    frames["machines"]["sync_p50_us"] = 200.0
+
+
+def test_physical_bounds_are_those_of_the_machine(altered: Altered) -> None:
+    data = Results(str(altered("durability", know_limits)), varying=["durability"])
+    assert data.bound("get", "1-3 KiB") == (2048, "memcpy of the record")
+    assert data.bound("insert", "1 KiB") == (200_000, "one device sync")
+
+
+def test_writes_are_bounded_only_where_they_are_synchronous(altered: Altered) -> None:
+    data = Results(str(altered("pilot", know_limits)))
+    assert data.bound("insert", "1 KiB") is None
+    assert Results(str(DATA / "pilot")).bound("get", "1 KiB") is None
+
+
+def owe(frames: Frames) -> None:
+    cells = frames["cells"]
+    measured = {"debt_s": 1.5, "debt_cpu_s": 0.5, "debt_bytes": 2 << 20}
+    spaces = {"ended_disk_bytes": 4 << 20, "debt_disk_bytes": 3 << 20}
+    for column, number in (measured | spaces).items():
+        cells[column] = np.where(cells.status == "ok", number, np.nan)
+    cells["settled"] = np.where(cells.trial == 3, "no", "yes")
+
+
+def test_debt_is_shown_where_it_was_measured(altered: Altered) -> None:
+    data = Results(str(altered("pilot", owe)))
+    (row,) = fields.debts(
+        data.cells[data.cells.records == 1_000_000], ["leveldb"], ["100 B"]
+    ).to_numpy()
+    assert row.tolist() == [
+        *("leveldb", "100 B", "1.5 s", "500 ms", "2.0 MiB", "4.0 MiB", "3.0 MiB", "2 of 3")
+    ]
+
+
+def test_older_data_say_that_they_do_not_know_the_debt() -> None:
+    cells = Results(str(DATA / "pilot")).cells
+    assert fields.debts(cells, ["leveldb"], ["100 B"]).empty
+    said = table_of(DATA.parent / "notebooks" / "space.ipynb", "tbl-debt")
+    assert said.startswith("These results do not state what the engines still did")
+
+
+def test_a_foot_states_the_least_number_of_operations(altered: Altered) -> None:
+    def shorten(frames: Frames) -> None:
+        rows = frames["operations"]
+        rows.loc[rows.index[rows.operation == "get"][0], "n"] = 17
+
+    assert ", at least 1,000 operations of each" in Results(str(DATA / "pilot")).conditions()
+    said = Results(str(altered("pilot", shorten))).conditions()
+    assert ", at least 17 operations of each kind a trial" in said
