@@ -9,8 +9,9 @@ enum {
     RECORDS = 1000, /* few, so that readers and the writer often meet at one record */
     POOL = 1 << 16,
     VALUE = 100,
-    BINS = 1200,
+    BINS = 1500,
     TICKS = 20,
+    SIDES = 3, /* readers, writer, both */
 };
 
 extern const struct kv_driver kv_driver;
@@ -18,29 +19,43 @@ extern const struct kv_driver kv_driver;
 int main(void)
 {
     static unsigned char pool[POOL], buffer[VALUE], value[VALUE];
-    static uint64_t bins[2][BINS], ticks[2][TICKS];
-    static uint32_t version[RECORDS];
+    static uint64_t bins[SIDES][BINS], ticks[SIDES][TICKS], next[4];
+    static uint8_t state[RECORDS];
+    static struct loop_phase phases[SIDES];
     struct loop loop = {
         .driver = &kv_driver,
-        .pool = pool,
         .stride = UINT64_MAX / RECORDS,
         .key_size = RECORDS_KEY_SIZE,
-        .values = {.seed = 1, .starts = POOL - VALUE, .low = VALUE, .span = 1},
+        .values = {.pool = pool, .seed = 1, .starts = POOL - VALUE, .low = VALUE, .span = 1},
         .buffer = buffer,
         .value = value,
         .capacity = VALUE,
+        .room = VALUE,
+        .meter = {.io = -1, .device = -1, .instructions = -1},
     };
+    struct plan_records records = {.universe = RECORDS,
+                                   .born = RECORDS,
+                                   .loaded = RECORDS,
+                                   .state = state,
+                                   .seed = 1,
+                                   .random = 1,
+                                   .next = next};
     struct traffic traffic = {
         .readers = 4,
         .duration = 1000000000,
         .interval = 100000,
-        .tick = 100000000,
-        .records = RECORDS,
         .seed = 1,
-        .version = version,
-        .read = {.bins = bins[0], .ticks = ticks[0], .bin_count = BINS, .tick_count = TICKS},
-        .write = {.bins = bins[1], .ticks = ticks[1], .bin_count = BINS, .tick_count = TICKS},
+        .records = &records,
+        .read = &phases[0],
+        .write = &phases[1],
+        .both = &phases[2],
     };
+    for (int i = 0; i < SIDES; i++)
+        phases[i].tally = (struct tally){.bins = bins[i],
+                                         .ticks = ticks[i],
+                                         .bin_count = BINS,
+                                         .tick_count = TICKS,
+                                         .tick = 100000000};
     records_fill_incompressible(pool, POOL, 1);
     int status = loop_open(&loop, ".", NULL, 0);
     if (status == KV_OK) {
@@ -52,6 +67,7 @@ int main(void)
         fprintf(stderr, "%s\n", loop.error);
         return 1;
     }
-    printf("%" PRIu64 " reads, %" PRIu64 " writes\n", traffic.read.n, traffic.write.n);
-    return traffic.read.n == 0 || traffic.write.n == 0;
+    uint64_t reads = phases[0].tally.n, writes = phases[1].tally.n;
+    printf("%" PRIu64 " reads, %" PRIu64 " writes\n", reads, writes);
+    return reads == 0 || writes == 0;
 }

@@ -9,13 +9,18 @@
 #include "shim.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+enum { FILLER = 64 << 20 /* bytes; more than the records of any cell */ };
 
 struct kv_driver kv_driver;
 static struct kv_driver honest;
+static char folder[4096];                /* of the store */
 static char name[128], lie[128], at[32]; /* file, fault, function */
 static unsigned long turn;
 static atomic_ulong calls;
@@ -174,16 +179,47 @@ static const char *error(void)
     return is("no-text") ? "\xff\xfe\x80" : honest.error();
 }
 
+/* Where "kept-elsewhere" has its records: in a folder of its own; and "kept-in-process": in one of
+ * the process. */
+static const char *elsewhere(const char *path)
+{
+    static char place[4200];
+    if (!is("kept-elsewhere") && !is("kept-in-process"))
+        return path;
+    if (place[0] == '\0') {
+        char file[4096];
+        mark(file);
+        snprintf(place, sizeof place, "%s-%d", file, is("kept-in-process") ? getpid() : 0);
+    }
+    if (mkdir(place, 0777) != 0 && errno != EEXIST)
+        _exit(99);
+    told();
+    return place;
+}
+
 static int open_store(const char *path, const struct kv_option *options, size_t count,
                       struct kv **kv)
 {
-    return breaks("open") ? broken() : honest.open(path, options, count, kv);
+    if (breaks("open"))
+        return broken();
+    snprintf(folder, sizeof folder, "%s", path);
+    return honest.open(elsewhere(path), options, count, kv);
 }
 
 static int honestly(struct kv *kv, enum kv_mode mode, struct kv_slice key, struct kv_slice value)
 {
     const struct kv_record record = {key, value};
     return honest.write(kv, mode, &record, 1);
+}
+
+/* Makes the store's folder as large as if the records were there. */
+static void fill(void)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/filler", folder);
+    int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (file < 0 || posix_fallocate(file, 0, FILLER) != 0 || close(file) != 0)
+        _exit(99);
 }
 
 static int close_store(struct kv *kv)
@@ -194,6 +230,8 @@ static int close_store(struct kv *kv)
         told();
         honestly(kv, KV_REMOVE, another(), another());
     }
+    if (is("kept-in-process"))
+        fill();
     return honest.close(kv);
 }
 

@@ -1,6 +1,6 @@
-"""Runs our C under sanitizers: the conformance suite on sanitized shims, the threaded loop under
-ThreadSanitizer, every store's opening and closing under LeakSanitizer, and a fuzzer of the file
-names of the folder stores."""
+"""Runs our C under sanitizers: the conformance suite and the tests of plans and loop on sanitized
+shims, the threaded loop under ThreadSanitizer, every store's opening and closing under
+LeakSanitizer, and a fuzzer of the file names of the folder stores."""
 
 import re
 import sys
@@ -24,7 +24,8 @@ from builds import (
 from table import Form, Row
 
 SOURCES = ROOT / "harness/checks/sanitize"
-SUITES = [ROOT / "harness/tests" / name for name in ("test_conformance.py", "test_loop.py")]
+SUITES = [ROOT / f"harness/tests/test_{name}.py" for name in ("conformance", "plan", "loop")]
+CORE = ("traffic", "loop", "plan", "records", "tally", "store", "meter")
 DESELECTED = "the_template"  # these cases compile shims of their own, without sanitizers
 # Cases that the short form omits: a slow one, and bindings, whose C is not ours.
 OMITTED = ("compact_leaves", "apsw", "berkeleydb", "bsddb3", "plyvel", "sqlite3")
@@ -70,7 +71,7 @@ def conformance(built: Path, form: Form) -> Row:
     """A report ends the process, and the suite with it."""
     chosen = f"not {DESELECTED}"
     if form.short:
-        chosen += f" and ({' or '.join(FEW)}) and not ({' or '.join(OMITTED)})"
+        chosen += f" and (test_plan or {' or '.join(FEW)}) and not ({' or '.join(OMITTED)})"
     with (
         tempfile.TemporaryDirectory(dir=form.place) as logs,
         tempfile.TemporaryDirectory(prefix="sanitizers-", dir=in_memory(form.place)) as folder,
@@ -95,7 +96,7 @@ def conformance(built: Path, form: Form) -> Row:
 
 def threads(place: Path) -> Row:
     sources = [SOURCES / "threads.c", SHIMS / "stores/null.c"]
-    sources += [SHIMS / name for name in ("traffic.c", "loop.c", "records.c", "store.c")]
+    sources += [SHIMS / f"{name}.c" for name in CORE]
     tested = program("threads", sources, "-fsanitize=thread")
     with tempfile.TemporaryDirectory(dir=place) as logs:
         done = run([tested], {"TSAN_OPTIONS": f"log_path={logs}/log"})

@@ -47,7 +47,7 @@ class Sweep:
         self.stores_at: Path | None = None  # the --stores of the command
         self.mark = f"{os.getpid()}-{next(_numbers)}."
         self.env = {**os.environ, **(env or {}), MARK: self.mark}
-        values = {"stores": ["flat"], "records": [100], "trials": 1} | keys
+        values = {"stores": ["flat"], "records": [100], "trials": 1, "least_ms": 0} | keys
         folder.mkdir(parents=True, exist_ok=True)
         self.grid = folder / "grid.toml"
         self.grid.write_text(toml(values))
