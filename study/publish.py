@@ -22,6 +22,7 @@ from kvbench.worker import RATIO_BLOCK
 from matplotlib.figure import Figure
 
 from study import formats
+from study.fields import WARM
 from study.notebook import root
 
 
@@ -37,6 +38,7 @@ def method() -> dict[str, str]:
         "churn": f"{1 / CHURN_SHARE:.0%}",
         "bin_width": f"{np.expm1(LOG_WIDTH):.0%}",
         "tie": f"{TIE:.0%}",
+        "warm": f"{WARM:.0%}",
         "spread": f"{SPREAD:g}",
         "memory_interval": f"{INTERVAL * 1000:.0f} ms",
         "ratio_block": format_bytes(RATIO_BLOCK),
