@@ -59,7 +59,7 @@ class Bindings:
         return order.drop(columns="place")
 
     def _pairs(self) -> pd.DataFrame:
-        """The trials from Python, with the same records in the same order from C."""
+        """The trials from Python, each beside that of the same seed from C."""
         key = ["store", "record_size", "records", "compressibility", "trial", "seed", "operation"]
         from_c = where(self.rows, access="c").set_index(key).p50_ns
         assert from_c.index.is_unique
