@@ -292,7 +292,7 @@ def measure(
     answer: dict[str, Any] = {
         "compressed_share": compressed_share(work.records, work.pool, "zlib"),
         "snappy_share": compressed_share(work.records, work.pool, "snappy"),
-        # Measured first, so that planning's own memory is part of the baseline.
+        # Measured first, so that the loop's own memory is part of the baseline.
         "floor_ns": floor(store, cell, work.pool, folder),
     }
     cached_share(Path(__file__).parent / "bindings")  # and that of looking at the page cache
