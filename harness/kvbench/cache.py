@@ -108,7 +108,6 @@ def evict(folder: Path, mounted: Mounted | None = None) -> str:
     cached. Raises StoreError if the file system cannot be unmounted, as when the engine keeps a
     file open.
     """
-    sync_file_system(folder)
     if mounted:
         try:
             mounted.detach()
@@ -117,6 +116,7 @@ def evict(folder: Path, mounted: Mounted | None = None) -> str:
         DROP.write_text("3")
         mounted.attach()
         return "remount"
+    sync_file_system(folder)
     try:
         DROP.write_text("3")
         return "drop_caches"
