@@ -221,8 +221,8 @@ def draw_bound(axis: Any, found: tuple[float, str] | None, upright: bool = False
         axis.text(value, 0.01, f" {name}", transform=axis.get_xaxis_transform(), **look)
     else:
         axis.axhline(value, **line)
-        look |= {"transform": axis.get_yaxis_transform(), "va": "bottom"}
-        axis.text(0.02, value, name, **look)
+        look |= {"transform": axis.get_yaxis_transform(), "ha": "right", "va": "bottom"}
+        axis.text(0.98, value, name, **look)
 
 
 def ring(axis: Any, x: Any, y: Any, cooled: Any) -> None:

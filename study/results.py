@@ -210,7 +210,7 @@ class Results:
         if self.average == "median":
             samples += ", times are medians where figures have means, which are not stated"
         elif lacking := (timed.mean_ns.isna() & (timed.n > 0)).sum():
-            samples += f", {lacking} operations without a mean time, which are missing here"
+            samples += f", but none of {lacking} for which no mean time is stated"
         levels = f"; {self.levels()}" if settings else ""
         shaky = len(self.unsteady)
         if shaky:

@@ -18,7 +18,7 @@ from kvbench.factors import COLD_OPERATIONS, FACTORS, MOST, OPERATIONS, RecordSi
 from kvbench.tables import COLUMNS, NAME, TABLES, check, table_of, write_tables
 from kvbench.workload import PARAMETERS, TRAFFIC, YCSB
 
-MOST_BYTES = 64 << 20  # of a file
+MOST_BYTES = 8 << 20  # of a file, about 100,000 lines
 REQUIRED = ("store", "operation", "record_size", "records", "n")
 TIMES = ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")  # in increasing order
 SUFFICIENT = ("mean_ns", "sum_ns", *TIMES[1:-1])
