@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kvbench import BadInput
+from kvbench import BadInput, say
 from kvbench.factors import Cell
 from kvbench.filesystem import Mounted, unmount
 
@@ -114,6 +114,8 @@ def make(kind: str, folder: Path, size: int) -> Mounted:
     file = os.open(image, flags, 0o600)
     try:
         written = os.fstat(file).st_size
+        if size - written > 4 * GIB:
+            say(f"{image}: writing {_gib(size - written)} for the stores' file system, once")
         _write(file, written, size, os.urandom(BLOCK))
         device = _connect(image)
         _run(*MAKE[kind][0].split(), device)
@@ -187,7 +189,7 @@ def size_for(cells: Sequence[Cell], folder: Path, had: int = 0) -> int:
     for cell in cells:
         trials[cell.trial] += need(cell)
     # Most stores use less than half of what they may need, and one file system serves several.
-    total = min(max(trials.values()) // 2, 2 * USED)
+    total = min(max(trials.values()) // 2, USED)
     return min(_holding(max(need(largest), total)), free // BLOCK * BLOCK)
 
 

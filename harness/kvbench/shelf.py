@@ -206,8 +206,8 @@ class MountedShelf(Shelf):
     def _short(self, cell: Cell) -> bool:
         bytes_, inodes = self._free()
         used = self._limit[0] - bytes_ > min(loopback.USED, self._limit[0] // 2)
-        few = inodes < 2 * cell.records and self._limit[1] > 0  # 0: no limit known
-        return used or few or bytes_ < loopback.need(cell)
+        few = cell.store in loopback.FILES and inodes < 2 * cell.records
+        return used or bytes_ < loopback.need(cell) or (few and self._limit[1] > 0)  # 0: unlimited
 
     def empty(self) -> int:
         """Nothing: removing stores here would give the disk below no room."""
