@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 enum { LOOKS = 10, SECTOR = 512 }; /* looks while quiet; bytes of what a device counts */
+enum { QUIET = 1, POLLING = 5 };   /* per cent of a processor */
 
 static uint64_t own_calls, own_bytes; /* read by meter_read so far */
 
@@ -208,7 +209,7 @@ static bool alone(void)
 void meter_settle(const struct meter *meter, uint64_t quiet_ns, uint64_t limit_ns,
                   struct meter_debt *debt)
 {
-    struct look first = look(meter), ring[LOOKS] = {first}, last = first;
+    struct look first = look(meter), ring[LOOKS] = {first}, last = first, calm = first;
     bool settled = meter->device < 0 && alone();
     const struct timespec pause = {(time_t)(quiet_ns / LOOKS / 1000000000),
                                    (long)(quiet_ns / LOOKS % 1000000000)};
@@ -216,8 +217,13 @@ void meter_settle(const struct meter *meter, uint64_t quiet_ns, uint64_t limit_n
         nanosleep(&pause, NULL); /* a signal makes this look an early one */
         struct look seen = look(meter), *before = &ring[i % LOOKS];
         struct look oldest = i < LOOKS ? first : *before;
+        uint64_t share = less(seen.cpu_ns, oldest.cpu_ns) * 100 / (seen.ns - oldest.ns + 1);
+        if (seen.written != oldest.written || share >= POLLING)
+            calm = seen;
+        if (seen.ns - calm.ns >= quiet_ns * LOOKS)
+            oldest = calm;
         settled = seen.ns - oldest.ns >= quiet_ns && seen.written == oldest.written &&
-                  less(seen.cpu_ns, oldest.cpu_ns) * 100 < seen.ns - oldest.ns;
+                  (share < QUIET || oldest.ns == calm.ns);
         last = settled ? oldest : seen;
         *before = seen;
     }
