@@ -199,7 +199,7 @@ class Measurement:
                     marks.append(calls())
                 start, own, end = (mark or 0 for mark in marks)
                 if end and name in self.phases:
-                    found = end - own - (own - start)
+                    found = max(0, end - own - (own - start))  # threads of the engine call, too
                     self.phases[name].more |= {"counted": count, "system_calls": found}
 
     def steps(self) -> None:

@@ -52,8 +52,9 @@ def name(value: object) -> str:
 def test_syncs_per_write(
     store: Store, level: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Levels that survive a power failure sync at least once per write, lower levels at no write. A
-    default that amounts to `sync` does so, too; other defaults may do either."""
+    """Levels that survive a power failure sync at least once per write. Lower levels do not sync
+    their writes, though an engine may when it flushes a buffer: Berkeley DB's hash once in 500
+    writes. A default that amounts to `sync` syncs, too; other defaults may do either."""
     slopes = evidence.syncs_per_write(store, tmp_path, **options_of(level))
     total = sum(slopes.values())
     calls = ", ".join(f"{call} {slope:.2f}" for call, slope in slopes.items())
@@ -62,7 +63,7 @@ def test_syncs_per_write(
     if level in ("sync", "atomic"):
         assert total >= 1
     elif level != DEFAULT:
-        assert total == 0
+        assert total < 0.01
     if guarantee(store, level) == "sync":
         assert total >= 1
 
