@@ -1,5 +1,5 @@
 # The forks of LevelDB, which no distribution ships. Their source lies in npm packages of bindings
-# for Node.js; npm fetches them by name, and the checksum says that they are what was tried.
+# for Node.js.
 
 include(CheckLanguage)
 if(NOT CMAKE_CXX_COMPILER)
@@ -10,41 +10,6 @@ if(CMAKE_CXX_COMPILER)
   enable_language(CXX)
   find_package(Threads REQUIRED)
 endif()
-
-# Fetches and unpacks a package into `folder`; `reason` says why not.
-function(kv_npm_package package version sha256 folder reason)
-  set(archive ${CMAKE_BINARY_DIR}/npm/${package}-${version}.tgz)
-  set(${reason} "" PARENT_SCOPE)
-  if(EXISTS ${folder}) # unpacked before, and whole
-    return()
-  endif()
-  if(NOT EXISTS ${archive})
-    find_program(NPM npm)
-    if(NOT NPM)
-      set(${reason} "not built: npm not found; it fetches ${package} ${version}, which holds the source"
-        PARENT_SCOPE)
-      return()
-    endif()
-    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/npm)
-    execute_process(COMMAND ${NPM} pack --silent --fetch-retries=1 ${package}@${version}
-      TIMEOUT 120 WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/npm OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE status)
-    if(status OR NOT EXISTS ${archive})
-      set(${reason} "not built: npm can't fetch ${package} ${version}, which holds the source"
-        PARENT_SCOPE)
-      return()
-    endif()
-  endif()
-  file(SHA256 ${archive} found)
-  if(NOT found STREQUAL sha256)
-    file(REMOVE ${archive})
-    set(${reason} "not built: SHA-256 of ${package} ${version} is ${found}, expected ${sha256}"
-      PARENT_SCOPE)
-    return()
-  endif()
-  file(REMOVE_RECURSE ${folder}.part)
-  file(ARCHIVE_EXTRACT INPUT ${archive} DESTINATION ${folder}.part)
-  file(RENAME ${folder}.part ${folder})
-endfunction()
 
 # kv_leveldb_fork(NAME PACKAGE package VERSION version SHA256 sum SOURCES folder INCLUDE folder
 #                 [CONFIGURATION folder])
