@@ -6,6 +6,7 @@ set -eu
 # CMakeLists.txt names the package of each engine.
 stores="$(dirname "$0")/shims/CMakeLists.txt"
 packages=$(sed -n 's/^kv_store(.* DEBIAN \([^ )]*\)).*/\1/p' "$stores" | sort -u | tr '\n' ' ')
+packages="$packages libsnappy-dev liblz4-dev libzstd-dev" # what TidesDB compresses by
 command -v cc >/dev/null || packages="$packages gcc"
 command -v c++ >/dev/null || packages="$packages g++"
 command -v strace >/dev/null || packages="$packages strace" # counts syncs

@@ -16,6 +16,7 @@ STORES = {
     "basho": ("Lb", "#D55E00", ">"),
     "rocksdb": ("R", "#E69F00", "v"),
     "lmdb": ("M", "#009E73", "D"),
+    "mdbx": ("Mx", "#009E73", "d"),
     "bdb": ("B", "#CC79A7", "P"),
     "bdb-hash": ("Bh", "#CC79A7", "p"),
     "sqlite": ("S", "#999999", "X"),
@@ -28,6 +29,7 @@ STORES = {
     "tokyocabinet-tree": ("C", "#1B4F4F", "3"),
     "tokudb": ("U", "#C51B7D", "4"),
     "gdbm": ("G", "#444444", "+"),
+    "tidesdb": ("D", "#A50026", "H"),
     "null": ("0", "#000000", "."),
 }
 

@@ -240,6 +240,22 @@ def test_the_syncs_that_a_store_reports_are_true(store: Store, level: str, tmp_p
         ("tkrzw-tree", {"memory": str(4 << 20)}, {"max_cached_pages": str((4 << 20) // 8130)}),
         ("tkrzw-hash", {"compression": "lz4"}, {"compression": "lz4"}),
         ("tokyocabinet-tree", {"compression": "zlib"}, {"compression": "zlib"}),
+        ("mdbx", {}, {"sync": "each transaction", "page_size": "4096", "writemap": "off"}),
+        (
+            "mdbx",
+            {"durability": "process", "page_size": "16384"},
+            {"sync": "off", "page_size": "16384"},
+        ),
+        (
+            "tidesdb",
+            {"memory": str(4 << 20), "compression": "zstd"},
+            {"write_buffer": str(2 << 20), "block_cache": str(2 << 20), "compression": "zstd"},
+        ),
+        (
+            "tidesdb",
+            {"bloom": "off", "block_size": "16384", "value_separation": "4096"},
+            {"bloom": "off", "block_size": "16384", "value_separation": "4096", "sync": "off"},
+        ),
     ],
     ids=str,
 )
@@ -310,6 +326,7 @@ def test_a_bloom_filter_adds_its_bits_to_the_tables(label: str, tmp_path: Path) 
     [
         ("leveldb", {"bloom_bits": "1000000"}),
         ("rocksdb", {"background_jobs": str(1 << 32)}),
+        ("tidesdb", {"background_threads": "1001"}),
     ],
     ids=str,
 )
