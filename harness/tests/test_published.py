@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,10 +15,15 @@ DATA = Path(__file__).parents[2] / "data" / "published"
 KI, MI, GI = 1 << 10, 1 << 20, 1 << 30
 WRITES, READS = ["fillseq", "fillrandom"], ["readseq", "readrandom"]
 TWENTY_ELEVEN = ["leveldb-2011", "leveldb-2011-wal"]
+TODAY = ["redb-2025", "fjall-2026", "tidesdb-2026", "keybench-2026", "kvbench-2026"]
 UNITS = {
-    *("", "%", "1", "1/min", "B", "GB", "GHz", "GiB", "KB", "MB", "MB/s", "MHz"),
-    *("entry/s", "min", "ms", "op/s", "px", "s", "times", "us"),
+    *("", "%", "1", "1/min", "1000 lines", "B", "GB", "GHz", "GiB", "KB", "MB", "MB/s", "MHz"),
+    *("MiB", "Mop/s", "entry/s", "key/s", "kop/s", "min", "ms", "op/s", "px", "s", "times", "us"),
+    "wu/s",
 }
+SCALE = {"Mop/s": 1e6, "kop/s": 1e3, "ms": 1e-3, "us": 1e-6}  # to op/s and s
+LEVELS = ["none", "process", "sync"]
+UNKNOWN = "not stated"
 FILES = {
     "leveldb-2011.csv": (110, [*TWENTY_ELEVEN]),
     "leveldb-2011-settings.csv": (96, [*TWENTY_ELEVEN]),
@@ -25,6 +31,15 @@ FILES = {
     "lmdb-2014.csv": (2 * 9 * 13, ["lmdb-2014"]),
     "lmdb-2014-settings.csv": (8, ["lmdb-2014"]),
     "files-or-store.csv": (50, ["hines-2023"]),
+    "claims-2026.csv": (40, TODAY),
+}
+FILES |= {
+    f"{source}.csv": (rows, [source])
+    for source, rows in zip(TODAY, (90, 8, 117, 140, 157), strict=True)
+}
+FILES |= {
+    f"{source}-settings.csv": (rows, [source])
+    for source, rows in zip(TODAY, (31, 43, 34, 31, 43), strict=True)
 }
 
 
@@ -320,14 +335,130 @@ def files_found() -> Iterator[Found]:
         yield Found("hines-2023", "5.8", "exceptions", "files", "1", str(exceptions), "1")
 
 
+# Today's benchmarks
+
+
+def exact(row: Any) -> Range:
+    """A figure in seconds, operations a second, or its own unit."""
+    return rounded(row.value).times(SCALE.get(row.unit, 1))
+
+
+def today(source: str) -> pd.DataFrame:
+    return read(f"{source}.csv").query("value != ''")
+
+
+def durability(source: str) -> list[Any]:
+    table = read(f"{source}-settings.csv")
+    return list(table[table.setting == "durability"].itertuples())
+
+
+def level(rows: list[Any], place: tuple[str, str, str]) -> str:
+    """The durability of a figure, by section, workload and store: that of the row of `durability`
+    which names the most of them."""
+    found: dict[int, list[str]] = {}
+    for row in rows:
+        named = row.section, row.workload, row.store
+        if all(x in ("", y) for x, y in zip(named, place, strict=True)):
+            found.setdefault(sum(map(bool, named)), []).append(row.value)
+    (value,) = found[max(found)]
+    return str(value)
+
+
+def factors() -> Iterator[Found]:
+    """Checks each factor of two stores whose figures are printed beside it."""
+    for source in TODAY:
+        rows = {(r.section, r.workload, r.store, r.quantity): r for r in today(source).itertuples()}
+        assert len(rows) == len(today(source))
+        for (section, workload, store, quantity), row in rows.items():
+            pair = [rows.get((section, workload, one, quantity)) for one in store.split(";")]
+            if len(pair) == 2 and all(pair):
+                ratio = exact(pair[0]) / exact(pair[1])
+                if not ratio.meets(rounded(row.value)):
+                    item, now = f"{workload} {quantity}", f"{sum(ratio) / 2:.2g}"
+                    yield Found(source, section, "factor", item, row.value, now, "times")
+
+
+def ranges() -> Iterator[Found]:
+    """Checks each "from ... to ..." with the factors that it sums up."""
+    sums = [
+        ("tidesdb-2026", "9.8.0", "bulk writes", "throughput", "(sequential|random) writes"),
+        ("tidesdb-2026", "9.8.0", "bulk writes", "p99", "(sequential|random) writes"),
+        ("keybench-2026", "small server", "three of four", "memory", "mixed|cart|scan"),
+        ("keybench-2026", "small server", "all", "factor", "batch of 64"),
+        ("keybench-2026", "large server", "all", "factor", "batch of 64"),
+    ]
+    for source, section, workload, quantity, parts in sums:
+        table = today(source).query("section == @section")
+        ends = table[(table.workload == workload) & table.quantity.str.startswith(f"{quantity}, ")]
+        value = dict(zip(ends.quantity, ends.value, strict=True))
+        least, most = (value[f"{quantity}, {end}"] for end in ("least", "most"))
+        above, below = ends.store.iloc[0].split(";")
+        for part, group in table[table.workload.str.fullmatch(parts)].groupby("workload"):
+            figures = {(r.store, r.quantity): r for r in group.itertuples()}
+            if quantity == "factor":
+                ratios = [exact(r) for r in figures.values() if r.quantity.startswith("factor")]
+            else:
+                ratios = [exact(figures[above, quantity]) / exact(figures[below, quantity])]
+            for ratio in ratios:
+                if not ratio.meets(Range(rounded(least).low, rounded(most).high)):
+                    printed = least if ratio.high < rounded(least).low else most
+                    item, now = f"{part} {quantity}", f"{sum(ratio) / 2:.2g}"
+                    yield Found(source, section, "range", item, printed, now, "times")
+
+
+def figures_twice() -> Iterator[Found]:
+    """Compares kvbench's overview of the engines with the pages that it sums up."""
+    table = today("kvbench-2026")
+    rest = table[table.section != "engines"]
+    pages = {(r.workload, r.store, r.quantity): r for r in rest.itertuples()}
+    for row in table[table.section == "engines"].itertuples():
+        page = pages[row.workload, row.store, row.quantity]
+        assert row.unit == page.unit
+        if not rounded(row.value).meets(rounded(page.value)):
+            item = f"{row.workload} {row.store}"
+            here = "kvbench-2026", "engines", "two figures for one", item
+            yield Found(*here, row.value, page.value, row.unit)
+
+
+READ_ONLY = "(.*reads.*|.*scan.*|.*seeks.*|YCSB C|all.*)"
+
+
+def unequal() -> Iterator[Found]:
+    """Finds sections that compare writes of stores with different durability."""
+    found = set()
+    for source in TODAY:
+        table = read(f"{source}.csv")
+        writes = table[table.unit.isin(["op/s", "wu/s", "kop/s", "Mop/s"])]
+        writes = writes[~writes.workload.str.fullmatch(READ_ONLY)]
+        places = set(writes[["section", "workload", "store"]].itertuples(index=False, name=None))
+        rows = durability(source)
+        places |= {(r.section, r.workload, r.store) for r in rows if r.store}
+        for section, workload in {place[:2] for place in places}:
+            stores = {p[2] for p in places if p[:2] == (section, workload) and ";" not in p[2]}
+            known = {s: level(rows, (section, workload, s)) for s in stores}
+            order = [x for x in LEVELS if x in known.values()]
+            if len(order) > 1 and section:
+                least = ";".join(sorted(s for s, x in known.items() if x == order[0]))
+                here = source, section, "unequal durability"
+                found.add(Found(*here, least, order[0], order[-1], ""))
+    yield from found
+
+
 # Contradictions in words, without computation.
 WORDS = {
     Found("hines-2023", "5.7", "wording", "flat", "folders", "files", ""),
     Found("hines-2023", "5.5", "wording", "remove rocksdb", "degrades", "fastest", ""),
+    Found("kvbench-2026", "methodology", "wording", "load", "open", "closed", ""),
+    Found("kvbench-2026", "methodology", "wording", "sqlite", "sync a commit", "NORMAL", ""),
+    Found("kvbench-2026", "durable-writes", "wording", "sqlite", "group commit", "1", ""),
+    Found("kvbench-2026", "mixed", "wording", "sqlite p99", "tens of ms", "1.9 ms", ""),
 }
 
 
-CHECKS = [leveldb_rows, leveldb_prose, rocksdb_figures, rocksdb_settings, lmdb_found, files_found]
+CHECKS = [
+    *(leveldb_rows, leveldb_prose, rocksdb_figures, rocksdb_settings, lmdb_found, files_found),
+    *(ranges, figures_twice, unequal),
+]
 
 
 def findings() -> dict[Found, str]:
@@ -340,6 +471,7 @@ def findings() -> dict[Found, str]:
 def test_the_list_of_contradictions_is_complete_and_right() -> None:
     found = [row for check in CHECKS for row in check()]
     assert len(found) == len(set(found))
+    assert not list(factors())
     listed = set(findings())
     assert set(found) | WORDS == listed
     assert not set(found) & WORDS
@@ -353,7 +485,7 @@ def test_every_check_finds_something(check: Callable[[], Iterator[Found]]) -> No
 def test_findings_state_their_place_and_figures() -> None:
     sections = {
         (row.source, row.section)
-        for name in FILES
+        for name in (*FILES, "sources.csv")
         for row in read(name)[["source", "section"]].itertuples()
     }
     for row, finding in findings().items():
@@ -374,6 +506,8 @@ def test_a_wrong_figure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         if name == "lmdb-2014.csv":
             overhead = (table.quantity == "overhead") & (table.store == "lmdb")
             table.loc[overhead, "value"] = "0.9981563981"
+        if name == "keybench-2026.csv":
+            table.loc[table.value == "3.96", "value"] = "3.99"
         return table
 
     before = set(leveldb_rows()), set(lmdb_found())
@@ -382,6 +516,7 @@ def test_a_wrong_figure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         ("2.E", "fillseq leveldb")
     }
     assert {(r.check, r.item) for r in set(lmdb_found()) - before[1]} == {("overhead", "lmdb")}
+    assert [r.item for r in factors()] == ["mixed, 64 threads throughput"]
 
 
 # The content of the tables
@@ -605,14 +740,74 @@ def test_claims_are_numbered_and_as_printed() -> None:
         assert row.value in re.findall(r"\d+", row.printed) or not row.value
 
 
+@pytest.mark.parametrize("source", TODAY)
+def test_figures_of_today_state_their_document(source: str) -> None:
+    table = read("sources.csv").query("source == @source")
+    sections = set(table.section)
+    for row in table.itertuples():
+        assert re.fullmatch(r"[\w-]+/[\w.-]+", row.repository)
+        assert re.fullmatch(r"[\w./-]+\.mdx?", row.file)
+        assert re.fullmatch(r"[0-9a-f]{40}", row.commit)
+        assert date.fromisoformat(row.date).year == int(source[-4:])
+        host = re.match(r"https://([\w.-]+)/", row.url)
+        assert host
+        assert host[1] in {"github.com", "fjall-rs.github.io", "tidesdb.com", "kvbench.tamnd.com"}
+    for row in read(f"{source}.csv").itertuples():
+        assert sections == {""} or row.section in sections
+        assert row.approximate in ("true", "false")
+        assert not row.value or float(row.value) >= 0
+    settings = read(f"{source}-settings.csv")
+    machines = settings[settings.setting == "processor"]
+    assert set(machines.section) in ({""}, set(read(f"{source}.csv").section))
+
+
+@pytest.mark.parametrize("source", TODAY)
+def test_each_figure_of_today_has_one_durability(source: str) -> None:
+    """The code that shows it is named, but where no code does."""
+    rows = durability(source)
+    for row in rows:
+        assert row.value in (*LEVELS, UNKNOWN)
+        code = re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", row.evidence)
+        assert bool(code) == (row.value != UNKNOWN)
+    for row in read(f"{source}.csv").itertuples():
+        for store in filter(None, row.store.split(";")):
+            assert level(rows, (row.section, row.workload, store))
+
+
+def test_redb_was_measured_at_sync_before_its_suite_went_without() -> None:
+    """The seven months without durability begin after the date of the table."""
+    settings = read("redb-2025-settings.csv")
+    assert {row.value for row in durability("redb-2025")} == {"sync"}
+    since = settings[settings.setting.str.contains("in the suite from")]
+    dates = [date.fromisoformat(text[-10:]) for text in since.setting]
+    assert list(since.value) == ["none", "sync"]
+    printed = read("sources.csv").set_index("source").date["redb-2025"]
+    assert date.fromisoformat(printed) < dates[0] < dates[1]
+
+
+def test_claims_of_today_name_stores_and_operations() -> None:
+    table = read("claims-2026.csv")
+    assert [int(n) for n in table.claim_number] == list(range(1, len(table) + 1))
+    operations = {"", "batch", "get", "insert", "remove", "scan", "space", "update"}
+    assert set(table.operation) <= operations
+    assert set(table.durability) <= {"", *LEVELS}
+    places = set(read("sources.csv")[["source", "section"]].itertuples(index=False, name=None))
+    for row in table.itertuples():
+        assert (row.source, row.section) in places
+        assert row.store
+        assert bool(row.value) == bool(row.unit)
+        figures, settings = read(f"{row.source}.csv"), read(f"{row.source}-settings.csv")
+        known = ";".join([*figures.store, *settings.store, ""]).split(";")
+        assert set(f"{row.store};{row.against}".split(";")) <= set(known)
+
+
 def test_page_names_every_file_and_column() -> None:
     page = (DATA / "README.md").read_text()
     files = {path.name for path in DATA.iterdir()} - {"README.md"}
-    assert files == {*FILES, "rocksdb-2013-settings.csv", "findings.csv"}
+    assert files == {*FILES, "rocksdb-2013-settings.csv", "sources.csv", "findings.csv"}
     for section in re.split(r"^## ", page, flags=re.M)[1:]:
-        name = section.split("\n")[0]
-        if name in files:
-            described = re.findall(r"^\| `(\w+)` \|", section, flags=re.M)
+        described = re.findall(r"^\| `(\w+)` \|", section, flags=re.M)
+        for name in files & set(section.split("\n")[0].split(", ")):
             assert described == list(read(name).columns)
             files.remove(name)
     assert not files
