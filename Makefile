@@ -31,7 +31,7 @@ ANALYSES := best-option latency space
 NOTEBOOKS := $(ANALYSES:%=notebooks/%.ipynb)
 EXPERIMENTS := durability memory-budget compression cold-cache
 RERUNS := leveldb-2011 rocksdb-2013 lmdb-2014 files-or-store sqlite-35 ycsb
-SOURCES := $(shell find harness/shims harness/kvbench study -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake')
+SOURCES := $(shell find harness/shims harness/kvbench study -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake' -o -name '*.rs' -o -name 'Cargo.*')
 
 # The environment comes first on the PATH: papermill, Quarto and nbval find its Python and kernel there.
 export PATH := $(CURDIR)/$(BIN):$(PATH)

@@ -16,6 +16,9 @@ command -v mkfs.ext4 >/dev/null || packages="$packages e2fsprogs" # for simulate
 command -v mkfs.xfs >/dev/null || packages="$packages xfsprogs" # for --fs xfs
 command -v mkfs.btrfs >/dev/null || packages="$packages btrfs-progs" # for --fs btrfs
 command -v clang >/dev/null || packages="$packages clang libclang-rt-dev" # for the fuzzer: 110 MB, 15 seconds
+# For the stores in Rust, unless there is Rust 1.90 or later: 460 MB
+rust=$(rustc --version 2>/dev/null | sed -n 's/^rustc 1\.\([0-9]*\)\..*/\1/p')
+{ [ "${rust:-0}" -ge 90 ] && command -v cargo >/dev/null; } || packages="$packages rustc-web cargo-web"
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages="$packages python3-venv"
 
 if ! command -v apt-get >/dev/null; then

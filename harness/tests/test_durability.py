@@ -68,6 +68,16 @@ def test_syncs_per_write(
         assert total >= 1
 
 
+@pytest.mark.check
+@needs_tracing
+@pytest.mark.parametrize("option", ["two_phase_commit", "quick_repair"])
+def test_redb_syncs_twice_per_write_when_asked_to(option: str, tmp_path: Path) -> None:
+    if not KNOWN["redb"].available:
+        pytest.skip(KNOWN["redb"].reason)
+    slopes = evidence.syncs_per_write(KNOWN["redb"], tmp_path, durability="sync", **{option: "on"})
+    assert sum(slopes.values()) == pytest.approx(2, abs=0.1)
+
+
 @pytest.mark.parametrize(("store", "level"), claims("process", "sync", "atomic"), ids=name)
 @pytest.mark.parametrize(("acknowledged", "size"), [(1009, 100), (203, 20_000)])
 def test_acknowledged_writes_survive_a_kill(

@@ -256,6 +256,18 @@ def test_the_syncs_that_a_store_reports_are_true(store: Store, level: str, tmp_p
             {"bloom": "off", "block_size": "16384", "value_separation": "4096"},
             {"bloom": "off", "block_size": "16384", "value_separation": "4096", "sync": "off"},
         ),
+        ("redb", {"durability": "process"}, {"sync": "off"}),
+        (
+            "fjall",
+            {},
+            {"block_size": "4096", "compression": "none none lz4", "kv_separation": "off"},
+        ),
+        (
+            "fjall",
+            {"block_size": "8192", "compression": "lz4", "kv_separation": "on"},
+            {"block_size": "8192", "compression": "lz4", "kv_separation": "on"},
+        ),
+        ("fjall", {"memory": str(8 << 20)}, {"block_cache": str(4 << 20)}),
     ],
     ids=str,
 )
@@ -327,6 +339,7 @@ def test_a_bloom_filter_adds_its_bits_to_the_tables(label: str, tmp_path: Path) 
         ("leveldb", {"bloom_bits": "1000000"}),
         ("rocksdb", {"background_jobs": str(1 << 32)}),
         ("tidesdb", {"background_threads": "1001"}),
+        ("fjall", {"block_size": str(2 << 20)}),
     ],
     ids=str,
 )
