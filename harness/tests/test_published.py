@@ -35,7 +35,7 @@ FILES = {
 }
 FILES |= {
     f"{source}.csv": (rows, [source])
-    for source, rows in zip(TODAY, (90, 8, 117, 140, 157), strict=True)
+    for source, rows in zip(TODAY, (90, 8, 117, 162, 157), strict=True)
 }
 FILES |= {
     f"{source}-settings.csv": (rows, [source])
