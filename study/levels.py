@@ -78,7 +78,8 @@ def evidence(folder: Path) -> pd.DataFrame:
     if not path.exists():
         return pd.DataFrame()
     found = pd.read_csv(path, keep_default_na=False)
-    order = found.store.map({name: i for i, name in enumerate(STORES)})
+    engines = found.store.str.split("/").str[0]  # bindings follow the store that they bind
+    order = engines.map({name: i for i, name in enumerate(STORES)}).fillna(len(STORES))
     found = found.iloc[order.argsort(kind="stable")]
     lost = [f"{row.survived_power_loss}/{row.crashes}" for row in each(found)]
     return found.assign(

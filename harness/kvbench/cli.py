@@ -296,8 +296,8 @@ def evidence_command(names: Sequence[str], out: Path, place: Path) -> None:
     """Test what each durability level of each STORE does.
 
     For each level the table shows the sync calls per write, and how many of five killed processes
-    and of five simulated power failures lost no acknowledged write. Without STORE, all stores are
-    tested.
+    and of five simulated power failures lost no acknowledged write. A binding is named with its
+    store, as sqlite/diskcache, and tested as shipped. Without STORE, all are tested.
 
     Counting syncs needs strace. Power failures need root besides; without root their column stays
     empty.
@@ -307,16 +307,17 @@ def evidence_command(names: Sequence[str], out: Path, place: Path) -> None:
     from kvbench.evidence import evidence, levels, tracing_fails  # noqa: PLC0415
     from kvbench.progress import progress  # noqa: PLC0415
 
-    known = {name: store for name, store in stores.known().items() if not store.binding}
+    known = stores.known()
     for name in names:
         if name not in known:
             raise BadInput(f"{name!r} is not a store; allowed: {', '.join(known)}")
     if why := tracing_fails():
         raise BadInput(f"syncs cannot be counted here: {why}")
-    chosen = [known[name] for name in names or known if known[name].available and name != "null"]
+    chosen = [known[name] for name in names or known]
+    chosen = [store for store in chosen if store.available and store.name != "null"]
     pairs = [(store, level) for store in chosen for level in levels(store)]
     with tempfile.TemporaryDirectory(dir=place) as folder:
-        steps = progress(pairs, [1] * len(pairs), lambda pair: f"{pair[0].name} {pair[1]}")
+        steps = progress(pairs, [1] * len(pairs), lambda pair: f"{pair[0].full_name} {pair[1]}")
         rows = [evidence(store, level, Path(folder)) for store, level in steps]
     table = pd.DataFrame(rows)
     for column in ("background_syncs", "survived_power_loss"):

@@ -53,7 +53,7 @@ Crash = Callable[..., int]
 def _command(module: str, store: Store, folder: Path, *more: object, **options: str) -> list[str]:
     """A module's command line for a store in a folder."""
     pairs = [f"{name}={value}" for name, value in options.items()]
-    return [sys.executable, "-m", module, str(folder), store.name, *map(str, more), *pairs]
+    return [sys.executable, "-m", module, str(folder), store.full_name, *map(str, more), *pairs]
 
 
 def tracing_fails() -> str:
@@ -75,7 +75,7 @@ def count_syncs(store: Store, place: Path, count: int, size: int, **options: str
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         if ended.returncode:
-            raise BadInput(f"{store.name} {options}: {ended.stderr.strip()[-300:]}")
+            raise BadInput(f"{store.full_name} {options}: {ended.stderr.strip()[-300:]}")
         found = map(SYNC.match, trace.read_text(errors="replace").splitlines())
         calls = (match[match.lastindex or 0] for match in found if match)
         return Counter("O_DSYNC" if call == "O_SYNC" else call for call in calls)
@@ -123,7 +123,8 @@ def check_writes(store: Store, folder: Path, acknowledged: int, size: int, **opt
     *done, (key, value) = replay(acknowledged + 1, size)
     expected: dict[bytes, set[bytes | None]] = {key: {value} for key, value in done}
     expected.setdefault(key, {None}).add(value)
-    torn = value is not None and not store.lacks("durability", "atomic")
+    shim = stores.known()[store.name]  # a binding has no levels of its own
+    torn = value is not None and not shim.lacks("durability", "atomic")
     if torn and options.get("durability") != "atomic":
         del expected[key]
     opened = store.open(folder, **options)
@@ -226,7 +227,7 @@ def survive_power_loss(
 
 def _survived(crash: Crash, store: Store, place: Path, **options: str) -> int:
     """How many of CRASHES crashes lost nothing, each after another number of writes."""
-    choose, survived = random.Random(f"{store.name} {options}"), 0
+    choose, survived = random.Random(f"{store.full_name} {options}"), 0
     for _ in range(CRASHES):
         size, most = choose.choice(CRASHED)
         with tempfile.TemporaryDirectory(dir=place) as folder, contextlib.suppress(StoreError):
@@ -251,7 +252,7 @@ def evidence(store: Store, level: str, place: Path) -> dict[str, Any]:
     own = [s.means for s in store.settings if (s.name, s.value) == ("durability", level)]
     cut = not mounting_fails(place)
     return {
-        "store": store.name,
+        "store": store.full_name,
         "engine_version": store.version,
         "durability": level,
         "guarantee": guarantee,

@@ -78,6 +78,9 @@ class Loop(Protocol):
         """Run a plan; one of drawn records goes on until the time has passed. Returns the phase of
         each operation, and as "" that of all. A wrong answer is a StoreError."""
 
+    def run_into(self, plan: Plan, nanoseconds: npt.NDArray[np.uint64]) -> None:
+        """Run a plan. Each time is stored as soon as its operation returns."""
+
     def rounds(self, timed: tuple[str, ...], samples: int, least_s: float) -> dict[str, Phase]:
         """Rounds of these operations, until each was done so often and for so long: see
         loop_rounds. Returns the phase of each."""
@@ -161,7 +164,6 @@ class ShimLoop:
         return {name: phase for name, phase in found.items() if phase.latency.n}
 
     def run_into(self, plan: Plan, nanoseconds: npt.NDArray[np.uint64]) -> None:
-        """Run a plan. Each time is stored as soon as its operation returns."""
         self._loop.times = nanoseconds.ctypes.data
         try:
             self.run(plan)
@@ -348,10 +350,10 @@ class PythonLoop:
 
     def _run(self, plan: Plan, phase: Phase) -> None:
         with self._timed(phase) as times:
-            self._run_into(plan, times)
+            self._run_into(plan, times.append)
         phase.items = phase.latency.n
 
-    def _run_into(self, plan: Plan, times: list[int]) -> None:
+    def _run_into(self, plan: Plan, note: Callable[[int], object]) -> None:
         now, store = time.perf_counter_ns, self._open
         by_key = {CODES["get"]: store.get, CODES["remove"]: store.remove}
         by_record = {CODES["insert"]: store.insert, CODES["update"]: store.update}
@@ -371,9 +373,13 @@ class PythonLoop:
             except Exception as error:  # each engine has its own
                 what = f"{NAMES[code]} of record {number}"
                 raise StoreError(f"{what}: {type(error).__name__}: {error}") from error
-            times.append(stop - start)
+            note(stop - start)
             if self._checked and (wrong := _wrong(NAMES[code], answer, value)):
                 raise StoreError(f"{NAMES[code]} of record {number}: {wrong}")
+
+    def run_into(self, plan: Plan, nanoseconds: npt.NDArray[np.uint64]) -> None:
+        place = itertools.count()
+        self._run_into(plan, lambda taken: nanoseconds.__setitem__(next(place), taken))
 
     def run(self, plan: Plan, least_s: float = 0) -> dict[str, Phase]:
         phase = Phase()
@@ -432,7 +438,7 @@ class PythonLoop:
 
     def check(self) -> None:
         if not self._scans:
-            self._run_into(self._records.live("get"), [])
+            self._run_into(self._records.live("get"), lambda _: None)
             return
         with _named("scan"), contextlib.closing(self._open.scan(b"")) as scan:
             pairs = itertools.zip_longest(scan, self.taken(self._records.live("get")))
@@ -442,7 +448,7 @@ class PythonLoop:
             what = f"record {planned[1]}" if planned else "the end"
             key = f"the key {record[0]!r:.60}" if record else "nothing"
             raise StoreError(f"wrong answer: scan: {key} at the place of {what}")
-        self._run_into(self._records.picked(), [])
+        self._run_into(self._records.picked(), lambda _: None)
 
     def effective_options(self) -> dict[str, str]:
         with _named("effective options"):

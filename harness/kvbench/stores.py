@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from kvbench import BadInput, die_with_parent, how_it_ended
-from kvbench.bindings import BINDINGS, full_name, load, open_binding
+from kvbench.bindings import BINDINGS, full_name, load, module_name, open_binding
 from kvbench.contract import Capability, OpenStore, Setting
 from kvbench.factors import DEFAULT
 from kvbench.library import shims_folder, structure
@@ -92,6 +92,12 @@ class Store:
         return OpenShim(self.driver(), folder, **options)
 
 
+def named(label: str) -> Store:
+    """A store by its full name. It has not been asked what it is."""
+    name, _, binding = label.partition("/")
+    return Store(name, binding)
+
+
 def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
     """The store that a probe finds, in a process of its own: an engine may crash or hang when it is
     loaded, or write where it must not. Then `store`, with the reason."""
@@ -160,8 +166,9 @@ def _probe_binding(name: str) -> Store:
         found = load(name)
         version = found.engine_version()
     except Exception as error:  # whatever a package does that is not what it should be
-        advice = entry.advice or f"pip install {entry.distribution}"
-        return Store(entry.store, name, reason=f"{error}; {entry.distribution}: {advice}")
+        package = entry.distribution or name
+        advice = entry.advice or f"pip install {package}"
+        return Store(entry.store, name, reason=f"{error}; {package}: {advice}")
     return Store(
         entry.store,
         name,
@@ -170,6 +177,7 @@ def _probe_binding(name: str) -> Store:
         capabilities=found.capabilities.names(),
         max_key=found.max_key,
         max_value=found.max_value,
+        default_durability=found.default_durability,
     )
 
 
@@ -204,10 +212,8 @@ def _known(_folder: Path) -> dict[str, Store]:
         Store(name, reason=reason) if reason else _apart(Store(name), _probe_shim, name)
         for name, reason in _shims().items()
     ]
-    durability = {store.name: store.default_durability for store in found}
-    for name in BINDINGS:
-        store = _apart(Store(BINDINGS[name].store, name), _probe_binding, name)
-        found.append(dataclasses.replace(store, default_durability=durability.get(store.name, "")))
+    for name, entry in BINDINGS.items():
+        found.append(_apart(Store(entry.store, name), _probe_binding, name))
     return {store.full_name: store for store in found}
 
 
@@ -216,9 +222,7 @@ def _code(binding: str) -> list[Path]:
     """The modules that shape a result: all that a worker imports from this package, and what caps
     its memory from outside."""
     modules = ["kvbench.worker", "kvbench.control_group"]
-    modules += [
-        f"kvbench.bindings.{name.replace('-', '_')}" for name in (binding, "null") if binding
-    ]
+    modules += [module_name(name) for name in (binding, "null") if binding]
     found: set[Path] = set()
     while modules:
         base = Path(__file__).parents[1] / modules.pop().replace(".", "/")

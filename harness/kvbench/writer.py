@@ -1,10 +1,10 @@
-"""Writes records in a known order at the speed of C, and marks each write that has returned.
+"""Writes records in a known order, at the speed of a sweep, and marks each write that returned.
 The evidence for durability traces this program, kills it, or copies its disk. Run as
 
     python -m kvbench.writer FOLDER STORE COUNT SIZE TRACE [NAME=VALUE ...]
 
 TRACE becomes a file of COUNT 64-bit numbers, of which the i-th is not 0 once write i has returned:
-the times that the loop of loop.c takes anyhow, in memory that outlives the process.
+the times that the loop takes anyhow, in memory that outlives the process.
 """
 
 import itertools
@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from kvbench.factors import Cell, RecordSize
-from kvbench.loop import PythonLoop, ShimLoop
+from kvbench.loop import PythonLoop, make_loop
 from kvbench.plan import CODES, Plan, Records, make_pool
-from kvbench.stores import Store
+from kvbench.stores import Store, named
 
 RECORDS = 10**6  # more than are ever written
 CYCLE = ("insert", "insert", "update", "remove")  # of records 2k, 2k + 1, 2k and 2k + 1
@@ -51,7 +51,7 @@ def replay(count: int, size: int) -> Iterator[tuple[bytes, bytes | None]]:
 def main() -> None:
     folder, name, count, size, trace, *pairs = sys.argv[1:]
     own = records(int(size))
-    loop = ShimLoop(Store(name), own, make_pool("incompressible", int(size), 1))
+    loop = make_loop(named(name), own, make_pool("incompressible", int(size), 1))
     loop.open(Path(folder), dict(pair.split("=", 1) for pair in pairs))
     loop.run_into(writes(own, int(count)), np.memmap(trace, np.uint64, "w+", shape=int(count)))
     os._exit(0)  # closing may sync what is left; it is the writes that count

@@ -26,12 +26,9 @@ MEMORY = Path("/dev/shm")
 SHIMS = Path(__file__).parents[1] / "shims"
 KNOWN = stores.known()
 AVAILABLE = [name for name, store in KNOWN.items() if store.available and not store.binding]
-BINDINGS = [
-    store.binding
-    for store in KNOWN.values()
-    if store.available and store.binding not in ("", "null")
-]
 KEEPING = [name for name in AVAILABLE if name != "null"]
+BOUND = [n for n, s in KNOWN.items() if s.available and s.binding not in ("", "null")]
+BINDINGS = [KNOWN[name].binding for name in BOUND]
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 # A store that hangs when it measures, next to a process that leaves the worker's session. It

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import KEEPING, KNOWN
+from conftest import BOUND, KEEPING, KNOWN
 from kvbench import evidence
 from kvbench.contract import StoreError
 from kvbench.factors import DEFAULT
 from kvbench.stores import Store
 
-PAIRS = [(KNOWN[name], level) for name in KEEPING for level in evidence.levels(KNOWN[name])]
+PAIRS = [(KNOWN[name], level) for name in KEEPING + BOUND for level in evidence.levels(KNOWN[name])]
 
 needs_tracing = pytest.mark.skipif(
     bool(evidence.tracing_fails()), reason=f"no tracing: {evidence.tracing_fails()}"
@@ -43,7 +43,7 @@ def claims(*levels: str) -> list[tuple[Store, str]]:
 
 
 def name(value: object) -> str:
-    return value.name if isinstance(value, Store) else str(value)
+    return value.full_name if isinstance(value, Store) else str(value)
 
 
 @pytest.mark.check
@@ -58,7 +58,7 @@ def test_syncs_per_write(
     slopes = evidence.syncs_per_write(store, tmp_path, **options_of(level))
     total = sum(slopes.values())
     calls = ", ".join(f"{call} {slope:.2f}" for call, slope in slopes.items())
-    row = (store.name, level, guarantee(store, level), f"{total:.3f}", calls)
+    row = (store.full_name, level, guarantee(store, level), f"{total:.3f}", calls)
     request.node.user_properties.append(("slope", row))
     if level in ("sync", "atomic"):
         assert total >= 1

@@ -6,6 +6,8 @@ To add one, copy a module and add its line to BINDINGS.
 import dataclasses
 import importlib
 import platform
+import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -21,6 +23,7 @@ class Entry:
     store: str  # what its engine is called in C
     distribution: str = ""  # on the Python Package Index; empty: the standard library
     advice: str = ""  # for when it can't be imported
+    counterpart: bool = True  # the shim of that store calls the same engine in the same way
 
     def version(self) -> str:
         if not self.distribution:
@@ -32,6 +35,9 @@ class Entry:
         except PackageNotFoundError:  # the module is another package's of the same interface
             return "of unknown version"
 
+
+NEW_DBM = sys.version_info >= (3, 13)  # whose shelf is kept by dbm.sqlite3
+GNU = "Debian's Python has it by apt install python3-gdbm; build another with libgdbm-dev"
 
 BINDINGS = {
     "null": Entry("null"),
@@ -48,6 +54,11 @@ BINDINGS = {
     "berkeleydb": Entry("bdb", "berkeleydb"),
     "sqlite3": Entry("sqlite"),
     "apsw": Entry("sqlite", "apsw"),
+    "diskcache": Entry("sqlite", "diskcache", counterpart=False),
+    "sqlitedict": Entry("sqlite", "sqlitedict", counterpart=False),
+    "dbm.gnu": Entry("gdbm", advice=GNU),
+    "dbm.sqlite3": Entry("sqlite", advice="it came with Python 3.13", counterpart=False),
+    "shelve": Entry("sqlite" if NEW_DBM else "gdbm", advice=GNU, counterpart=False),
 }
 
 
@@ -66,6 +77,7 @@ class Binding(ABC):
     capabilities: ClassVar[Capability]
     max_key: ClassVar[int]  # bytes
     max_value: ClassVar[int]  # bytes
+    default_durability: ClassVar[str]  # the level that it amounts to as shipped
 
     @staticmethod
     @abstractmethod
@@ -115,9 +127,13 @@ class Binding(ABC):
     def close(self) -> None: ...
 
 
+def module_name(binding: str) -> str:
+    return "kvbench.bindings." + re.sub("[-.]", "_", binding)
+
+
 def load(name: str) -> type[Binding]:
     """The class of a binding; an ImportError tells why there is none."""
-    module = importlib.import_module(f"kvbench.bindings.{name.replace('-', '_')}")
+    module = importlib.import_module(module_name(name))
     found: type[Binding] = module.Open
     return found
 

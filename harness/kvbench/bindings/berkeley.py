@@ -14,6 +14,7 @@ LIMIT = 2**30 - 1  # bytes, as in bdb_store.h
 class Berkeley(Binding):
     capabilities = Capability.SCAN  # the interface has no bulk put
     max_key = max_value = LIMIT
+    default_durability = "none"  # without an environment pages stay in the process
     api: ClassVar[Any]  # the binding's module `db`
 
     def __init__(self, folder: Path) -> None:

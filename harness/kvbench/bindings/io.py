@@ -14,6 +14,7 @@ MAX_KEY, MAX_VALUE = 127, 2**32  # bytes, as in folder.h
 class Open(Binding):
     capabilities = Capability(0)
     max_key, max_value = MAX_KEY, MAX_VALUE
+    default_durability = "process"
 
     @staticmethod
     def engine_version() -> str:

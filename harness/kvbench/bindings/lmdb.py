@@ -16,6 +16,7 @@ MAP_SIZE = 1 << 40  # bytes of address space
 class Open(Binding):
     capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
     max_key, max_value = MAX_KEY, MAX_VALUE
+    default_durability = "sync"
 
     @staticmethod
     def engine_version() -> str:

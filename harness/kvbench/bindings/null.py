@@ -12,6 +12,7 @@ LIMIT = 2**31 - 1  # bytes
 class Open(Binding):
     capabilities = Capability.FORGETS
     max_key = max_value = LIMIT
+    default_durability = "none"
 
     @staticmethod
     def engine_version() -> str:

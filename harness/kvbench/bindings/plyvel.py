@@ -14,6 +14,7 @@ LIMIT = 2**30 - 1  # bytes, as in leveldb_store.h
 class Open(Binding):
     capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
     max_key = max_value = LIMIT
+    default_durability = "process"
 
     @staticmethod
     def engine_version() -> str:

@@ -18,6 +18,7 @@ from kvbench.contract import Capability, TooLarge
 class Open(Binding):
     capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
     max_key, max_value = MAX_KEY, MAX_VALUE
+    default_durability = "process"
 
     @staticmethod
     def engine_version() -> str:

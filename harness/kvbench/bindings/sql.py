@@ -1,7 +1,7 @@
 """What the bindings of SQLite share: the table and the statements of sqlite.c, and what their
 connections do alike."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,11 +28,17 @@ PRAGMAS = (
 )
 
 
+def read_pragmas(execute: Callable[[str], Iterable[Any]]) -> dict[str, str]:
+    """What a connection answers."""
+    return {name: str(next(iter(execute(f"PRAGMA {name}")))[0]) for name in PRAGMAS}
+
+
 class Sqlite(Binding):
     """A connection of its own for each session: connections wait for each other's locks."""
 
     capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
     max_key, max_value = MAX_KEY, MAX_VALUE
+    default_durability = "process"  # the removal of its journal is not synced, see sqlite.c
     _folder: Path
     _db: Any  # the binding's connection
 
@@ -49,8 +55,7 @@ class Sqlite(Binding):
         self.close()
 
     def effective_options(self) -> dict[str, str]:
-        values = {name: next(iter(self._db.execute(f"PRAGMA {name}")))[0] for name in PRAGMAS}
-        return {name: str(value) for name, value in values.items()}
+        return read_pragmas(self._db.execute)
 
     def close(self) -> None:
         self._db.close()
