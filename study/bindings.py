@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from kvbench import BadInput
+from kvbench.bindings import BINDINGS
 from kvbench.factors import OPERATIONS, RecordSize
 from kvbench.histogram import LOG_WIDTH
 from matplotlib.figure import Figure
@@ -17,11 +18,13 @@ from study.fields import each, over_trials, where
 from study.results import Results
 
 BY = ["operation", "record_size", "store", "binding"]
+OWN = [name for name, entry in BINDINGS.items() if not entry.counterpart]
 STYLES = (("#D55E00", "--"), ("#0072B2", ":"), ("#009E73", "-."))  # of the bindings of an engine
 
 
 class Bindings:
-    """The engines that were measured from both sides, at the most records of each size.
+    """The engines that were measured from both sides, at the most records of each size. Packages
+    that use an engine in a way of their own have no counterpart in C, and are left out.
 
     `bound` has a row a binding: `engine_version` is of the engine that it brings, `shim` of the one
     behind the shim in C, `same` says whether they are equal.
@@ -29,6 +32,7 @@ class Bindings:
 
     def __init__(self, data: Results) -> None:
         rows = data.operations[data.operations.operation.isin(OPERATIONS)]
+        rows = rows[~rows.binding.isin(OWN)]
         reached = {access: set(part.store) for access, part in rows.groupby("access")}
         both = reached.get("c", set()) & reached.get("python", set())
         self.engines = [store for store in data.stores() if store in both]
@@ -44,7 +48,7 @@ class Bindings:
         self.pairs = self._pairs()
 
     def _bound(self, data: Results) -> pd.DataFrame:
-        cells = data.cells[data.cells.store.isin(self.engines)]
+        cells = data.cells[data.cells.store.isin(self.engines) & ~data.cells.binding.isin(OWN)]
         versions = cells.groupby(["store", "binding"])[["binding_version", "engine_version"]]
         if (versions.nunique() > 1).any(axis=None):
             raise BadInput(

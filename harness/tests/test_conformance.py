@@ -1,12 +1,14 @@
 """Every store, from C and from Python, must pass the same cases on real files. At the end, `pytest`
 prints how many cases each store passed."""
 
+import contextlib
 import ctypes
 import errno
 import itertools
 import os
 import random
 import re
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -519,7 +521,9 @@ def test_nested_folders_follow_the_key(tmp_path: Path) -> None:
     assert (tmp_path / "05" / "__" / "05").read_bytes() == b"value"
 
 
-@pytest.mark.parametrize("binding", ["flat/io", "bdb/bsddb3", "bdb/berkeleydb", "sqlite/sqlite3"])
+@pytest.mark.parametrize(
+    "binding", ["flat/io", "bdb/bsddb3", "bdb/berkeleydb", "sqlite/sqlite3", "gdbm/dbm.gnu"]
+)
 def test_a_binding_reads_what_the_shim_wrote(binding: str, tmp_path: Path) -> None:
     """Binding and shim differ only in access: they share the files, the table and the keys."""
     if not KNOWN[binding].available:
@@ -530,6 +534,36 @@ def test_a_binding_reads_what_the_shim_wrote(binding: str, tmp_path: Path) -> No
     store = KNOWN[binding].open(tmp_path)
     assert store.get(b"\x00key") == b"value"
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("label", "file", "query"),
+    [
+        ("sqlite/diskcache", "cache.db", "SELECT key, value FROM Cache"),
+        ("sqlite/sqlitedict", "records.sqlite", "SELECT key, value FROM unnamed"),
+    ],
+)
+def test_packages_that_would_pickle_get_bytes_and_keep_them(
+    label: str, file: str, query: str, tmp_path: Path
+) -> None:
+    if not KNOWN[label].available:
+        pytest.skip(KNOWN[label].reason)
+    store = KNOWN[label].open(tmp_path)
+    store.insert(b"key", b"value")
+    store.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / file)) as database:
+        assert database.execute(query).fetchall() == [(b"key", b"value")]
+
+
+def test_diskcache_evicts_nothing_and_keeps_large_values_in_files(tmp_path: Path) -> None:
+    label = "sqlite/diskcache"
+    if not KNOWN[label].available:
+        pytest.skip(KNOWN[label].reason)
+    store, value = KNOWN[label].open(tmp_path), random.Random(1).randbytes(32 << 10)
+    assert store.insert(b"key", value)
+    assert store.effective_options()["eviction_policy"] == "none"
+    store.close()
+    assert [file.read_bytes() for file in tmp_path.rglob("*.val")] == [value]
 
 
 FAMILY = {  # with a file that only the engine's own code creates

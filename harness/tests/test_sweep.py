@@ -155,7 +155,9 @@ def test_a_binding_is_measured_only_with_its_defaults(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    grid = write_grid(stores=["sqlite"], access=["c", "python"], durability=["sync"])
+    grid = write_grid(
+        stores=["sqlite"], access=["c", "python"], bindings=["sqlite3", "apsw"], durability=["sync"]
+    )
     assert kvbench("sweep", grid, "--out", out).stdout.strip() == "1 ok, 2 skipped"
     reasons = {result["reason"] for result in cells(out)} - {""}
     assert "durability=sync: sqlite3 is measured as shipped" in reasons

@@ -29,7 +29,10 @@ SUITES = [ROOT / f"harness/tests/test_{name}.py" for name in ("conformance", "pl
 CORE = ("traffic", "loop", "plan", "records", "tally", "store", "meter")
 DESELECTED = "the_template"  # these cases compile shims of their own, without sanitizers
 # Cases that the short form omits: a slow one, and bindings, whose C is not ours.
-OMITTED = ("compact_leaves", "apsw", "berkeleydb", "bsddb3", "plyvel", "sqlite3")
+OMITTED = (
+    "compact_leaves", "apsw", "berkeleydb", "bsddb3", "dbm.gnu", "diskcache", "plyvel", "shelve",
+    "sqlite3", "sqlitedict",
+)  # fmt: skip
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 LEAK = re.compile(r"^(?:Direct|Indirect) leak of .*", re.MULTILINE)
 FOUND = BUILT / "fuzz"  # inputs of the fuzzer that break something; they stay

@@ -43,6 +43,8 @@ KNOWN_LOSSES = {
     "kyoto-tree": "pages stay in the process",
     "tokyocabinet-tree": "pages stay in the process, or reach the file in part",
     "gdbm": "a kill in mid-write may tear its index",
+    "gdbm/dbm.gnu": "a kill in mid-write may tear its index",
+    "gdbm/shelve": "a kill in mid-write may tear its index",
     "bdb/bsddb3": "without an environment pages stay in the process",
     "bdb/berkeleydb": "without an environment pages stay in the process",
 }
