@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +38,22 @@ CRASHES = 5  # of each kind at each level
 CRASHED = ((100, 3000), (4000, 2000), (100_000, 400))  # bytes at most, writes at most
 CHECK_LIMIT = 20  # seconds: an engine may hang on what a crash has left
 MORE = 100_000  # writes that a writer still has to do when it is interrupted
-TRACER = ("strace", "--follow-forks", "--seccomp-bpf", "--quiet=all", "--signal=none")
-TRACED = "fsync,fdatasync,msync,sync_file_range,syncfs,sync,open,openat"
-# An msync that is not MS_SYNC and a sync_file_range that does not wait sync nothing; a file that is
-# opened with O_SYNC or O_DSYNC syncs each of its writes.
-SYNC = re.compile(
-    r"\d+ +(?:(fsync|fdatasync|syncfs|sync)\(|(msync)\(.*\bMS_SYNC\b"
-    r"|(sync_file_range)\(.*WAIT_AFTER|open(?:at)?\(.*\b(O_D?SYNC)\b)"
+TRACER = (
+    "strace", "--follow-forks", "--seccomp-bpf", "--quiet=all", "--signal=none", "--string-limit=0",
+)  # fmt: skip
+WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2")
+FORKS = ("clone", "clone3", "fork", "vfork")
+TRACED = (
+    "fsync,fdatasync,msync,sync_file_range,syncfs,sync,?open,openat,openat2,close,dup,?dup2,dup3,"
+    f"fcntl,clone,clone3,?fork,?vfork,{','.join(WRITES)}"
 )
+# A call's name, its first argument if that is a number, the other arguments, and its result.
+CALL = re.compile(r"(\w+)\((\d*)(.*)\) += (-?\d+)")
+# An msync that is not MS_SYNC and a sync_file_range that does not wait sync nothing.
+SYNC = re.compile(
+    r"(fsync|fdatasync|syncfs|sync)\(|(msync)\(.*\bMS_SYNC\b|(sync_file_range)\(.*WAIT_AFTER"
+)
+EACH_WRITE = re.compile(r"\b(?:O|RWF)_D?SYNC\b")  # which fcntl cannot set
 
 Crash = Callable[..., int]
 
@@ -64,9 +72,48 @@ def tracing_fails() -> str:
     return tried.stderr.strip() if tried.returncode else ""
 
 
+def _inherited(files: set[str], fork: str) -> set[str]:
+    """The descriptors of a new thread, which shares those of its parent, or of a new process."""
+    return files if "CLONE_FILES" in fork else set(files)
+
+
+def _syncs(trace: Iterable[str]) -> Iterator[str]:
+    """The name of each sync call in the output of strace, and O_DSYNC for each write that is synced
+    because of a flag of its descriptor or its own. Writes by io_uring or libaio are not seen."""
+    begun: dict[str, str] = {}  # the unfinished call of each thread
+    synced: dict[str, set[str]] = {}  # of each thread, the descriptors whose writes are synced
+    for line in trace:
+        thread, text = line.rstrip().split(maxsplit=1)
+        if thread not in synced:  # it may run before its parent's call returns
+            parents = [parent for parent, call in begun.items() if call.startswith(FORKS)]
+            synced[thread] = _inherited(synced[parents[0]], begun[parents[0]]) if parents else set()
+        if text.endswith("<unfinished ...>"):
+            begun[thread] = text.removesuffix("<unfinished ...>")
+            continue
+        if text.startswith("<... "):
+            text = begun.pop(thread, "") + text.partition(" resumed>")[2]
+        call = CALL.match(text)
+        if call is None or call[4].startswith("-"):
+            continue  # unfinished when its process ended, or failed
+        name, first, rest, result = call.groups()
+        files = synced[thread]
+        if name in FORKS:
+            synced.setdefault(result, _inherited(files, rest))
+        elif name == "close":
+            files.discard(first)
+        elif name in WRITES:
+            if result != "0" and (first in files or EACH_WRITE.search(rest)):
+                yield "O_DSYNC"
+        elif name.startswith(("open", "dup")) or "F_DUPFD" in rest:
+            same = EACH_WRITE.search(rest) if name.startswith("open") else first in files
+            (files.add if same else files.discard)(result)
+        elif sync := SYNC.match(text):
+            yield sync[sync.lastindex or 0]
+
+
 def count_syncs(store: Store, place: Path, count: int, size: int, **options: str) -> Counter[str]:
-    """The number of each sync call in a run of `count` writes, and as O_DSYNC that of the files
-    opened so that every write is synced."""
+    """The number of each sync call in a run of `count` writes, and as O_DSYNC that of the system
+    calls that write and sync."""
     with tempfile.TemporaryDirectory(dir=place) as folder, tempfile.TemporaryDirectory() as aside:
         trace, done = Path(aside) / "trace", Path(aside) / "done"
         command = _command("kvbench.writer", store, Path(folder), count, size, done, **options)
@@ -76,9 +123,8 @@ def count_syncs(store: Store, place: Path, count: int, size: int, **options: str
         )  # fmt: skip
         if ended.returncode:
             raise BadInput(f"{store.full_name} {options}: {ended.stderr.strip()[-300:]}")
-        found = map(SYNC.match, trace.read_text(errors="replace").splitlines())
-        calls = (match[match.lastindex or 0] for match in found if match)
-        return Counter("O_DSYNC" if call == "O_SYNC" else call for call in calls)
+        with open(trace, errors="replace") as lines:
+            return Counter(_syncs(lines))
 
 
 def syncs_per_write(store: Store, place: Path, **options: str) -> dict[str, float]:

@@ -177,6 +177,93 @@ def test_a_shim_that_does_not_sync_is_detected_by_its_syncs(
     assert evidence.syncs_per_write(store, tmp_path, durability="sync") == {}
 
 
+# The template, which has a file of its own open and writes to it beside each record.
+BESIDE = """
+#include <pthread.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+static char beside[5000];
+static int file;
+static void open_file(int flag)
+{{
+    file = open(beside, O_WRONLY | O_CREAT | flag, 0666);
+}}
+static void *synced_in_thread(void *none)
+{{
+    open_file(O_DSYNC);
+    return none;
+}}
+static int my_open(const char *path, const struct kv_option *options, size_t count, struct kv **kv)
+{{
+    pthread_t thread;
+    snprintf(beside, sizeof beside, "%s/beside", path);
+    {opened}
+    return honest.open(path, options, count, kv);
+}}
+static int my_write(struct kv *kv, enum kv_mode mode, const struct kv_record *records, size_t count)
+{{
+    const struct iovec part = {{"x", 1}};
+    {written}
+    return honest.write(kv, mode, records, count);
+}}
+"""
+OPEN_PLAIN, OPEN_SYNCED = "open_file(0);", "open_file(O_DSYNC);"
+WRITE = 'write(file, "x", 1);'
+EACH = WRITE + 'pwrite(file, "x", 1, 0); writev(file, &part, 1); pwritev(file, &part, 1, 0);'
+IN_THREAD = "pthread_create(&thread, NULL, synced_in_thread, NULL); pthread_join(thread, NULL);"
+IN_CHILD = "if (fork() == 0) { close(file); open_file(0); _exit(0); } wait(NULL);"
+SYNCING_WRITES = {
+    "O_DSYNC": (OPEN_SYNCED, WRITE, 1),
+    "O_SYNC": ("open_file(O_SYNC);", WRITE, 1),
+    "by each call": (OPEN_SYNCED, EACH, 4),
+    "by a flag of the call": (OPEN_PLAIN, "pwritev2(file, &part, 1, 0, RWF_DSYNC);", 1),
+    "to a duplicate": (OPEN_SYNCED + "file = dup(file);", WRITE, 1),
+    "to a duplicate by fcntl": (OPEN_SYNCED + "file = fcntl(file, F_DUPFD, 99);", WRITE, 1),
+    "opened by a thread": (IN_THREAD, WRITE, 1),
+    "closed by a child": (OPEN_SYNCED + IN_CHILD, WRITE, 1),
+    "opened for each write": ("", OPEN_SYNCED + WRITE + "close(file);", 1),
+    "never written": (OPEN_SYNCED, "", 0),
+    "opened often, never written": ("", OPEN_SYNCED + "close(file);", 0),
+    "nothing written": (OPEN_SYNCED, "write(file, NULL, 0);", 0),
+    "fails": (OPEN_SYNCED, "write(file, NULL, 1);", 0),
+    "set too late": (OPEN_PLAIN + "fcntl(file, F_SETFL, O_DSYNC);", WRITE, 0),
+    "beside another file": (OPEN_SYNCED + OPEN_PLAIN, WRITE, 0),
+    "by the number of a closed one": (OPEN_SYNCED + "close(file);" + OPEN_PLAIN, WRITE, 0),
+    "a pipe of that number": (
+        OPEN_SYNCED + "close(file); int p[2]; pipe(p); dup2(p[1], file);",
+        "",
+        0,
+    ),
+}
+METERED = """
+import sys
+from pathlib import Path
+from kvbench.meter import open_meter
+from kvbench.stores import Store
+
+folder = Path(sys.argv[1])
+meter, store = open_meter(folder, None), Store("altered").open(folder)
+before = meter.read()["syncs"]
+for i in range(100):
+    store.insert(b"%d" % i, b"")
+print(-1 if before is None else meter.read()["syncs"] - before)
+"""
+
+
+@needs_tracing
+@pytest.mark.parametrize("case", SYNCING_WRITES)
+def test_writes_that_are_synced_by_a_flag_are_counted(
+    case: str, alter_shim: Callable[..., Store], tmp_path: Path, on_disk: Path
+) -> None:
+    """And not the opening of files. The kernel's own count, which the meter reads, is the same."""
+    opened, written, syncs = SYNCING_WRITES[case]
+    store = alter_shim("template", BESIDE.format(opened=opened, written=written), "open", "write")
+    assert evidence.syncs_per_write(store, tmp_path) == ({"O_DSYNC": syncs} if syncs else {})
+    command = [sys.executable, "-c", METERED, str(on_disk)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout) in (100 * syncs, -1)  # -1: this needs root
+
+
 def test_a_shim_that_does_not_sync_loses_writes_in_a_power_failure(
     alter: Callable[..., Store], tmp_path: Path, mountable: None
 ) -> None:
