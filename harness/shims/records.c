@@ -82,6 +82,7 @@ static void make_tag(const struct records_values *values, uint64_t number, uint3
     uint64_t name = records_mix(number ^ values->seed) + version;
     uint64_t bits = digest(bytes, size, records_mix(name ^ size));
     memcpy(tag, &bits, RECORDS_TAG);
+    tag[0] = (unsigned char)((tag[0] & ~1U) | (version & 1)); /* unlike the version before */
 }
 
 uint32_t records_value(const struct records_values *values, uint64_t number, uint32_t version,

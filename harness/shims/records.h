@@ -36,7 +36,9 @@ void records_slice(const struct records_values *values, uint64_t number, uint32_
 uint32_t records_size(const struct records_values *values, uint64_t number, uint32_t version);
 
 /* Writes the value of a record's version; returns its size. Its last RECORDS_TAG bytes are a
- * checksum of the others, the number and the version. */
+ * checksum of the others, the number and the version. One bit of them is the version's last, so even
+ * a value of one byte differs from that of the next version: an engine may make an update that
+ * changes nothing nearly free. */
 uint32_t records_value(const struct records_values *values, uint64_t number, uint32_t version,
                        unsigned char *bytes);
 

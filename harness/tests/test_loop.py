@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -289,6 +290,7 @@ class Whole:
 
     get = staticmethod(load("plyvel").get)
     insert = staticmethod(load("plyvel").insert)
+    update = staticmethod(load("plyvel").update)
 
 
 def shortened(store: Any, key: bytes) -> bytes | None:
@@ -340,6 +342,30 @@ def test_a_wrong_answer_is_found(
             loop.refuse(plan)
         loop.rounds(OPERATIONS, SAMPLES, 0)
         loop.check()
+    loop.close()
+
+
+@pytest.mark.parametrize("size", [RecordSize(1, 1), RecordSize(1, 5)], ids=str)
+@pytest.mark.parametrize("key_order", KEY_ORDER)
+@pytest.mark.parametrize("count", [1, 100])
+def test_every_update_by_a_binding_changes_the_value(
+    count: int, key_order: str, size: RecordSize, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one byte, too, and more often than a record has versions."""
+    updated: Counter[bytes] = Counter()
+
+    def update(store: Any, key: bytes, value: bytes) -> bool:
+        assert Whole.get(store, key) != value
+        updated[key] += 1
+        return Whole.update(store, key, value)
+
+    for where in ("kvbench.loop.load", "kvbench.bindings.load"):
+        monkeypatch.setattr(where, lambda name: altered(update=update))
+    levels = {"records": count, "record_size": size, "key_order": key_order}
+    loop, _ = loaded(KNOWN["leveldb/plyvel"], tmp_path, **levels)
+    loop.rounds(OPERATIONS, SAMPLES, 0)
+    assert updated.total() == SAMPLES
+    assert count > 1 or updated.most_common(1)[0][1] > 128
     loop.close()
 
 
