@@ -16,7 +16,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILLER = 64 << 20 /* bytes; more than the records of any cell */ };
+enum {
+    FILLER = 64 << 20, /* bytes; more than the records of any cell */
+    TAG = 4,           /* RECORDS_TAG of records.h */
+    OLD = 4096,        /* older values that are kept */
+    OLD_BYTES = 2048,  /* of a value that is kept */
+};
 
 struct kv_driver kv_driver;
 static struct kv_driver honest;
@@ -28,6 +33,10 @@ static _Thread_local unsigned char other[64]; /* a key read or written before */
 static _Thread_local size_t other_size;
 static unsigned char stale[64]; /* the key of a record whose update was dropped */
 static size_t stale_size;
+static struct {
+    unsigned char key[64], value[OLD_BYTES];
+    size_t key_size, size;
+} old[OLD]; /* what updates have replaced */
 
 /* The path of the file that reports the fault. */
 static void mark(char path[4096])
@@ -80,6 +89,35 @@ static void remember(struct kv_slice key)
         return;
     memcpy(other, key.data, key.size);
     other_size = key.size;
+}
+
+/* The place of a key in `old`: the last bytes of the harness's keys are well mixed. */
+static size_t place_of(struct kv_slice key)
+{
+    unsigned short mixed = 0;
+    if (key.size >= sizeof mixed)
+        memcpy(&mixed, (const char *)key.data + key.size - sizeof mixed, sizeof mixed);
+    return mixed % OLD;
+}
+
+/* Keeps the value that an update will replace. */
+static void keep_old(struct kv *kv, struct kv_slice key)
+{
+    size_t at = place_of(key), size;
+    if (key.size > sizeof old[at].key ||
+        honest.get(kv, key, old[at].value, OLD_BYTES, &size) != KV_OK)
+        return;
+    memcpy(old[at].key, key.data, key.size);
+    old[at].key_size = key.size;
+    old[at].size = size;
+}
+
+/* The value that an update replaced; of size 0 where it is not known. */
+static struct kv_slice old_value(struct kv_slice key)
+{
+    size_t at = place_of(key);
+    bool known = kv_same(key, (struct kv_slice){old[at].key, old[at].key_size});
+    return (struct kv_slice){old[at].value, known ? old[at].size : 0};
 }
 
 __attribute__((noinline)) static int deep(volatile int *above)
@@ -252,10 +290,19 @@ static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity
     if (status != KV_OK)
         return status;
     remember(key);
+    struct kv_slice older = old_value(key);
     if (is("truncated") && *size > 0 && now_is_the_time())
         --*size;
     else if (is("altered") && *size > 0 && now_is_the_time())
         ((unsigned char *)buffer)[*size / 2] ^= 1;
+    else if (is("right-tag") && *size > TAG && now_is_the_time())
+        memset(buffer, 'x', *size - TAG);
+    else if (is("wrong-tag") && *size > TAG && now_is_the_time())
+        ((unsigned char *)buffer)[*size - TAG] ^= 128;
+    else if (is("older-version") && older.size > 0 && now_is_the_time())
+        return kv_copy(older, buffer, capacity, size);
+    else if (is("torn") && older.size > 0 && now_is_the_time())
+        memcpy(buffer, older.data, (older.size < *size ? older.size : *size) / 2);
     else if (is("too-long") && now_is_the_time())
         *size = capacity + 1000;
     else if (is("missing") && now_is_the_time())
@@ -274,6 +321,10 @@ static int insert(struct kv *kv, struct kv_slice key, struct kv_slice value)
         return status;
     if (is("insert-accepted") && now_is_the_time())
         return KV_OK;
+    if (is("insert-accepted-each-2000") && now_is_the_time()) {
+        turn += 2000;
+        return KV_OK;
+    }
     if (is("insert-overwrites") && now_is_the_time())
         return honestly(kv, KV_UPDATE, key, value);
     if (is("insert-overwrites-and-denies-it") && now_is_the_time())
@@ -289,6 +340,8 @@ static int update(struct kv *kv, struct kv_slice key, struct kv_slice value)
         stale_size = key.size;
         return KV_OK;
     }
+    if (is("older-version") || is("torn"))
+        keep_old(kv, key);
     int status = honestly(kv, KV_UPDATE, key, value);
     if (status == KV_NOT_FOUND && is("update-inserts") && now_is_the_time())
         return honestly(kv, KV_INSERT, key, value);
