@@ -9,6 +9,7 @@ packages=$(sed -n 's/^kv_store(.* DEBIAN \([^ )]*\)).*/\1/p' "$stores" | sort -u
 packages="$packages libsnappy-dev liblz4-dev libzstd-dev" # what TidesDB compresses by
 command -v cc >/dev/null || packages="$packages gcc"
 command -v c++ >/dev/null || packages="$packages g++"
+[ -z "${ENGINES:-}" ] || command -v mvn >/dev/null || packages="$packages maven" # for the current RocksDB: 150 MB
 command -v strace >/dev/null || packages="$packages strace" # counts syncs
 command -v db_bench >/dev/null || packages="$packages rocksdb-tools" # for make bench
 command -v fio >/dev/null || packages="$packages fio" # measures the device

@@ -57,7 +57,8 @@ class Bindings:
         bound = versions.first().drop("", level="binding").reset_index()
         shims = where(cells, binding="").groupby("store").engine_version.first()
         bound["shim"] = bound.store.map(shims)
-        bound["same"] = np.where(bound.engine_version == bound.shim, "yes", "no")
+        engines = [str(shim).partition(" (")[0] for shim in bound.shim]  # without the build
+        bound["same"] = np.where(bound.engine_version == engines, "yes", "no")
         place = bound.store.map(self.engines.index)
         order: pd.DataFrame = bound.assign(place=place).sort_values(["place", "binding"])
         return order.drop(columns="place")

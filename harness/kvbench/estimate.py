@@ -2,6 +2,7 @@
 
 from kvbench.factors import Cell
 from kvbench.plan import EVICTIONS, PER_EVICTION, SAMPLES
+from kvbench.stores import DISTRIBUTED
 from kvbench.workload import ROUNDS, SCANS, TRAFFIC, parse
 
 # Seconds, fitted to the cells of data/pilot and to a sweep of every store: per record loaded and
@@ -53,7 +54,7 @@ def _steps(cell: Cell, record: float, operation: float, sync: float) -> float:
 
 def seconds(cell: Cell, fsync_ms: float) -> float:
     """From rates of the machine of the pilot, with this device's time for an fsync."""
-    rates = _RATES.get(cell.store, _OTHER)
+    rates = _RATES.get(cell.store.removesuffix(DISTRIBUTED), _OTHER)
     added = _PYTHON if cell.binding else (0,) * len(rates)
     record, byte, operation, operation_byte, syncs = map(sum, zip(rates, added, strict=True))
     mean = cell.record_size.mean

@@ -26,6 +26,7 @@ from kvbench.factors import (
     Operation,
     parse_bytes,
 )
+from kvbench.stores import compared
 from kvbench.workload import ROUNDS
 
 TIME_LIMIT = 3600.0  # seconds a cell may take, unless a sweep is told otherwise
@@ -224,7 +225,7 @@ def defaults(known_stores: Sequence[str]) -> dict[str, Any]:
     usual = {name: f.default if name in LEVELS else f.usual for name, f in FACTORS.items()}
     return {
         **{f.key: [usual[name]] if f.varied else usual[name] for name, f in FACTORS.items()},
-        "stores": [store for store in known_stores if store != "null"],
+        "stores": list(filter(compared, known_stores)),
         "access": ["c"],
         "bindings": [name for name in BINDINGS if name != "null"],
         "operations": list(OPERATIONS),
@@ -237,7 +238,8 @@ def reference() -> str:
     """The page docs/grids.md."""
     words = {f.key: (f.meaning, f.levels()) for f in FACTORS.values()} | OWN
     usual = {key: f"`{json.dumps(value)}`" for key, value in defaults(()).items()}
-    usual |= {"stores": "all but `null`", "bindings": "all but `null`", "options": "none"}
+    usual |= {"stores": "all but `null` and `...-debian`", "bindings": "all but `null`"}
+    usual |= {"options": "none"}
     rows = (f"| `{key}` | {' | '.join(words[key])} | {usual[key]} |" for key in KEYS)
     head = (
         "# The keys of a grid\n",

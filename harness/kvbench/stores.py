@@ -21,6 +21,7 @@ from kvbench.library import shims_folder, structure
 from kvbench.shim import Driver, OpenShim, load_driver, read_settings
 
 PROBE_LIMIT = 30  # seconds in which a store must describe itself
+DISTRIBUTED = "-debian"  # of the second build of an engine: the library of the distribution
 
 
 def build_facts() -> dict[str, str]:
@@ -193,6 +194,11 @@ def _shims() -> dict[str, str]:
         if path.name != "libloop.so":
             report.setdefault(path.stem, "")
     return report
+
+
+def compared(name: str) -> bool:
+    """Whether a store is measured where none is named: not the floor, and no engine twice."""
+    return name != "null" and not name.endswith(DISTRIBUTED)
 
 
 def names() -> list[str]:

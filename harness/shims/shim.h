@@ -10,6 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* CMake names a shim, and says where its engine is from: " (...)" for the end of the version. */
+#ifndef KV_NAME
+#define KV_NAME "unnamed"
+#endif
+#ifndef KV_BUILD
+#define KV_BUILD ""
+#endif
+
 static _Thread_local char kv_message[512];
 
 /* For the driver's .error. */

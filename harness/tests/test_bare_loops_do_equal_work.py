@@ -46,7 +46,7 @@ def test_a_bare_loop_leaves_the_same_records_as_the_harness(
 ) -> None:
     """But for the tag at the end of each value, by which the harness checks it."""
     library = bare_loops / f"{engine}.so"
-    assert library.exists() == stores.known()[engine].available
+    assert library.exists() == stores.known()[loops.packaged(engine)].available
     what = (str(library), "update", RECORDS, 1)
     times = measures.in_fresh_process(loops.run_loop, *what, str(tmp_path))
     assert all(times.values())

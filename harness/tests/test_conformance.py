@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from conftest import SHIMS
+from conftest import AVAILABLE, SHIMS
 from kvbench import stores
 from kvbench.contract import OpenStore, StoreError, TooLarge
 from kvbench.library import Direction, structure, visit_type
@@ -621,6 +621,25 @@ def test_leveldb_and_its_forks_live_in_one_process(tmp_path: Path) -> None:
         assert {value for _, value in records} == {label.encode() * 400}
         store.close()
         assert list(folders[label].glob(FAMILY[label])), label
+
+
+TWICE = [name for name in KNOWN if {name, f"{name}-debian"} <= set(AVAILABLE)]
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_two_builds_of_an_engine_live_in_one_process(name: str, tmp_path: Path) -> None:
+    """Their functions share names. The version tells the builds apart."""
+    opened = {}
+    for label in (name, f"{name}-debian"):
+        (tmp_path / label).mkdir()
+        opened[label] = KNOWN[label].open(tmp_path / label, durability="process")
+        assert re.fullmatch(r"[0-9.]+ \(.+\)", KNOWN[label].version)
+    for number in range(3000):  # enough to write tables as well as logs
+        for label, store in opened.items():
+            assert store.insert(b"%06d" % number, label.encode() * 300)
+    for label, store in opened.items():
+        assert {value for _, value in store.scan()} == {label.encode() * 300}
+        store.close()
 
 
 TEMPLATE = (SHIMS / "stores" / "template.c").read_text()

@@ -198,3 +198,11 @@ def test_the_main_grid_has_the_levels_of_its_source() -> None:
     sizes = "100 B,1 KiB,10 KiB,100 KiB,1 MiB,1 B-1 KiB,1-10 KiB,10-100 KiB,100 KiB-1 MiB"
     assert [str(size) for size in levels.levels["record_size"]] == sizes.split(",")
     assert levels.byte_limit == 50 << 30
+
+
+def test_an_engine_is_measured_in_one_build_unless_both_are_named() -> None:
+    known = [*STORES, "lmdb-debian"]
+    usual = Grid.from_values({}, known)
+    assert {cell.store for cell in usual.cells()} == {"flat", "lmdb", "sqlite"}
+    both = Grid.from_values({"stores": ["lmdb", "lmdb-debian"]}, known)
+    assert {cell.store for cell in both.cells()} == {"lmdb", "lmdb-debian"}

@@ -37,6 +37,12 @@ def pool(records: Records) -> Any:
     return make_pool("incompressible", VALUE, records.cell.seed)
 
 
+def packaged(engine: str) -> str:
+    """The store on the library that bare loops and peers have: the one of the distribution."""
+    second = engine + stores.DISTRIBUTED
+    return second if second in stores.names() else engine
+
+
 def make_loop(what: str, records: Records) -> ShimLoop:
     """The harness's on an engine's shim, or a bare loop where `what` is its library."""
     if what.endswith(".so"):
@@ -66,7 +72,7 @@ def bare(scale: Scale, libraries: Path, place: Path) -> dict[str, Rounds]:
     return {
         f"bare loop, {engine}": _bare(scale, engine, libraries / f"{engine}.so", place)
         for engine in ENGINES
-        if (libraries / f"{engine}.so").exists() and known[engine].available
+        if (libraries / f"{engine}.so").exists() and known[packaged(engine)].available
     }
 
 
@@ -83,7 +89,7 @@ def _bare(scale: Scale, engine: str, library: Path, place: Path) -> Rounds:
     run = functools.partial(in_folder, place, run_loop)
     sides = {
         "bare": functools.partial(run, str(library), "update", records),
-        "harness": functools.partial(run, engine, "update", records),
+        "harness": functools.partial(run, packaged(engine), "update", records),
     }
     if engine in LOOKING_UP:
         sides["blind"] = functools.partial(run, str(library), "insert", records)

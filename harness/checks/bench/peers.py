@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kvbench import BadInput
 from kvbench.plan import CODES, Plan, Records
-from loops import DURABILITY, VALUE, make_loop, make_records
+from loops import DURABILITY, VALUE, make_loop, make_records, packaged
 from measures import Line, Rounds, Scale, Timer, in_folder, interleaved
 
 # Options that undo what an engine's own benchmark sets differently from the engine as shipped.
@@ -135,7 +135,7 @@ def _peer(scale: Scale, engine: str, program: str, libraries: Path, place: Path)
     like_peer = functools.partial(run, _like_peer)
     sides = {
         "peer": functools.partial(run, run_peer, program, engine, records),
-        "harness": functools.partial(like_peer, engine, work, records),
+        "harness": functools.partial(like_peer, packaged(engine), work, records),
     }
     library = libraries / f"{engine}.so"
     if library.exists():

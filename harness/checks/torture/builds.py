@@ -28,7 +28,7 @@ def available(short: bool) -> list[str]:
         if store.available
         and not store.binding
         and "forgets" not in store.capabilities
-        and (store.name in FEW or not short)
+        and (store.name in FEW if short else stores.compared(store.name))
     ]
 
 

@@ -8,7 +8,6 @@
 
 #include <leveldb/c.h>
 
-static const char store_name[] = "basho";
 static const char shipped[] = "write buffer 60 MiB, logs synced in the background";
 
 static const char *version(void)

@@ -3,7 +3,6 @@
 
 #include <db.h>
 
-static const char store_name[] = "bdb-hash";
 static const DBTYPE type = DB_HASH;
 enum {
     CAPABILITIES = KV_BATCH,

@@ -3,7 +3,6 @@
 
 #include <db.h>
 
-static const char store_name[] = "bdb";
 static const DBTYPE type = DB_BTREE;
 enum { CAPABILITIES = KV_BATCH | KV_SCAN, MAX_KEY = UINT32_MAX / 4 };
 

@@ -1,7 +1,7 @@
 /* Berkeley DB in one file. As shipped, and as the sources ran it, it has no environment. For a
  * durability above none it has a private environment, in which each write is a transaction. Without
  * threads=on it takes no locks, and threads must not share it. The file that includes this header
- * defines store_name, type, CAPABILITIES and MAX_KEY. The engine's calls return 0 or an error, so
+ * defines type, CAPABILITIES and MAX_KEY. The engine's calls return 0 or an error, so
  * `a ?: b` calls b only after a succeeded, and is the first error of the two. */
 #include "../shim.h"
 
@@ -259,7 +259,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = CAPABILITIES,
-    .name = store_name,
+    .name = KV_NAME,
     .max_key = MAX_KEY,
     .max_value = UINT32_MAX / 4, /* lengths are 32 bits, also that of a batch of both */
     .settings = settings,

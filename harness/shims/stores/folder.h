@@ -1,7 +1,7 @@
 /* One file a record: what the stores `flat` and `nested` share. The file's name is its key in
  * hexadecimal, so that no key can leave the folder or differ from another only in case; a link in
  * its place is refused. Nested stores put it below two folders, named by the key's first two bytes;
- * links in the place of those are followed. Who includes this has defined store_name and NESTED. */
+ * links in the place of those are followed. Who includes this has defined NESTED. */
 #include "../shim.h"
 
 #include <errno.h>
@@ -264,7 +264,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = 0, /* no KV_THREADS: a reader may find a file truncated, not yet written */
-    .name = store_name,
+    .name = KV_NAME,
     .max_key = FOLDER_MAX_KEY,
     .max_value = UINT64_C(1) << 32, /* far below any file system's limit */
     .settings = settings,

@@ -122,7 +122,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = 0,
-    .name = "gdbm",
+    .name = KV_NAME,
     .max_key = INT32_MAX / 4, /* key, value and the round-up to blocks fit an int together */
     .max_value = INT32_MAX / 4,
     .settings = settings,

@@ -4,7 +4,6 @@
 
 #include <hyperleveldb/c.h>
 
-static const char store_name[] = "hyperleveldb";
 static const char shipped[] = "write buffer 4 MiB";
 
 static const char *version(void)

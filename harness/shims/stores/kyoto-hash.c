@@ -1,7 +1,6 @@
 /* Kyoto Cabinet's HashDB. */
 #include "../shim.h"
 
-static const char store_name[] = "kyoto-hash";
 static const char file_name[] = "records.kch";
 enum { CAPABILITIES = KV_BATCH | KV_THREADS };
 

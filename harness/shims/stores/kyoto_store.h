@@ -1,7 +1,7 @@
 /* Kyoto Cabinet through its C API. As shipped, writes stay in the process's cache or map until the
  * store is closed or synced, and after a kill in mid-write the repair at open may fail. For a
  * durability above none each write is a transaction. The file that includes this header defines
- * store_name, file_name (its suffix chooses the kind of database), CAPABILITIES and OWN_SETTINGS:
+ * file_name (its suffix chooses the kind of database), CAPABILITIES and OWN_SETTINGS:
  * durability, memory and, for the tree, page_size. The settings page_size, compression, small and
  * linear hold for the life of the file.
  *
@@ -224,7 +224,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = CAPABILITIES,
-    .name = store_name,
+    .name = KV_NAME,
     .max_key = INT32_MAX / 4, /* sizes are 32-bit integers in the API */
     .max_value = INT32_MAX / 4,
     .settings = settings,

@@ -1,5 +1,5 @@
 /* LevelDB's C API, which its forks kept. The file that includes this has included the engine's c.h
- * and defined store_name, version() and shipped, settings that the API can't read back.
+ * and defined version() and shipped, settings that the API can't read back.
  * The API has no way to ask whether a key exists, so insert, update and remove read it first. */
 #include "../shim.h"
 
@@ -235,7 +235,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = KV_BATCH | KV_SCAN | KV_THREADS,
-    .name = store_name,
+    .name = KV_NAME,
     .max_key = UINT32_MAX / 4, /* a block's offsets are 32 bits, and it holds both */
     .max_value = UINT32_MAX / 4,
     .settings = settings,

@@ -25,10 +25,10 @@ static const struct kv_setting settings[] = {
 
 static const char *version(void)
 {
-    static char text[32];
+    static char text[80];
     int major, minor, patch;
     mdb_version(&major, &minor, &patch);
-    snprintf(text, sizeof text, "%d.%d.%d", major, minor, patch);
+    snprintf(text, sizeof text, "%d.%d.%d" KV_BUILD, major, minor, patch);
     return text;
 }
 
@@ -213,7 +213,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = KV_BATCH | KV_SCAN | KV_THREADS,
-    .name = "lmdb",
+    .name = KV_NAME,
     .max_key = 511, /* mdb_env_get_maxkeysize as compiled by default */
     .max_value = UINT32_MAX,
     .settings = settings,

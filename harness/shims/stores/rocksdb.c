@@ -17,7 +17,7 @@ struct kv {
  * librocksdb.so.7.8.3. */
 static const char *version(void)
 {
-    static char path[PATH_MAX];
+    static char path[PATH_MAX], text[64];
     Dl_info library;
     void *function;
     rocksdb_t *(*open)(const rocksdb_options_t *, const char *, char **) = rocksdb_open;
@@ -25,7 +25,9 @@ static const char *version(void)
     if (dladdr(function, &library) == 0 || realpath(library.dli_fname, path) == NULL)
         return "unknown";
     const char *suffix = strstr(path, ".so.");
-    return suffix == NULL ? "unknown" : suffix + strlen(".so.");
+    snprintf(text, sizeof text, "%.16s" KV_BUILD,
+             suffix == NULL ? "unknown" : suffix + strlen(".so."));
+    return text;
 }
 
 /* KV_OK if the engine left no message; otherwise keeps its text and frees it. */
@@ -228,7 +230,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = KV_BATCH | KV_SCAN | KV_THREADS,
-    .name = "rocksdb",
+    .name = KV_NAME,
     .max_key = 8 << 20,          /* the engine's advice */
     .max_value = UINT32_MAX / 2, /* lengths are 32 bits in a block */
     .settings = settings,

@@ -45,6 +45,13 @@ static const struct kv_setting settings[] = {
     {NULL},
 };
 
+static const char *version(void)
+{
+    static char text[64];
+    snprintf(text, sizeof text, "%.16s" KV_BUILD, sqlite3_libversion());
+    return text;
+}
+
 static int failed(struct kv *kv)
 {
     return kv_fail("%s", kv->db == NULL ? "out of memory" : sqlite3_errmsg(kv->db));
@@ -249,13 +256,13 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = KV_BATCH | KV_SCAN | KV_THREADS,
-    .name = "sqlite",
+    .name = KV_NAME,
     .max_key = 1000000,     /* kept in an index entry; far below SQLITE_MAX_LENGTH with a value */
     .max_value = 990000000, /* SQLITE_MAX_LENGTH is 1,000,000,000 for the whole row */
     .settings = settings,
     .default_durability = "process", /* the removal of its journal is not synced: a loss of power
                                       * may undo the last commit */
-    .version = sqlite3_libversion,
+    .version = version,
     .error = kv_error,
     .open = open_store,
     .close = close_store,

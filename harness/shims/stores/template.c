@@ -158,11 +158,11 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
     return KV_OK;
 }
 
-/* CHANGE: the name, as this file's; the engine's limits; what it is capable of. */
+/* CHANGE: the engine's limits; what it is capable of. CMake knows the name. */
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = KV_SCAN,
-    .name = "template",
+    .name = KV_NAME,
     .max_key = ROOM / 4,
     .max_value = ROOM / 4,
     .settings = settings,

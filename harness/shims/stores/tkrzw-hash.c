@@ -1,7 +1,6 @@
 /* Tkrzw's HashDBM. */
 #include "../shim.h"
 
-static const char store_name[] = "tkrzw-hash";
 static const char file_name[] = "records.tkh";
 static const char type[] = "dbm=HashDBM";
 static const char durable_parameters[] =

@@ -3,7 +3,6 @@
  * links between pages. Gets and forward scans find them all. */
 #include "../shim.h"
 
-static const char store_name[] = "tkrzw-tree";
 static const char file_name[] = "records.tkt";
 static const char type[] = "dbm=TreeDBM";
 /* A write changes several pages: after a crash all those of the last synchronize count, or none. */

@@ -1,7 +1,7 @@
 /* Tkrzw through its C API. As shipped, writes stay in the process's cache or map until the store is
  * closed or synced, and a write that is cut off may lose a record or a whole page of them. At a
  * durability above none nothing is written over and each record has a checksum. The file that
- * includes this header defines store_name, file_name, type and durable_parameters (parameters of
+ * includes this header defines file_name, type and durable_parameters (parameters of
  * the engine), CAPABILITIES, PAGE_SIZE, SOFT_AT_PROCESS and settings. */
 #include "../shim.h"
 
@@ -220,7 +220,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = CAPABILITIES,
-    .name = store_name,
+    .name = KV_NAME,
     .max_key = (8 << 20) - 1,   /* of the hash database, which the tree is built on */
     .max_value = INT32_MAX / 4, /* two of a quarter more in one leaf crash the tree at close */
     .settings = settings,

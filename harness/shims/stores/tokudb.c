@@ -247,7 +247,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = KV_BATCH | KV_SCAN | KV_THREADS,
-    .name = "tokudb",
+    .name = KV_NAME,
     .max_key = 32 << 10,
     .max_value = 32 << 20,
     .settings = settings,

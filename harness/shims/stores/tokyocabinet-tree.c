@@ -162,7 +162,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = KV_BATCH | KV_SCAN,
-    .name = "tokyocabinet-tree",
+    .name = KV_NAME,
     .max_key = INT32_MAX / 4, /* sizes are int in the API */
     .max_value = INT32_MAX / 4,
     .settings = settings,

@@ -1,5 +1,4 @@
 /* WiredTiger's B-tree. */
-static const char store_name[] = "wiredtiger-btree";
 static const char table_type[] = "key_format=u,value_format=u,type=file";
 enum { LEAST_CACHE = 4 << 20, MAX_KEY = 16 << 20, MAX_VALUE = 512 << 20 };
 

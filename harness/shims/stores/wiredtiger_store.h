@@ -1,6 +1,6 @@
 /* WiredTiger: a table of raw bytes. As shipped it has no log, so writes reach the disk with a
  * checkpoint, at close or sync; for a durability above none it has one. The file that includes this
- * header defines store_name, table_type, LEAST_CACHE, MAX_KEY and MAX_VALUE. The engine's own limit
+ * header defines table_type, LEAST_CACHE, MAX_KEY and MAX_VALUE. The engine's own limit
  * is a little below 4 GiB, but with the shipped cache we saw no write beyond MAX_KEY and MAX_VALUE
  * work. A session and its cursors serve one thread. */
 #include "wiredtiger_settings.h"
@@ -214,7 +214,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities = KV_BATCH | KV_SCAN | KV_THREADS,
-    .name = store_name,
+    .name = KV_NAME,
     .max_key = MAX_KEY,
     .max_value = MAX_VALUE,
     .settings = settings,
