@@ -5,13 +5,14 @@
 # make measure    measure this machine again
 # make figures    redraw figures/, _variables.yml and the notebooks from data/ (tracked files)
 # make setup      install what all of these need
+# make engines    also get the current RocksDB, which set-up can fetch only with Maven (Debian only)
 # make lock       resolve requirements.lock anew
 # make clean      remove build/ and .venv/
 #
 # Measure committed data again, on an otherwise idle machine; each prints how to publish its data:
 # make pilot      the pilot of the main grid (30 minutes)
 # make bindings   C against Python (30 minutes)
-# make durability, memory-budget, compression, cold-cache   one factor each (5 to 20 minutes;
+# make durability, memory-budget, compression, cold-cache, builds   one factor each (5 to 20 minutes;
 #                 memory-budget and cold-cache need root, durability needs it for power failures)
 # make pilot EXPERIMENT=NAME       a published benchmark at the scale of the committed data (5 to 25 minutes);
 #                 NAME: leveldb-2011, rocksdb-2013, lmdb-2014, files-or-store, sqlite-35 or ycsb
@@ -29,7 +30,7 @@ GRID := harness/grids/quick.toml
 LOCAL := build/local
 ANALYSES := best-option latency space
 NOTEBOOKS := $(ANALYSES:%=notebooks/%.ipynb)
-EXPERIMENTS := durability memory-budget compression cold-cache
+EXPERIMENTS := durability memory-budget compression cold-cache builds
 RERUNS := leveldb-2011 rocksdb-2013 lmdb-2014 files-or-store sqlite-35 ycsb
 SOURCES := $(shell find harness/shims harness/kvbench study -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake' -o -name '*.rs' -o -name 'Cargo.*')
 
@@ -39,7 +40,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONWARNINGS := ignore::DeprecationWarning
 
 .NOTPARALLEL: # a measurement needs the machine to itself
-.PHONY: help paper test check render measure figures pilot reference bindings bench torture sanitize $(EXPERIMENTS) lock setup bare-loops clean
+.PHONY: help paper test check engines render measure figures pilot reference bindings bench torture sanitize $(EXPERIMENTS) lock setup bare-loops clean
 
 paper: build/this-machine/.done render
 	@echo "The paper:        $(CURDIR)/build/paper/paper/index.html"
@@ -73,6 +74,11 @@ build/.installed: build/.venv pyproject.toml $(SOURCES)
 build/.quarto: requirements-quarto.lock | build/.venv
 	@python paper/render.py install
 	@touch $@
+
+engines:
+	ENGINES=1 sh harness/system-packages.sh
+	rm -f build/.installed
+	@$(MAKE) --no-print-directory setup
 
 # This machine
 
@@ -139,7 +145,7 @@ $(EXPERIMENTS): setup
 	kvbench sweep harness/grids/$@.toml --out build/$@ || test $$? -eq 3 # 3: some cells failed; exceeding the memory cap is a result
 	if [ $@ = durability ]; then kvbench evidence --out build/$@/evidence.csv; fi
 	kvbench collect build/$@
-	@echo "To publish it: cp build/$@/*.parquet $(if $(filter durability,$@),build/$@/*.csv )data/$@ && make figures"
+	@echo "To publish it: mkdir -p data/$@ && cp build/$@/*.parquet $(if $(filter durability,$@),build/$@/*.csv )data/$@ && make figures"
 
 # The harness itself. PEERS: the engines' own benchmarks, as "leveldb=PROGRAM lmdb=PROGRAM";
 # RocksDB's is db_bench of Debian's rocksdb-tools, if it is on the PATH. BENCH=--quick: nine rounds

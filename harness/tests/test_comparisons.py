@@ -13,7 +13,7 @@ import pytest
 from kvbench.tables import TABLES, read_tables, write_tables
 from test_notebooks import papermill
 
-from study import cold, fields, figures
+from study import builds, cold, fields, figures
 from study.results import Results
 
 DATA = Path(__file__).parents[2] / "data"
@@ -197,3 +197,24 @@ def test_a_foot_states_the_least_number_of_operations(altered: Altered) -> None:
     assert ", at least 1,000 operations of each" in Results(str(DATA / "pilot")).conditions()
     said = Results(str(altered("pilot", shorten))).conditions()
     assert ", at least 17 operations of each kind a trial" in said
+
+
+def test_both_builds_of_an_engine_are_compared_trial_by_trial(altered: Altered) -> None:
+    """Here RocksDB stands for LevelDB's second build."""
+
+    def change(frames: Frames) -> None:
+        cells = fields.where(frames["cells"], **FIELD)
+        frames["cells"] = cells.assign(store=cells.store.replace("rocksdb", "leveldb-debian"))
+        frames["operations"] = frames["operations"][frames["operations"].cell.isin(cells.cell)]
+
+    data = Results(str(altered("pilot", change)))
+    second, first = (
+        fields.where(data.operations, store=name, operation="get").set_index("trial").mean_ns
+        for name in ("leveldb-debian", "leveldb")
+    )
+    found = builds.costs(data)
+    assert set(found.store) == {"leveldb"}
+    assert fields.where(found, operation="get")["median"].item() == (second / first).median()
+    (version,) = builds.versions(data.cells).to_dict("records")
+    assert version == {"store": "leveldb", builds.CURRENT: "1.23", builds.PACKAGED: "7.8.3"}
+    assert builds.panels(data)[1] == "get, 1 KiB"
