@@ -51,7 +51,7 @@ function(kv_rust_fetch reason)
       COMMAND ${CMAKE_COMMAND} -E env ${rust_home} ${CARGO} fetch --locked --quiet --target ${host}
       TIMEOUT 300 WORKING_DIRECTORY ${rust_crate} OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE status)
     if(status)
-      set(why "not built: cargo can't fetch the crates of Cargo.lock.in")
+      set(why "not built: cargo can't fetch the crates of Cargo.lock.in; that takes a network once")
     endif()
   endif()
   set(${reason} "${why}" PARENT_SCOPE)

@@ -12,6 +12,7 @@ use ::redb::{Database, Durability, ReadableDatabase, StorageBackend, Table, Tabl
 use crate::kv::*;
 
 const RECORDS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("records");
+const SHIPPED: &str = "cache 1 GiB, pages 4 KiB";
 
 static SETTINGS: [kv_setting; 10] = [
     kv_setting::allows(c"durability", c"none", c"Durability::None: commits wait in the process"),
@@ -114,7 +115,9 @@ impl Store for Redb {
             durability: if level == "none" { Durability::None } else { Durability::Immediate },
             two_phase_commit: options.is("two_phase_commit", "on"),
             quick_repair: options.is("quick_repair", "on"),
-            shown: format!("options=not read back by the API\nsync={sync}\n"),
+            shown: format!(
+                "options=not read back by the API; as shipped: {SHIPPED}\nsync={sync}\n"
+            ),
         };
         opened.transaction(Durability::Immediate, |_| Ok(KV_OK))?; // creates the table
         Ok(opened)
