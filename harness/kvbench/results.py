@@ -187,10 +187,13 @@ class Folder:
 
     def results(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """The name and result of each cell, ordered by name."""
+        return ((name, result) for name, _, result in self._results())
+
+    def _results(self) -> Iterator[tuple[str, Cell, dict[str, Any]]]:
         for path in self._files("cells"):
             result = _read(path, "cell", "status", "reason")
             try:
-                Cell.from_factors(result["cell"])
+                cell = Cell.from_factors(result["cell"])
             except (BadInput, KeyError, TypeError) as error:
                 raise BadInput(f"{path}: not a result of kvbench: {error}") from None
             order = result.get("order", 0)
@@ -200,15 +203,17 @@ class Folder:
                 or type(order) is not int
             ):
                 raise BadInput(f"{path}: not a result of kvbench: status, reason or order")
-            yield path.stem, result
+            yield path.stem, cell, result
 
     def current(self) -> dict[str, dict[str, Any]]:
         """One result of each cell on each machine, by name: one that was measured if there is one,
         of these one of the installed code if there is one, of these the last written. The clock
         decides only among results that older versions wrote, which have no place in an order."""
+        return {name: result for name, (_, result) in self._current().items()}
+
+    def _current(self) -> dict[str, tuple[Cell, dict[str, Any]]]:
         found: dict[tuple[Cell, str], tuple[tuple[bool, bool, int, str, str], dict[str, Any]]] = {}
-        for name, result in self.results():
-            cell = Cell.from_factors(result["cell"])
+        for name, cell, result in self._results():
             measured = result["status"] in ("ok", "failed")
             installed = result.get("checksum") == _installed(cell)
             started = str(result.get("started", ""))
@@ -216,15 +221,14 @@ class Folder:
             key = (cell, str(result.get("machine")))
             if key not in found or rank > found[key][0]:
                 found[key] = (rank, result)
-        chosen = {rank[-1]: result for rank, result in found.values()}
+        chosen = {rank[-1]: (cell, result) for (cell, _), (rank, result) in found.items()}
         return dict(sorted(chosen.items()))
 
     def tables(self) -> dict[str, pa.Table]:
         """The tables of all finished cells."""
         rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
-        for name, result in self.current().items():
+        for name, (cell, result) in self._current().items():
             try:
-                cell = Cell.from_factors(result["cell"])
                 size = cell.record_size
                 limits = {"record_size_min": size.low, "record_size_max": size.high}
                 text = _options_text(result) if "effective_options" in result else ""
