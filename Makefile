@@ -149,7 +149,7 @@ $(EXPERIMENTS): setup
 
 # The harness itself. PEERS: the engines' own benchmarks, as "leveldb=PROGRAM lmdb=PROGRAM";
 # RocksDB's is db_bench of Debian's rocksdb-tools, if it is on the PATH. BENCH=--quick: nine rounds
-# each, whatever is open (20 minutes). BENCH=--original: also the time of a long sweep (15 minutes).
+# each, whatever is open (20 minutes). BENCH=--original: also the time of a long sweep (25 minutes).
 
 bench: setup bare-loops
 	rm -rf build/bench/quick

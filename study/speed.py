@@ -19,9 +19,10 @@ COLUMNS = (
     | dict.fromkeys(["n", "cores"], int)
 )
 NULL, LOOP = "time that a null operation is told to take", "timed loop on the null store, 1 thread"
+CLOCK = "two clock reads, 1 thread"
 BARS = {
     "a null operation, as reported": (NULL, "#0072B2"),
-    "two clock reads": ("two clock reads, 1 thread", "#777777"),
+    "two clock reads": (CLOCK, "#777777"),
     "the whole loop, of which the clock sees the call alone": (LOOP, "#777777"),
 }
 LOOK_UP, OWN = " without the look-up", " by the bare loop"

@@ -44,7 +44,7 @@ GROUPS = ("floor", "bare", "peers", "pauses", "cells", "scale", "analysis")
     show_default=True,
     help="Start no round after so many seconds, whatever is open.",
 )
-@click.option("--original", "long", is_flag=True, help="Also time a sweep of 15 minutes.")
+@click.option("--original", "long", is_flag=True, help="Also time a sweep of 25 minutes.")
 @click.option("--small", is_flag=True, help="Measure too little to mean anything, to try it out.")
 def main(
     out: Path,
