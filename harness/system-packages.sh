@@ -19,6 +19,9 @@ command -v mkfs.btrfs >/dev/null || packages="$packages btrfs-progs" # for --fs 
 command -v clang >/dev/null || packages="$packages clang libclang-rt-dev" # for the fuzzer: 110 MB, 15 seconds
 # For the stores in Rust: 460 MB. They would replace an older rustc, which is left to its owner.
 command -v rustc >/dev/null || packages="$packages rustc-web cargo-web"
+if [ "$(command -v python3)" = /usr/bin/python3 ]; then # of another Python it would be of no use
+    python3 -c 'import dbm.gnu' 2>/dev/null || packages="$packages python3-gdbm" # for the bindings dbm.gnu and shelve
+fi
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages="$packages python3-venv"
 
 if ! command -v apt-get >/dev/null; then
