@@ -26,6 +26,7 @@ function(kv_mdbx)
     kv_crate(mdbx-sys 14.4.0 1f7c4502adb435d9aee303b3675aafa3f2f70465fff32c64c37859ccf340fd48
       ${folder} reason)
     set(base ${folder}/mdbx-sys-14.4.0/libmdbx)
+    set(silent MDBX_DEBUG=-1 MDBX_CHECKING=0) # it would write on stderr at each fork
     if(reason)
       set(folder ${CMAKE_BINARY_DIR}/npm/lmdbx-0.5.0)
       kv_npm_package(lmdbx 0.5.0 24658a0a47384788dd56911053c36da565fc9db74d08e5bbc4a61211af083ee4
@@ -33,13 +34,14 @@ function(kv_mdbx)
       if(NOT older)
         message(STATUS "store mdbx: an older release; the newer one is ${reason}")
         set(reason "")
+        set(silent "")
         set(base ${folder}/package/dependencies/libmdbx)
       endif()
     endif()
   endif()
   if(NOT reason) # the same bytes whenever it is compiled
     kv_compiled(mdbx SOURCES ${base}/mdbx.c INCLUDE ${base}
-      DEFINE "MDBX_BUILD_TIMESTAMP=\"\"" "MDBX_BUILD_FLAGS=\"-O2 -DNDEBUG\"")
+      DEFINE ${silent} "MDBX_BUILD_TIMESTAMP=\"\"" "MDBX_BUILD_FLAGS=\"-O2 -DNDEBUG\"")
   endif()
   kv_report(mdbx "${reason}")
 endfunction()

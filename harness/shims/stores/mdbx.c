@@ -36,11 +36,9 @@ static const struct kv_setting settings[] = {
     {NULL},
 };
 
-/* Called first of all. The engine would write on stderr, for one at each fork. */
 static const char *version(void)
 {
     static char text[32];
-    mdbx_setup_debug(MDBX_LOG_FATAL, MDBX_DBG_DONTCHANGE, MDBX_LOGGER_DONTCHANGE);
     snprintf(text, sizeof text, "%d.%d.%d", mdbx_version.major, mdbx_version.minor,
              mdbx_version.PATCH);
     return text;
