@@ -219,7 +219,7 @@ def test_every_update_changes_the_value(
     grid = write_grid(
         stores=[store.name],
         records=[records],
-        record_sizes=["1 B", "1-3 B", "4 B", "5-200 B"],
+        record_sizes=["1 B", "1-5 B"],
         key_order=["uniform", "sequential", "zipfian"] if workload == "rounds" else ["uniform"],
         workloads=[workload],
         seed=2,
