@@ -228,21 +228,6 @@ def test_every_update_changes_the_value(
     assert {(cell["status"], cell["reason"]) for cell in found} == {("ok", "")}
 
 
-def test_every_update_of_a_cold_store_changes_the_value(
-    kvbench: Run, write_grid: WriteGrid, alter_shim: AlterShim, on_disk: Path
-) -> None:
-    store = alter_shim("lmdb", IDENTICAL, "write")
-    grid = write_grid(
-        stores=[store.name],
-        records=[2],
-        record_sizes=["1 B"],
-        cache=["cold"],
-        operations=["update"],
-    )
-    (cell,) = cells(kvbench, grid, on_disk / "out")
-    assert (cell["status"], cell["reason"]) == ("ok", "")
-
-
 # LMDB, which owes a piece of compaction for each 20 writes. A thread of its own does that, while
 # nothing has been called for 2 us: 1 ms of processor time and 4 KiB written for each piece.
 RESTLESS = """
