@@ -66,7 +66,9 @@ static struct kv_slice slice(MDBX_val val)
 
 static int end(struct kv *session)
 {
-    int code = mdbx_txn_abort(session->reader);
+    int code = mdbx_txn_renew(session->reader); /* older releases abort no reader that is reset */
+    if (code == MDBX_SUCCESS)
+        code = mdbx_txn_abort(session->reader);
     free(session);
     return status_of(code);
 }
