@@ -33,7 +33,8 @@ endfunction()
 set(folder ${CMAKE_BINARY_DIR}/crates/libsqlite3-sys-0.38.2)
 kv_unwanted_engine(sqlite reason)
 if(NOT reason)
-  kv_crate(libsqlite3-sys 0.38.2 f1d20bef17f513b9b3004532233187769cd072d790971f4e4da0e346eb6401e8 ${folder} reason)
+  kv_crate(libsqlite3-sys 0.38.2 f1d20bef17f513b9b3004532233187769cd072d790971f4e4da0e346eb6401e8
+    ${folder} reason)
 endif()
 kv_engine(sqlite "${reason}" BUILD "crate libsqlite3-sys 0.38.2"
   SOURCES ${folder}/libsqlite3-sys-0.38.2/sqlite3/sqlite3.c
@@ -45,16 +46,17 @@ kv_engine(sqlite "${reason}" BUILD "crate libsqlite3-sys 0.38.2"
 set(folder ${CMAKE_BINARY_DIR}/python3/lmdb-3.0.0)
 kv_unwanted_engine(lmdb reason)
 if(NOT reason)
-  kv_unpack("lmdb 3.0.0" 06dda0723545e14d56ac7dcd6f582d9922c2ed5e16f1c3f8d0e670a96ec2ee65 ${folder} reason python3/lmdb-3.0.0.tar.gz python3 "Debian: python3-pip"
+  kv_unpack("lmdb 3.0.0" 06dda0723545e14d56ac7dcd6f582d9922c2ed5e16f1c3f8d0e670a96ec2ee65
+    ${folder} reason python3/lmdb-3.0.0.tar.gz python3 "Debian: python3-pip"
     -m pip download --retries 1 --no-deps --no-binary lmdb lmdb==3.0.0)
 endif()
 kv_engine(lmdb "${reason}" BUILD "PyPI lmdb 3.0.0"
   SOURCES ${folder}/lmdb-3.0.0/lib/mdb.c ${folder}/lmdb-3.0.0/lib/midl.c
   INCLUDE ${folder}/lmdb-3.0.0/lib)
 
-# LevelDB as it was in April 2023 (068d5ee), two years after its last release, with the Snappy of the same
-# package. As in its own CMakeLists.txt, without exceptions and
-# run-time types; without Google's crc32c library, which Debian does not link either.
+# LevelDB as it was in April 2023 (068d5ee), two years after its last release, with the Snappy of the
+# same package. As in its own CMakeLists.txt, without exceptions and run-time types; without Google's
+# crc32c library, which Debian does not link either.
 set(folder ${CMAKE_BINARY_DIR}/crates/cruzbit-leveldb-sys-1.0.0)
 set(base ${folder}/cruzbit-leveldb-sys-1.0.0/deps/leveldb-1.23)
 set(snappy ${folder}/cruzbit-leveldb-sys-1.0.0/deps/snappy-1.1.10)
@@ -63,7 +65,8 @@ if(NOT reason AND NOT CMAKE_CXX_COMPILER)
   set(reason "not built: no C++ compiler found (Debian: g++)")
 endif()
 if(NOT reason)
-  kv_crate(cruzbit-leveldb-sys 1.0.0 6aca7f71b713516efeff011de3bb63ba56c46edb86da7c792eb64bae508ac09c ${folder} reason)
+  kv_crate(cruzbit-leveldb-sys 1.0.0 6aca7f71b713516efeff011de3bb63ba56c46edb86da7c792eb64bae508ac09c
+    ${folder} reason)
 endif()
 if(NOT reason)
   file(GLOB sources ${base}/db/*.cc ${base}/table/*.cc ${base}/util/*.cc)
@@ -94,10 +97,12 @@ set(folder ${CMAKE_BINARY_DIR}/mvn/rocksdbjni-${version}-linux64)
 set(header ${CMAKE_BINARY_DIR}/crates/rust-librocksdb-sys-0.42.0+${version})
 kv_unwanted_engine(rocksdb reason)
 if(NOT reason)
-  kv_crate(rust-librocksdb-sys 0.42.0+${version} 6522f8dfc02acd618477cd9aa94234f6a823ce578bba66215f15df8cb09a97d5 ${header} reason)
+  kv_crate(rust-librocksdb-sys 0.42.0+${version} 6522f8dfc02acd618477cd9aa94234f6a823ce578bba66215f15df8cb09a97d5
+    ${header} reason)
 endif()
 if(NOT reason)
-  kv_unpack("rocksdbjni ${version}" fda4a26cd4ea229636c5379ed41d827ce119a99c404fab94d9f863783c9ccb18 ${folder} reason mvn/rocksdbjni-${version}-linux64.jar mvn "make engines"
+  kv_unpack("rocksdbjni ${version}" fda4a26cd4ea229636c5379ed41d827ce119a99c404fab94d9f863783c9ccb18
+    ${folder} reason mvn/rocksdbjni-${version}-linux64.jar mvn "make engines"
     --batch-mode org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy
     -Dartifact=org.rocksdb:rocksdbjni:${version}:jar:linux64 -DoutputDirectory=${CMAKE_BINARY_DIR}/mvn)
 endif()
