@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from kvbench import BadInput, stores
 from kvbench.contract import StoreError
@@ -272,13 +273,17 @@ def survive_power_loss(
 
 
 def _survived(crash: Crash, store: Store, place: Path, **options: str) -> int:
-    """How many of CRASHES crashes lost nothing, each after another number of writes."""
+    """How many of CRASHES crashes lost nothing, each after another number of writes. Prints
+    what the others lost, or why the store could not be checked."""
     choose, survived = random.Random(f"{store.full_name} {options}"), 0
     for _ in range(CRASHES):
         size, most = choose.choice(CRASHED)
-        with tempfile.TemporaryDirectory(dir=place) as folder, contextlib.suppress(StoreError):
-            crash(store, Path(folder), choose.randint(1, most), size, **options)
-            survived += 1
+        with tempfile.TemporaryDirectory(dir=place) as folder:
+            try:
+                crash(store, Path(folder), choose.randint(1, most), size, **options)
+                survived += 1
+            except StoreError as error:
+                tqdm.write(f"{store.full_name} {options}: {error}", file=sys.stderr)
     return survived
 
 
