@@ -1,23 +1,6 @@
 # Stores whose engines no distribution ships: their C sources lie in crates, and are compiled into
 # the shims.
 
-# kv_compiled(NAME SOURCES files INCLUDE folders [DEFINE definitions] [LIBRARIES libraries])
-# The shim exports none of the engine's symbols. The engine has no assertions.
-function(kv_compiled name)
-  cmake_parse_arguments(PARSE_ARGV 1 engine "" "" "SOURCES;INCLUDE;DEFINE;LIBRARIES")
-  add_library(${name}_engine STATIC ${engine_SOURCES})
-  target_include_directories(${name}_engine PRIVATE ${engine_INCLUDE})
-  target_compile_definitions(${name}_engine PRIVATE NDEBUG ${engine_DEFINE})
-  target_compile_options(${name}_engine PRIVATE -O2 -w) # its warnings are not ours to mend
-  set_target_properties(${name}_engine PROPERTIES
-    POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
-  target_link_libraries(${name}_engine PRIVATE Threads::Threads ${engine_LIBRARIES})
-  kv_shim(${name})
-  target_include_directories(${name} SYSTEM PRIVATE ${engine_INCLUDE})
-  target_link_libraries(${name} PRIVATE ${name}_engine)
-  target_link_options(${name} PRIVATE -Wl,--exclude-libs,ALL -Wl,-Bsymbolic)
-endfunction()
-
 # Where there is no cargo, an older release from a package of npm's.
 function(kv_mdbx)
   kv_unwanted(mdbx reason)
@@ -40,10 +23,12 @@ function(kv_mdbx)
     endif()
   endif()
   if(NOT reason) # the same bytes whenever it is compiled
-    kv_compiled(mdbx SOURCES ${base}/mdbx.c INCLUDE ${base}
-      DEFINE ${silent} "MDBX_BUILD_TIMESTAMP=\"\"" "MDBX_BUILD_FLAGS=\"-O2 -DNDEBUG\"")
+    kv_engine(mdbx "" SOURCES ${base}/mdbx.c INCLUDE ${base}
+      DEFINITIONS ${silent} "MDBX_BUILD_TIMESTAMP=\"\"" "MDBX_BUILD_FLAGS=\"-O2 -DNDEBUG\"")
+    kv_engine_shim(mdbx)
+  else()
+    kv_report(mdbx "${reason}")
   endif()
-  kv_report(mdbx "${reason}")
 endfunction()
 
 function(kv_tidesdb)
@@ -73,11 +58,13 @@ function(kv_tidesdb)
     set(PROJECT_VERSION ${CMAKE_MATCH_1})
     configure_file(${base}/src/tidesdb_version.h.in ${folder}/version/tidesdb_version.h)
     file(GLOB_RECURSE sources ${base}/src/*.c)
-    kv_compiled(tidesdb SOURCES ${sources} ${base}/external/xxhash.c
+    kv_engine(tidesdb "" SOURCES ${sources} ${base}/external/xxhash.c
       INCLUDE ${base}/include ${base}/src ${base}/external ${folder}/version ${include}
-      DEFINE ${compressions} TIDESDB_HAVE_POSIX_FALLOCATE LIBRARIES ${libraries} m)
+      DEFINITIONS ${compressions} TIDESDB_HAVE_POSIX_FALLOCATE LIBRARIES ${libraries} m)
+    kv_engine_shim(tidesdb)
+  else()
+    kv_report(tidesdb "${reason}")
   endif()
-  kv_report(tidesdb "${reason}")
 endfunction()
 
 kv_mdbx()

@@ -12,22 +12,6 @@ function(kv_unwanted_engine name reason)
   set(${reason} "${found}" PARENT_SCOPE)
 endfunction()
 
-# Compiles an engine, or says why not. BUILD: the package that holds its source.
-function(kv_engine name reason)
-  cmake_parse_arguments(PARSE_ARGV 2 engine "" "BUILD" "SOURCES;INCLUDE;DEFINITIONS;LIBRARIES")
-  if(reason)
-    message(STATUS "store ${name} is the distribution's; its current release is ${reason}")
-    return()
-  endif()
-  add_library(${name}_engine STATIC ${engine_SOURCES})
-  target_include_directories(${name}_engine SYSTEM PUBLIC ${engine_INCLUDE})
-  target_compile_definitions(${name}_engine PRIVATE NDEBUG ${engine_DEFINITIONS})
-  target_compile_options(${name}_engine PRIVATE -O2 -w) # their warnings are not ours to mend
-  target_link_libraries(${name}_engine PRIVATE Threads::Threads ${CMAKE_DL_LIBS} ${engine_LIBRARIES})
-  set_target_properties(${name}_engine PROPERTIES KV_BUILD "${engine_BUILD}"
-    POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden)
-endfunction()
-
 # SQLite: what its configure script finds on Linux, without which it syncs files whole and sleeps for
 # whole seconds. Debian adds SECURE_DELETE, which overwrites what is removed, and extensions.
 set(folder ${CMAKE_BINARY_DIR}/crates/libsqlite3-sys-0.38.2)
