@@ -150,7 +150,9 @@ class Memory:
         self._thread.start()
 
     def _follow(self, worker: int) -> None:
-        with open(f"/proc/{worker}/statm") as statm, contextlib.suppress(ProcessLookupError):
+        # It may have ended: before the file is opened, or after.
+        gone = contextlib.suppress(FileNotFoundError, ProcessLookupError)
+        with gone, open(f"/proc/{worker}/statm") as statm:
             while not self._ended.wait(INTERVAL):
                 if self._board.watched:
                     self._peaks = list(map(max, self._peaks, _resident(statm.fileno())))

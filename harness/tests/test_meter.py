@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from conftest import AVAILABLE, Run
 from kvbench import machine
+from kvbench.meter import Board, Memory
 from kvbench.sweep import ENVIRONMENT
 
 WriteGrid = Callable[..., Path]
@@ -275,6 +276,16 @@ def test_the_peak_of_memory_is_seen(
 
 
 STEPS = "fillrandom, overwrite ops=100, readrandom ops=200, deleterandom ops=50"
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_worker_that_ended_before_its_memory_is_watched_has_no_peaks() -> None:
+    with subprocess.Popen(["true"]) as worker:
+        worker.wait()
+    with os.fdopen(os.memfd_create("board"), "w+b") as board:
+        memory = Memory(Board(board.fileno()))
+        memory.follow(worker.pid)
+        assert memory.columns() == {}
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,8 @@ class Found:
 
     def ended(self, status: int, errors: str, *allowed: int) -> None:
         if traceback(errors) or status not in allowed:
-            self.wrong.append(f"exit status {status}: {errors[-200:]}")
+            why = errors[errors.find("Traceback") :] if traceback(errors) else errors[-200:]
+            self.wrong.append(f"exit status {status}: {why}")
 
     def left(self, sweep: Sweep) -> None:
         """Counts cells that are missing, duplicated or of another status than wanted."""
