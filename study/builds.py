@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from kvbench.factors import OPERATIONS
+from kvbench.stats import Points, median_interval
 from kvbench.stores import DISTRIBUTED
 
 from study import formats, levels
-from study.fields import each, over_trials
+from study.fields import each
 from study.results import Results
 
 CURRENT, PACKAGED = "current release", "distribution's build"
@@ -50,12 +51,13 @@ def panels(data: Results) -> list[str]:
 
 
 def costs(data: Results) -> pd.DataFrame:
-    """The points of the ratio of the times of both builds in a trial, the distribution's over the
-    current one's: above 1, the distribution's is slower."""
+    """The ratio of the times of both builds in a trial, the distribution's over the current one's:
+    its median over the trials, and an interval of that. Above 1, the distribution's is slower."""
     key = [*BY, "records", "compressibility", "trial", "seed"]
     wide = timed(data).pivot(index=key, columns="build", values="mean_ns").dropna()
-    ratios = (wide[PACKAGED] / wide[CURRENT]).rename("ratio").reset_index()
-    return over_trials(ratios, "ratio", BY)
+    ratios = wide[PACKAGED] / wide[CURRENT]
+    found = [(*field, *median_interval(own)) for field, own in ratios.groupby(BY)]
+    return pd.DataFrame(found, columns=[*BY, *Points._fields])
 
 
 def table(found: pd.DataFrame, data: Results) -> pd.DataFrame:
@@ -72,12 +74,16 @@ def table(found: pd.DataFrame, data: Results) -> pd.DataFrame:
 
 
 def facts(found: pd.DataFrame) -> dict[str, Any]:
-    """For each engine its least, middle and greatest ratio, for the text."""
+    """For each engine its least, middle and greatest ratio, and for how many of its rows the
+    interval says that one build is slower, for the text."""
     return {
         str(store): {
             "least": f"{rows['median'].min():.2f}",
             "middle": f"{rows['median'].median():.2f}",
             "most": f"{rows['median'].max():.2f}",
+            "rows": len(rows),
+            "packaged_slower": int((rows.low > 1).sum()),
+            "current_slower": int((rows.high < 1).sum()),
         }
         for store, rows in found.groupby("store")
     }

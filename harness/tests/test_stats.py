@@ -2,8 +2,10 @@
 
 import math
 
+import numpy as np
 import pandas as pd
-from kvbench.stats import Points, best, points
+import pytest
+from kvbench.stats import Points, best, median_interval, points
 
 from study.fields import best_of, over_trials
 from study.results import FLOORS
@@ -18,6 +20,20 @@ def test_points_are_median_and_range_of_the_trials_that_have_a_value() -> None:
     assert points([1, math.nan, 2]) == Points(1.5, 1, 2, 2)
     assert points([7]) == Points(7, 7, 7, 1)
     assert points([]).n == 0
+
+
+def test_the_interval_of_the_median_is_that_of_the_sign_test() -> None:
+    assert median_interval([3, 1, 2, 6, 5, 4]) == Points(3.5, 1, 6, 6)
+    assert median_interval(range(15)) == Points(7, 3, 11, 15)  # as tables of the sign test have it
+    with pytest.raises(ValueError, match="5 trials"):
+        median_interval([1, 2, 3, 4, 5])
+
+
+def test_the_interval_of_the_median_holds_it_in_95_of_100_experiments() -> None:
+    random = np.random.default_rng(1)
+    trials = [median_interval(random.lognormal(0, 0.3, 15)) for _ in range(4000)]
+    missed = sum(not found.low <= 1 <= found.high for found in trials)
+    assert 0.025 < missed / 4000 < 0.05  # 3.5 % is what the binomial distribution says
 
 
 def test_the_least_median_is_best() -> None:
