@@ -9,7 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from tabulate import tabulate
@@ -168,6 +168,11 @@ def grid_keys() -> None:
     metavar="SIZE",
     help='Cap the memory of each cell, page cache included: "64 MiB". Needs root.',
 )
+@click.option(
+    "--threads",
+    metavar="N,N,...",
+    help="The numbers of threads of workloads that leave it open: 1,2,4,8,16.",
+)
 def sweep(
     grid: Path,
     out: Path,
@@ -179,6 +184,7 @@ def sweep(
     fs: str | None,
     probe: bool | None,
     memory_max: str | None,
+    threads: str | None,
 ) -> None:
     """Measure the cells of GRID, a TOML file, that have no result in OUT yet.
 
@@ -199,7 +205,12 @@ def sweep(
     if not 0 < time_limit <= MOST_SECONDS:  # nor a NaN
         allowed = f"more than 0, and {MOST_SECONDS:,.0f} at most"
         raise BadInput(f"--time-limit: {time_limit:.0f} is not allowed; allowed: {allowed}")
-    replaced = {} if memory_max is None else {"memory_max": [memory_max]}
+    replaced: dict[str, Any] = {} if memory_max is None else {"memory_max": [memory_max]}
+    if threads is not None:
+        replaced["threads"] = [
+            int(number) if number.isdecimal() and len(number) < 10 else number
+            for number in threads.split(",")
+        ]
     job = Sweep(read_grids(grid, stores.names(), replaced, scale), out, retry, place, fs, probe)
     if dry_run:
         _dry_run(job)

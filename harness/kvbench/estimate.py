@@ -41,8 +41,9 @@ def _steps(cell: Cell, record: float, operation: float, sync: float) -> float:
     for step in parse(cell.workload):
         ops = step.get("ops", cell.records)
         if step.name == TRAFFIC:
-            reads = step.get("readers", 4) * step.get("reads", cell.records) * operation
-            total += min(reads, step.get("seconds", 3600))
+            reads = step.threads()[0] * step.get("reads", cell.records) * operation
+            most = step.get("seconds", 3600)
+            total += min(reads, most) if reads else most  # without a limit all of the time
         elif step.name in SCANS:
             total += ops * record / 2
         elif step.name == "readrandom":

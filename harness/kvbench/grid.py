@@ -27,11 +27,12 @@ from kvbench.factors import (
     parse_bytes,
 )
 from kvbench.stores import compared
-from kvbench.workload import ROUNDS
+from kvbench.workload import MOST_THREADS, ROUNDS, parse
 
 TIME_LIMIT = 3600.0  # seconds a cell may take, unless a sweep is told otherwise
 MOST_CELLS = 100_000  # of an experiment: more are a slip, and take minutes to list
 ACCESS = ("c", "python")
+THREADS = "=threads"  # in a workload
 PARTS = Annotated[list[dict[str, Any]], Meta(min_length=1)]
 SCALES = dict[str, dict[str, Any]]
 OPTION = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_.-]+=[A-Za-z0-9_ .:/+-]{1,100}\Z")]
@@ -47,9 +48,20 @@ OWN = {
         "The engines' own options, a table for each store: `{ sqlite = { page_size = 1024 } }`",
         "numbers, sizes and words",
     ),
+    "threads": (
+        "What `=threads` stands for in `workloads`, as in `readwhilewriting readers=threads`: each "
+        "of these numbers in turn; `kvbench sweep --threads 1,2,4,8,16` replaces them",
+        f"1 to {MOST_THREADS}",
+    ),
     "byte_limit": ("Cells with more bytes of values are skipped", 'a size as "4 MiB"'),
 }
-KEYS = ("stores", "access", *(f.key for f in FACTORS.values() if f.name != "store"), "byte_limit")
+KEYS = (
+    "stores",
+    "access",
+    *(f.key for f in FACTORS.values() if f.name != "store"),
+    "threads",
+    "byte_limit",
+)
 
 
 def _some(key: str, values: object, read: Callable[[Any], Any]) -> tuple[Any, ...]:
@@ -66,6 +78,29 @@ def _choices(key: str, values: object, allowed: Sequence[str]) -> tuple[str, ...
         return value
 
     return _some(key, values, read)
+
+
+def _threaded(workloads: object, threads: object) -> Any:
+    """The workloads, one for each number of threads where they leave it open."""
+    if not isinstance(workloads, list):
+        return workloads
+
+    def read(value: object) -> int:
+        allowed = f"threads: {value!r} is not allowed; allowed: a whole number, 1 to {MOST_THREADS}"
+        if type(value) is not int or not 1 <= value <= MOST_THREADS:
+            raise BadInput(allowed)
+        return value
+
+    numbers = _some("threads", threads, read)
+    return [
+        found
+        for text in workloads
+        for found in (
+            (text.replace(THREADS, f"={number}") for number in numbers)
+            if isinstance(text, str) and THREADS in text
+            else (text,)
+        )
+    ]
 
 
 def _options(values: object, stores: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -115,6 +150,7 @@ class Grid:
         if "bindings" in values and "access" not in values:
             raise BadInput('bindings: of no use for access "c" alone; add access = ["c", "python"]')
         given = defaults(known_stores) | dict(values)
+        given["workloads"] = _threaded(given["workloads"], given["threads"])
         try:
             byte_limit = parse_bytes(given["byte_limit"])
         except BadInput as error:
@@ -149,6 +185,13 @@ class Grid:
                 f"{', '.join(self.stores)}; allowed: {', '.join(bound)}"
             )
         _refuse_many([self])
+        fewest = min(self.levels["records"])
+        for step in itertools.chain.from_iterable(map(parse, self.levels["workload"])):
+            if step.get("writers", 0) > fewest:
+                raise BadInput(
+                    f"workloads: {step}: writers share no record; allowed: as many as the fewest "
+                    f"records, {fewest:,}"
+                )
         plain = self.levels["workload"] == (ROUNDS,)
         if "python" in self.access and not (plain and self.levels["key_size"] == (KEY_SIZE,)):
             raise BadInput('access: "python" runs the workload "rounds" with keys of 16 B only')
@@ -230,6 +273,7 @@ def defaults(known_stores: Sequence[str]) -> dict[str, Any]:
         "bindings": [name for name in BINDINGS if name != "null"],
         "operations": list(OPERATIONS),
         "options": {},
+        "threads": [1],
         "byte_limit": "50 GiB",
     }
 
@@ -293,15 +337,19 @@ def read_grids(
         scales = _typed("scale", shared.pop("scale", {}), SCALES, "a table of tables")
         name, change = _scale(scales, scale)
         factor = _typed("scale: factor", change.pop("factor", 1), TIMES, "more than 0")
-        found = []
+        found, threaded = [], False
         for part in parts:
             values = shared | {key: part[key] for key in part if key not in scales} | change
             if factor != 1 and isinstance(values.get("records"), list):
                 counts = map(FACTORS["records"].level, values["records"])
                 values["records"] = [max(1, round(count * factor)) for count in counts]
             own = _typed(str(name), part.get(name, {}), dict[str, Any], "a table of keys")
-            found.append(Grid.from_values(values | own | dict(replaced or {}), known_stores))
+            values |= own | dict(replaced or {})
+            threaded = threaded or THREADS in str(values.get("workloads"))
+            found.append(Grid.from_values(values, known_stores))
             _refuse_many(found)
+        if "threads" in (replaced or {}) and not threaded:
+            raise BadInput(f"--threads: of no use; no workload says readers{THREADS}")
         return found
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None

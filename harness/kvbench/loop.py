@@ -37,19 +37,22 @@ WALL, CHURN = 4, 8  # LOOP_WALL and LOOP_CHURN of loop.h
 
 @dataclasses.dataclass(frozen=True)
 class Traffic:
-    """Readers beside a writer: see traffic.h. Rates a second; 0: no limit."""
+    """Readers beside writers: see traffic.h. 0: no limit."""
 
     readers: int
+    writers: int
     reads: int  # of each reader
-    writes: int  # a second, at most
-    seconds: int
+    writes: int  # a second, of all writers, at most
+    seconds: float
     seed: int
 
     @classmethod
     def of(cls, step: Step, cell: Cell) -> Self:
         """What a step of a workload asks for."""
+        readers, writers = step.threads()
         return cls(
-            readers=step.get("readers", 4),
+            readers=readers,
+            writers=writers,
             reads=step.get("reads", cell.records),
             writes=step.get("writes", 10_000),
             seconds=step.get("seconds", 0),
@@ -218,30 +221,37 @@ class ShimLoop:
         return phases.phase(0, self.meter)
 
     def traffic(self, traffic: Traffic) -> dict[str, Phase]:
-        """What readers and the writer took, as "read" and "write", and as "" what both used."""
-        ticks = (traffic.seconds or LONGEST_RUN) * SECOND // TICK + 1
+        """What readers and writers took, as "read" and "write", and as "" what both used."""
+        ticks = round((traffic.seconds or LONGEST_RUN) * SECOND) // TICK + 1
         phases = Phases(3, ticks, TICK)
         pointers = {
             name: ctypes.addressof(phases.c[i]) for i, name in enumerate(("read", "write", "both"))
         }
+        done = np.zeros(traffic.readers + traffic.writers, np.uint64)
         run = structure("traffic")(
             readers=traffic.readers,
+            writers=traffic.writers,
             reads=traffic.reads,
-            duration=traffic.seconds * SECOND,
-            interval=SECOND // traffic.writes if traffic.writes else 0,
+            duration=round(traffic.seconds * SECOND),
+            interval=traffic.writers * SECOND // traffic.writes if traffic.writes else 0,
             seed=traffic.seed,
             records=ctypes.addressof(self._records.c),
+            done=done.ctypes.data,
             **pointers,
         )
         self._call("traffic_run", ctypes.byref(run))
         read, write, both = (phases.phase(i, self.meter) for i in range(3))
         both.paused_s = None
         assert both.wall_s is not None
-        for i, side in enumerate((read, write)):
+        sides = {"read": (read, done[: traffic.readers]), "write": (write, done[traffic.readers :])}
+        for i, (side, each) in enumerate(sides.values()):
             side.wall_s, side.items = both.wall_s, side.latency.n
             side.timeline = phases.line(i, -(-int(both.wall_s * SECOND) // TICK))
+            if side.items:
+                least, most = (float(count) / side.items for count in (each.min(), each.max()))
+                side.more = {"threads": len(each), "least_share": least, "most_share": most}
         both.items = read.items + write.items
-        return {"": both, "read": read, "write": write}
+        return {"": both} | {name: side for name, (side, each) in sides.items() if len(each)}
 
     def effective_options(self) -> dict[str, str]:
         return read_effective_options(self._driver, self._loop.kv)

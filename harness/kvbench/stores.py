@@ -47,8 +47,9 @@ class Store:
     default_durability: str = ""
 
     def can(self, capability: str, settings: Mapping[str, str]) -> bool:
-        """Whether it has the capability, by itself or by a setting of that name."""
-        return capability in self.capabilities or settings.get(capability) == "on"
+        """Whether it has the capability, by itself or, of threads, by a setting of that name."""
+        threaded = settings.get("threads") == "on" and capability in ("threads", "writers")
+        return capability in self.capabilities or threaded
 
     def lacks(self, name: str, value: str) -> str:
         """Why it has no such level of a setting; empty when it has."""

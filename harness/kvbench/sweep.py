@@ -27,7 +27,7 @@ from kvbench.noise import Watch
 from kvbench.progress import progress
 from kvbench.results import Folder, NoAnswerError, answer_of, cell_name
 from kvbench.shelf import OWNER, MountedShelf, Shelf, end_processes, lock, own_name
-from kvbench.workload import NEEDS, parse
+from kvbench.workload import parse
 
 TMPFS = Path("/dev/shm")
 # NumPy's library for linear algebra starts a thread for each core, which spin for a while.
@@ -212,8 +212,7 @@ class Sweep:
                     shown = getattr(cell, name, level)
                     return f"{name}={shown}: {why}"
             for step in parse(cell.workload):
-                needed = NEEDS.get(step.name, "")
-                if needed and not store.can(needed, cell.settings()):
+                if needed := step.lacks(lambda name: store.can(name, cell.settings())):
                     return f"{step.name}: the store lacks {needed}"
         if cell.memory_max != UNCAPPED and (why := refused()):
             return f"memory_max={cell.memory_max}: {why}"

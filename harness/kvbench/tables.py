@@ -30,7 +30,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "operations": dict.fromkeys(
         ("paused_share", "minor_faults", "major_faults", "read_calls", "write_calls", "syncs",
          "instructions", "device_read_bytes", "device_write_bytes", "per_eviction", "counted",
-         "system_calls")
+         "system_calls", "threads", "least_share", "most_share")
     ),
     "machines": dict.fromkeys(
         ("proactive_reclaim", "read_ahead_bytes", "probe", "sync_p50_us", "sync_p90_us",
@@ -161,6 +161,9 @@ COLUMNS = {
         ("counted", "int", "1"),
         ("system_calls", "int", "1"),
         ("disk_bytes", "int", "B"),
+        ("threads", "int", "1"),
+        ("least_share", "real", "1"),
+        ("most_share", "real", "1"),
         ("timeline", "counts", "1 each 0.1 s"),
         keys=2,
     ),

@@ -6,6 +6,7 @@ harness's usual load first.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Self
 
 from kvbench import BadInput
@@ -37,17 +38,21 @@ PARAMETERS: dict[str, dict[str, int]] = {
     "deleterandom": _OPS,
     "compact": {},
     **{name: _OPS for name in YCSB},
-    TRAFFIC: {"readers": 1, "reads": 1, "writes": 1, "seconds": 1},
+    TRAFFIC: {"readers": 0, "writers": 0, "reads": 0, "writes": 0, "seconds": 1},
 }
-# The capability that a store needs for a step.
-NEEDS = {**dict.fromkeys((*SCANS, "ycsb-e"), "scan"), TRAFFIC: "threads", "compact": "compact"}
+# The capability that a store needs for a step; for that of several threads, see `lacks`.
+NEEDS = {**dict.fromkeys((*SCANS, "ycsb-e"), "scan"), "compact": "compact"}
 REWRITES = {"overwrite"} | {
     name for name, shares in YCSB.items() if {"update", "read-modify-write"} & set(shares)
 }
 # The records of a batch are made at once; a timeline has a place for each tenth of a second.
 MOST_STEPS = 100
 # A clock of nanoseconds tells no more than a billion operations a second apart.
-MOST = {"batch": 4096, "seconds": 3600, "readers": 1024, "rate": 10**9, "writes": 10**9}
+MOST_THREADS = 1024  # of a kind
+MOST = {
+    "batch": 4096, "seconds": 3600, "readers": MOST_THREADS, "writers": MOST_THREADS,
+    "rate": 10**9, "writes": 10**9,
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,8 +61,9 @@ class Step:
     are due a second, in an open loop (default: one after the other): a batch of b records every
     b / rate seconds.
 
-    readwhilewriting: `readers` (4) make `reads` gets each (default: as many as records) beside one
-    writer at `writes` a second at most (10,000), for no longer than `seconds`.
+    readwhilewriting: `readers` (4) make `reads` gets each (default: as many as records; 0: no
+    limit) beside `writers` (1), which make `writes` a second in all (10,000; 0: no limit), for no
+    longer than `seconds`. Either may be 0: then the others run alone.
     """
 
     name: str
@@ -82,10 +88,32 @@ class Step:
                     f"{name}: {pair!r} is not allowed; allowed: {key}=N, N from {least} to {most}"
                 )
             given[key] = number
-        return cls(name, tuple(given.items()))
+        step = cls(name, tuple(given.items()))
+        if name == TRAFFIC and step.threads() == (0, 0):
+            raise BadInput(f"{step}: no thread; allowed: 1 or more readers or writers")
+        endless = step.threads()[0] == 0 or given.get("reads") == 0
+        if name == TRAFFIC and endless and "seconds" not in given:
+            raise BadInput(f"{step}: it would never end; allowed: with seconds=N")
+        return step
 
     def get(self, key: str, default: int) -> int:
         return dict(self.given).get(key, default)
+
+    def threads(self) -> tuple[int, int]:
+        """The readers and writers of TRAFFIC."""
+        return self.get("readers", 4), self.get("writers", 1)
+
+    def lacks(self, can: Callable[[str], bool]) -> str:
+        """The capability that a store lacks for the step; empty if none."""
+        if self.name != TRAFFIC:
+            needed = NEEDS.get(self.name, "")
+            return needed if needed and not can(needed) else ""
+        readers, writers = self.threads()
+        if writers > 1 and not can("writers"):
+            return "writers"
+        # Threads that only read may also share a store for several writers, such as a folder.
+        fit = can("threads") or (can("writers") and not (readers and writers))
+        return "" if fit else "threads"
 
     def __str__(self) -> str:
         return " ".join((self.name, *(f"{key}={value}" for key, value in self.given)))

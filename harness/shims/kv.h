@@ -8,8 +8,9 @@
  *   harness checks these limits, and options against `settings`, before it calls the store.
  * - `get` copies the value into the caller's buffer.
  * - A duplicate key is KV_EXISTS, a missing key KV_NOT_FOUND. Neither changes the store.
- * - One writer at a time. With KV_THREADS, other threads may read beside it, each in its own
- *   session, and find a value as it was before a write or after it.
+ * - One thread at a time. With KV_THREADS, other threads may read beside one that writes, each in
+ *   its own session, and find a value as it was before a write or after it. With KV_WRITERS, several
+ *   may write, each in its own session and none a key that another one uses meanwhile.
  */
 #ifndef KV_H
 #define KV_H
@@ -33,6 +34,7 @@ enum kv_capability {
     KV_SCAN = 1 << 1,    /* scan visits the records in the order of their keys' bytes */
     KV_THREADS = 1 << 2, /* readers may run beside the writer */
     KV_FORGETS = 1 << 3, /* keeps nothing: the harness's floor, whose answers are not checked */
+    KV_WRITERS = 1 << 4, /* several threads may write, even if the engine lets one wait */
 };
 
 /* What a write requires of the key. */

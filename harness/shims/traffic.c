@@ -4,27 +4,33 @@
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 
-enum { CATCH_UP = 10000000 /* ns of writes that a late writer makes up for */ };
+enum { CATCH_UP = 10000000 /* ns of writes that a late writer makes up for */, PAGE = 4096 };
 
 /* What the threads share. */
 struct run {
     struct loop *loop;
     struct traffic *traffic;
+    sem_t ready, go; /* posted for each thread: by it, and to it */
     uint64_t start;
-    atomic_size_t running; /* readers */
+    atomic_size_t reading; /* readers that are not done */
     atomic_bool failed;    /* whoever sets it writes the error */
 };
 
-struct reader {
+/* A reader or a writer. While it runs it works on a copy, so that no two share a cache line. */
+struct worker {
     struct run *run;
     pthread_t thread;
-    size_t index;
+    size_t index; /* readers come first */
+    struct kv *session;
+    unsigned char *value; /* that was read, or is to be written */
+    uint64_t random, stopped;
     struct tally tally;
 };
 
@@ -62,137 +68,182 @@ static bool is_recent(const struct loop *loop, uint64_t number, uint8_t first, u
     return false;
 }
 
-static bool over(const struct run *run, uint64_t time)
+static bool reads(const struct worker *worker)
 {
-    uint64_t duration = run->traffic->duration;
-    return atomic_load_explicit(&run->failed, memory_order_relaxed) ||
-           (duration > 0 && time - run->start >= duration);
+    return worker->index < worker->run->traffic->readers;
 }
 
-static void read_records(struct reader *reader, struct kv *session, unsigned char *buffer)
+/* Whether a thread is to stop. Writers beside readers stop with them. */
+static bool over(struct worker *worker, uint64_t time)
 {
-    struct run *run = reader->run;
+    struct run *run = worker->run;
+    const struct traffic *traffic = run->traffic;
+    worker->stopped = time;
+    return atomic_load_explicit(&run->failed, memory_order_relaxed) ||
+           (traffic->duration > 0 && time - run->start >= traffic->duration) ||
+           (traffic->readers > 0 && !reads(worker) && atomic_load(&run->reading) == 0);
+}
+
+static void read_records(struct worker *worker)
+{
+    struct run *run = worker->run;
     struct loop *loop = run->loop;
     struct traffic *traffic = run->traffic;
     bool checked = (loop->driver->capabilities & KV_FORGETS) == 0;
-    uint64_t random = records_mix(traffic->seed + reader->index + 1);
-    uint64_t stop = now();
-    for (uint64_t i = 0; (traffic->reads == 0 || i < traffic->reads) && !over(run, stop); i++) {
+    uint64_t time = run->start;
+    for (uint64_t i = 0; !over(worker, time) && (traffic->reads == 0 || i < traffic->reads); i++) {
         unsigned char key[RECORDS_KEY_SIZE];
         size_t size = 0;
-        uint64_t number = records_mix(random + i) % traffic->records->born;
+        uint64_t number = records_mix(worker->random + i) % traffic->records->born;
         records_key(number, loop->stride, key);
         uint8_t version = version_of(traffic, number);
         uint64_t start = now();
-        int status = loop->driver->get(session, (struct kv_slice){key, loop->key_size}, buffer,
-                                       loop->capacity, &size);
-        stop = now();
-        struct kv_slice found = {buffer, size};
+        int status = loop->driver->get(worker->session, (struct kv_slice){key, loop->key_size},
+                                       worker->value, loop->capacity, &size);
+        time = now();
+        struct kv_slice found = {worker->value, size};
         if (status != KV_OK ||
             (checked && !is_recent(loop, number, version, version_of(traffic, number), found))) {
             fail_status(run, status, "get", number);
             return;
         }
-        tally_add(&reader->tally, stop, stop - start);
+        tally_add(&worker->tally, time, time - start);
     }
 }
 
-static void *read_in_thread(void *argument)
+/* Waits until the next write is due; returns the time. */
+static uint64_t await_turn(uint64_t *due, uint64_t interval)
 {
-    struct reader *reader = argument;
-    struct run *run = reader->run;
-    const struct kv_driver *driver = run->loop->driver;
-    struct kv *session = run->loop->kv;
-    unsigned char *buffer = malloc(run->loop->capacity + 1);
-    int status = driver->begin == NULL ? KV_OK : driver->begin(run->loop->kv, &session);
-    if (buffer == NULL)
-        fail(run, "out of memory");
-    else if (status != KV_OK)
-        fail_status(run, status, "session for a get", 0);
-    else
-        read_records(reader, session, buffer);
-    if (driver->begin != NULL && status == KV_OK && driver->end(session) != KV_OK)
-        fail(run, driver->error());
-    free(buffer);
-    atomic_fetch_sub(&run->running, 1);
-    return NULL;
-}
-
-static void sleep_until(uint64_t time)
-{
-    struct timespec until = {(time_t)(time / 1000000000), (long)(time % 1000000000)};
+    uint64_t time = now();
+    *due += interval;
+    if (*due + CATCH_UP < time)
+        *due = time - CATCH_UP;
+    if (*due <= time)
+        return time;
+    struct timespec until = {(time_t)(*due / 1000000000), (long)(*due % 1000000000)};
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+    return now();
 }
 
-static void write_records(struct run *run)
+static void write_records(struct worker *worker)
 {
+    struct run *run = worker->run;
     struct loop *loop = run->loop;
     struct traffic *traffic = run->traffic;
-    uint64_t random = records_mix(traffic->seed), due = run->start, time = now();
-    for (uint64_t i = 0; atomic_load(&run->running) > 0 && !over(run, time); i++) {
+    uint64_t writers = traffic->writers, writer = worker->index - traffic->readers;
+    uint64_t own = (traffic->records->born - writer + writers - 1) / writers; /* records */
+    uint64_t due = run->start, time = run->start;
+    for (uint64_t i = 0; !over(worker, time); i++) {
         unsigned char key[RECORDS_KEY_SIZE];
-        uint64_t number = records_mix(random + i) % traffic->records->born;
+        uint64_t number = records_mix(worker->random + i) % own * writers + writer;
         uint8_t version = (traffic->records->state[number] + 1) % RECORDS_VERSIONS;
         records_key(number, loop->stride, key);
-        size_t size = records_value(&loop->values, number, version, loop->value);
-        struct kv_record record = {{key, loop->key_size}, {loop->value, size}};
-        due += traffic->interval;
-        time = now();
-        if (due + CATCH_UP < time)
-            due = time - CATCH_UP;
-        if (due > time)
-            sleep_until(due);
+        size_t size = records_value(&loop->values, number, version, worker->value);
+        struct kv_record record = {{key, loop->key_size}, {worker->value, size}};
+        if (traffic->interval > 0 && over(worker, await_turn(&due, traffic->interval)))
+            return;
         uint64_t start = now();
-        int status = loop->driver->write(loop->kv, KV_PUT, &record, 1);
+        int status = loop->driver->write(worker->session, KV_PUT, &record, 1);
         time = now();
         if (status != KV_OK) {
             fail_status(run, status, "write", number);
             return;
         }
         __atomic_store_n(&traffic->records->state[number], version, __ATOMIC_RELEASE);
-        tally_add(&traffic->write->tally, time, time - start);
+        tally_add(&worker->tally, time, time - start);
     }
+}
+
+static void await(sem_t *posted)
+{
+    while (sem_wait(posted) != 0) /* a signal came */
+        ;
+}
+
+static void *work(void *argument)
+{
+    struct worker worker = *(struct worker *)argument;
+    struct run *run = worker.run;
+    const struct kv_driver *driver = run->loop->driver;
+    char unknown[32];
+    int status = driver->begin == NULL ? KV_OK : driver->begin(run->loop->kv, &worker.session);
+    if (status != KV_OK)
+        fail(run, store_reason(driver, status, unknown));
+    sem_post(&run->ready);
+    await(&run->go);
+    worker.tally.start = run->start;
+    if (reads(&worker))
+        read_records(&worker);
+    else
+        write_records(&worker);
+    if (driver->begin != NULL && status == KV_OK && driver->end(worker.session) != KV_OK)
+        fail(run, driver->error());
+    if (reads(&worker))
+        atomic_fetch_sub(&run->reading, 1);
+    *(struct worker *)argument = worker;
+    return NULL;
+}
+
+/* Begins thread number `index`. What it allocates, end_worker frees. */
+static bool begin_worker(struct run *run, struct worker *worker, size_t index)
+{
+    struct traffic *traffic = run->traffic;
+    struct loop_phase *phase = index < traffic->readers ? traffic->read : traffic->write;
+    size_t room = (run->loop->capacity / PAGE + 1) * PAGE;
+    *worker = (struct worker){.run = run, .index = index, .session = run->loop->kv};
+    worker->random = records_mix(traffic->seed + index + 1);
+    worker->value = aligned_alloc(PAGE, room); /* loop.h says why */
+    worker->tally = phase->tally;              /* its sizes; it has no counts yet */
+    worker->tally.bins = calloc(worker->tally.bin_count, sizeof *worker->tally.bins);
+    worker->tally.ticks = calloc(worker->tally.tick_count + 1, sizeof *worker->tally.ticks);
+    return worker->value != NULL && worker->tally.bins != NULL && worker->tally.ticks != NULL &&
+           pthread_create(&worker->thread, NULL, work, worker) == 0;
+}
+
+static void end_worker(struct worker *worker)
+{
+    free(worker->value);
+    free(worker->tally.bins);
+    free(worker->tally.ticks);
 }
 
 int traffic_run(struct loop *loop, struct traffic *traffic)
 {
     struct run run = {.loop = loop, .traffic = traffic};
-    struct reader *readers = calloc(traffic->readers, sizeof *readers);
-    size_t begun = 0;
-    if (readers == NULL) {
+    size_t count = traffic->readers + traffic->writers, begun = 0;
+    struct worker *workers = calloc(count, sizeof *workers);
+    if (workers == NULL) {
         snprintf(loop->error, sizeof loop->error, "out of memory");
         return KV_ERROR;
     }
     prctl(PR_SET_TIMERSLACK, 1UL); /* a sleep of 100 us would take 150 */
-    atomic_store(&run.running, traffic->readers);
+    sem_init(&run.ready, 0, 0);
+    sem_init(&run.go, 0, 0);
+    atomic_store(&run.reading, traffic->readers);
+    while (begun < count && begin_worker(&run, &workers[begun], begun))
+        begun++;
+    if (begun < count) {
+        fail(&run, "no memory or thread for a reader or writer");
+        end_worker(&workers[begun]);
+    }
+    for (size_t i = 0; i < begun; i++)
+        await(&run.ready);
     loop_enter(loop);
-    run.start = traffic->read->tally.start = traffic->write->tally.start = now();
-    for (; begun < traffic->readers; begun++) {
-        struct reader *reader = &readers[begun];
-        reader->run = &run;
-        reader->index = begun;
-        reader->tally = traffic->read->tally; /* its sizes; it has no counts yet */
-        reader->tally.bins = calloc(reader->tally.bin_count, sizeof *reader->tally.bins);
-        reader->tally.ticks = calloc(reader->tally.tick_count, sizeof *reader->tally.ticks);
-        if (reader->tally.bins == NULL || reader->tally.ticks == NULL ||
-            pthread_create(&reader->thread, NULL, read_in_thread, reader) != 0) {
-            fail(&run, "no memory or thread for a reader");
-            atomic_fetch_sub(&run.running, traffic->readers - begun);
-            free(reader->tally.bins);
-            free(reader->tally.ticks);
-            break;
-        }
-    }
-    if (traffic->interval > 0)
-        write_records(&run);
+    run.start = loop->entered;
+    for (size_t i = 0; i < begun; i++)
+        sem_post(&run.go);
     for (size_t i = 0; i < begun; i++) {
-        pthread_join(readers[i].thread, NULL);
-        tally_merge(&traffic->read->tally, &readers[i].tally);
-        free(readers[i].tally.bins);
-        free(readers[i].tally.ticks);
+        struct worker *worker = &workers[i];
+        pthread_join(worker->thread, NULL);
+        tally_merge(&(reads(worker) ? traffic->read : traffic->write)->tally, &worker->tally);
+        traffic->done[i] = worker->tally.n;
+        if (worker->stopped > loop->ended)
+            loop->ended = worker->stopped;
+        end_worker(worker);
     }
-    loop->ended = now();
     loop_leave(loop, traffic->both);
-    free(readers);
+    sem_destroy(&run.ready);
+    sem_destroy(&run.go);
+    free(workers);
     return atomic_load(&run.failed) ? KV_ERROR : KV_OK;
 }

@@ -20,7 +20,10 @@ import pytest
 from conftest import AVAILABLE, SHIMS
 from kvbench import stores
 from kvbench.contract import OpenStore, StoreError, TooLarge
+from kvbench.factors import Cell, RecordSize
 from kvbench.library import Direction, structure, visit_type
+from kvbench.loop import ShimLoop, Traffic, make_loop
+from kvbench.plan import Records, make_pool
 from kvbench.shim import OpenShim
 
 LARGEST_TRIED = 1 << 20  # bytes
@@ -461,6 +464,27 @@ def test_four_readers_beside_a_writer(subject: Subject, tmp_path: Path) -> None:
     assert not wrong
     assert all(written)
     assert all(reads)
+
+
+@pytest.mark.parametrize("subject", shims("writers"), ids=str)
+def test_several_writers_at_a_time(subject: Subject, tmp_path: Path) -> None:
+    """Four threads of the timed loop write for a while, beside two readers where the store allows
+    it. Then every record has the last version that was written, also after opening again."""
+    size = RecordSize.parse("100-300 B")
+    cell = Cell(subject.store.name, "", size, 2000, "incompressible", (), 1, 1, workload="readseq")
+    records = Records(cell)
+    loop = make_loop(subject.store, records, make_pool("incompressible", size.high, 1))
+    assert isinstance(loop, ShimLoop)
+    loop.open(tmp_path, subject.options)
+    loop.load(records.live("insert"))
+    readers = 2 if subject.store.can("threads", subject.options) else 0
+    found = loop.traffic(Traffic(readers, writers=4, reads=0, writes=0, seconds=0.3, seed=1))
+    assert found["write"].latency.n >= 4
+    loop.check()
+    loop.close()
+    loop.open(tmp_path, subject.options)
+    loop.check()
+    loop.close()
 
 
 def test_an_unknown_option_is_refused_by_name(subject: Subject, tmp_path: Path) -> None:

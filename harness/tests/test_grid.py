@@ -99,7 +99,8 @@ def test_bytes_survive_formatting(count: int) -> None:
         ({"options": {"sqlite": {"memory": 1}}}, ["options", "memory", "grid itself"]),
         ({"label": "<b>"}, ["label", "<b>", "letters"]),
         ({"label": ["equal"]}, ["label", "equal"]),
-        ({"threads": 4}, ["threads", "stores, access, bindings, record_sizes"]),
+        ({"threads": [0]}, ["threads", "0", "1 to 1024"]),
+        ({"thread": 4}, ["thread", "stores, access, bindings, record_sizes"]),
     ],
 )
 def test_bad_values_are_named_with_what_is_allowed(

@@ -62,7 +62,11 @@ def cell(workload: str, records: int = 1000) -> Cell:
         ("ycsb-a, ycsb-d, ycsb-e", ["ycsb-a", "ycsb-e before it"]),
         ("fillseq, overwrite, ycsb-e", ["overwrite", "ycsb-e before it"]),
         ("deleterandom, overwrite", ["deleterandom", "only reads"]),
-        ("readwhilewriting readers=0", ["readers=0", "from 1"]),
+        ("readwhilewriting readers=1025", ["readers=1025", "0 to 1024"]),
+        ("readwhilewriting writers=2000", ["writers=2000", "0 to 1024"]),
+        ("readwhilewriting readers=0", ["readers=0", "never end", "seconds=N"]),
+        ("readwhilewriting reads=0", ["reads=0", "never end", "seconds=N"]),
+        ("readwhilewriting readers=0 writers=0 seconds=1", ["writers=0", "no thread"]),
         ("readrandom rate=1000000001", ["rate=1000000001", "to 1000000000"]),
         ("readwhilewriting writes=1000000001", ["writes=1000000001", "to 1000000000"]),
     ],
@@ -133,6 +137,101 @@ def test_readers_beside_a_writer_get_right_values_within_the_rate(
     both = found.loc["readwhilewriting"]
     assert both["items"] == read.n + write.n
     assert both.user_s + both.system_s > 0
+
+
+@pytest.mark.parametrize("store", ["lmdb", "flat"])
+def test_readers_and_writers_alone_and_together(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path, store: str
+) -> None:
+    """Each side has a row if it has threads. A folder of files can't be read while it is
+    written."""
+    step = "readwhilewriting readers={} writers={} reads=0 writes=0 seconds=1"
+    sides = {(2, 0): ["read"], (0, 2): ["write"], (1, 2): ["read", "write"]}
+    if store == "flat":
+        del sides[1, 2]
+    workloads = {step.format(*threads): threads for threads in sides}
+    grid = write_grid(stores=[store], records=[5000], workloads=list(workloads))
+    found = sweep(kvbench, grid, tmp_path / "out").set_index(["workload", "operation"])
+    for workload, threads in workloads.items():
+        own = found.loc[workload].drop(index="load")
+        assert list(own.index[1:]) == [f"{own.index[0]} {side}" for side in sides[threads]]
+        assert (own.n[1:] > 0).all()
+        assert own["items"].iloc[0] == own.n.iloc[1:].sum()
+        assert own.threads[1:].tolist() == [number for number in threads if number]
+        assert (own.least_share[1:] <= 1 / own.threads[1:]).all()
+        assert (own.most_share[1:] >= 1 / own.threads[1:]).all()
+        assert (own.wall_s >= 1).all()
+
+
+def test_several_threads_need_a_store_for_them(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    """A folder of files takes readers or writers, but not both; GNU dbm takes neither."""
+    step = "readwhilewriting readers={} writers={} reads=0 writes=0 seconds=1"
+    workloads = [step.format(*threads) for threads in ((2, 0), (0, 2), (2, 1))]
+    grid = write_grid(stores=["flat", "gdbm"], workloads=workloads)
+    done = kvbench("sweep", grid, "--out", tmp_path / "out")
+    assert (done.returncode, done.stdout.strip()) == (0, "2 ok, 4 skipped")
+    said = kvbench("status", tmp_path / "out").stdout
+    assert "1 skipped: readwhilewriting: the store lacks writers" in said
+    assert "3 skipped: readwhilewriting: the store lacks threads" in said
+
+
+# LMDB, where each record remembers the thread that wrote it. The keys of 1,000 records differ in
+# their first 16 bits.
+OWNED = """
+#include <stdatomic.h>
+#include <unistd.h>
+static atomic_int owner[1 << 16];
+static int my_write(struct kv *kv, enum kv_mode mode, const struct kv_record *records, size_t count)
+{
+    const unsigned char *key = records->key.data;
+    int found = 0, own = gettid();
+    if (count == 1 && !atomic_compare_exchange_strong(&owner[key[0] << 8 | key[1]], &found, own) &&
+        found != own)
+        return kv_fail("two writers of one record");
+    return honest.write(kv, mode, records, count);
+}
+"""
+# LMDB, which forgets a write that begins while another one is under way.
+FORGETFUL = """
+#include <stdatomic.h>
+static atomic_int inside;
+static int my_write(struct kv *kv, enum kv_mode mode, const struct kv_record *records, size_t count)
+{
+    bool first = atomic_fetch_add(&inside, 1) == 0;
+    int status = first ? honest.write(kv, mode, records, count) : KV_OK;
+    atomic_fetch_sub(&inside, 1);
+    return status;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "threads", "said"),
+    [
+        (OWNED, "readers=0 writers=3", ""),
+        (FORGETFUL, "readers=0 writers=4", "wrong answer: "),
+        (FORGETFUL, "readers=2 writers=4", "wrong answer: "),
+    ],
+)
+def test_writers_share_no_record_and_a_lost_write_is_found(
+    kvbench: Run,
+    write_grid: WriteGrid,
+    tmp_path: Path,
+    alter_shim: Callable[..., Store],
+    code: str,
+    threads: str,
+    said: str,
+) -> None:
+    store = alter_shim("lmdb", code, "write")
+    step = f"readwhilewriting {threads} reads=0 writes=0 seconds=1"
+    grid = write_grid(stores=[store.name], records=[1000], durability=["process"], workloads=[step])
+    out = tmp_path / "out"
+    done = kvbench("sweep", grid, "--out", out)
+    assert done.returncode == (3 if said else 0), done.stderr
+    (path,) = (out / "cells").glob("*.json")
+    assert said in json.loads(path.read_text())["reason"]
 
 
 # An altered LMDB: readers beside a writer sometimes get wrong or outdated values.
@@ -315,3 +414,27 @@ def test_a_scale_changes_the_cells(kvbench: Run, tmp_path: Path) -> None:
         assert done.returncode == 2, arguments
         assert "allowed" in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_threads_of_a_grid_scale_with_the_machine(kvbench: Run, tmp_path: Path) -> None:
+    """Each number of threads makes a workload of those that leave it open."""
+    grid, out = tmp_path / "grid.toml", tmp_path / "out"
+    step = "readwhilewriting readers=threads reads=0 seconds=1"
+    grid.write_text(
+        f'stores = ["lmdb"]\nthreads = [1, 2]\n[[parts]]\nworkloads = ["{step}"]\n'
+        '[[parts]]\nworkloads = ["readrandom"]\n'
+    )
+    for arguments, numbers in (((), (1, 2)), (("--threads", "1,2,16"), (1, 2, 16))):
+        shown = dry_run(kvbench, grid, out, *arguments).stdout
+        assert all(f"readers={number} " in shown for number in numbers)
+        assert f"3 trials: {3 * (len(numbers) + 1)} cells" in shown
+    for wrong in ("1,2,x", "0", "1025", "", "1,,2"):
+        done = dry_run(kvbench, grid, out, "--threads", wrong)
+        assert (done.returncode, "threads: " in done.stderr) == (2, True), done.stderr
+    grid.write_text('stores = ["lmdb"]\nworkloads = ["readrandom"]\n')
+    done = dry_run(kvbench, grid, out, "--threads", "2")
+    assert (done.returncode, "--threads: of no use" in done.stderr) == (2, True)
+    grid.write_text(f'stores = ["lmdb"]\nrecords = [3]\nworkloads = ["{step} writers=4"]\n')
+    done = dry_run(kvbench, grid, out)
+    assert (done.returncode, "writers=4" in done.stderr) == (2, True)
+    assert not out.exists()

@@ -29,7 +29,7 @@ static const struct kv_setting settings[] = {
     {"compression", "none", .means = "the engine has none"},
     {"compression", "*", .lacks = "the engine has no compression"},
     {"threads", "on",
-     .means = "DB_THREAD and DB_INIT_LOCK, for readers beside the writer; needs an environment"},
+     .means = "DB_THREAD and DB_INIT_LOCK, for several readers and writers; needs an environment"},
     {"threads", "off", .means = "no locks, as shipped"},
     {"page_size", .least = 512,
      .means = "bytes, a power of 2 up to 65536; as shipped the block size of the file system"},

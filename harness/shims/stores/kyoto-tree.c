@@ -2,7 +2,7 @@
 #include "../shim.h"
 
 static const char file_name[] = "records.kct";
-enum { CAPABILITIES = KV_BATCH | KV_SCAN | KV_THREADS };
+enum { CAPABILITIES = KV_BATCH | KV_SCAN | KV_THREADS | KV_WRITERS };
 
 #define OWN_SETTINGS                                                                               \
     {"durability", "none", .means = "no transactions, as shipped"},                                \

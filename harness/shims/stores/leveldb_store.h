@@ -234,7 +234,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
-    .capabilities = KV_BATCH | KV_SCAN | KV_THREADS,
+    .capabilities = KV_BATCH | KV_SCAN | KV_THREADS | KV_WRITERS,
     .name = KV_NAME,
     .max_key = UINT32_MAX / 4, /* a block's offsets are 32 bits, and it holds both */
     .max_value = UINT32_MAX / 4,

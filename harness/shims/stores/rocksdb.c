@@ -229,7 +229,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
-    .capabilities = KV_BATCH | KV_SCAN | KV_THREADS,
+    .capabilities = KV_BATCH | KV_SCAN | KV_THREADS | KV_WRITERS,
     .name = KV_NAME,
     .max_key = 8 << 20,          /* the engine's advice */
     .max_value = UINT32_MAX / 2, /* lengths are 32 bits in a block */

@@ -6,7 +6,7 @@ static const char type[] = "dbm=HashDBM";
 static const char durable_parameters[] =
     ",update_mode=UPDATE_APPENDING,record_crc_mode=RECORD_CRC_32";
 enum {
-    CAPABILITIES = KV_BATCH | KV_THREADS,
+    CAPABILITIES = KV_BATCH | KV_THREADS | KV_WRITERS,
     PAGE_SIZE = 1, /* none: the store takes no memory setting */
     SOFT_AT_PROCESS = false,
 };

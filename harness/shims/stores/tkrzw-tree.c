@@ -9,7 +9,7 @@ static const char type[] = "dbm=TreeDBM";
 static const char durable_parameters[] =
     ",update_mode=UPDATE_APPENDING,record_crc_mode=RECORD_CRC_32,restore_mode=RESTORE_SYNC";
 enum {
-    CAPABILITIES = KV_BATCH | KV_SCAN | KV_THREADS,
+    CAPABILITIES = KV_BATCH | KV_SCAN | KV_THREADS | KV_WRITERS,
     PAGE_SIZE = 8130, /* at which a page is split, as shipped */
     SOFT_AT_PROCESS = true,
 };

@@ -213,7 +213,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
-    .capabilities = KV_BATCH | KV_SCAN | KV_THREADS,
+    .capabilities = KV_BATCH | KV_SCAN | KV_THREADS | KV_WRITERS,
     .name = KV_NAME,
     .max_key = MAX_KEY,
     .max_value = MAX_VALUE,

@@ -205,7 +205,7 @@ impl Store for Fjall {
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static kv_driver: kv_driver = kv_driver {
-    capabilities: (KV_BATCH | KV_SCAN | KV_THREADS) as u32,
+    capabilities: (KV_BATCH | KV_SCAN | KV_THREADS | KV_WRITERS) as u32,
     name: c"fjall".as_ptr(),
     max_key: u16::MAX as u64,
     max_value: 1 << 30, // a block's bytes are 32-bit numbers

@@ -184,7 +184,7 @@ impl Store for Redb {
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static kv_driver: kv_driver = kv_driver {
-    capabilities: (KV_BATCH | KV_SCAN | KV_THREADS) as u32,
+    capabilities: (KV_BATCH | KV_SCAN | KV_THREADS | KV_WRITERS) as u32,
     name: c"redb".as_ptr(),
     max_key: 1 << 30, // the engine takes 3 GiB, and 3.75 GiB of key and value together
     max_value: 1 << 30,
