@@ -22,7 +22,7 @@ UNCAPPED = "none"
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 MAX_RECORD_SIZE = 64 << 20
 MOST = 2**63 - 1  # of any number
-KEY_SIZE = 16
+KEY_SIZE, LONGEST_KEY = 16, 64
 
 Operation = Literal["insert", "get", "update", "remove"]
 Compressibility = Literal["compressible", "incompressible"]
@@ -165,7 +165,9 @@ Options = Annotated[
 Count = Annotated[int, Meta(ge=1, le=MOST, description="a whole number from 1 to 2^63 - 1")]
 Seed = Annotated[int, Meta(ge=0, le=MOST, description="a whole number from 0 to 2^63 - 1")]
 Milliseconds = Annotated[int, Meta(ge=0, le=3_600_000, description="a whole number, 0 to 3600000")]
-KeySize = Annotated[int, Meta(ge=8, le=KEY_SIZE, description=f"a whole number, 8 to {KEY_SIZE}")]
+KeySize = Annotated[
+    int, Meta(ge=8, le=LONGEST_KEY, description=f"a whole number, 8 to {LONGEST_KEY}")
+]
 Size = Annotated[
     RecordSize,
     Meta(description='1 B to 64 MiB, as "1 KiB", or a range as "1-10 KiB"'),

@@ -80,7 +80,7 @@ class Constant(enum.IntEnum):
     KV_ABI = 4  # of kv.h, from whose functions those of _functions are copied
     PLAN_OPERATIONS = 5
     PLAN_DEAD = 128
-    RECORDS_KEY_SIZE = 16
+    RECORDS_KEY_MAX = 64
     STORE_ERROR = 640
 
 
@@ -215,9 +215,10 @@ def address(array: npt.NDArray[Any]) -> Address:
     return Address(array.ctypes.data)
 
 
-def make_keys(numbers: npt.NDArray[np.uint64], stride: int) -> bytes:
-    """The keys of the numbers, each of RECORDS_KEY_SIZE bytes, one after the other."""
-    keys = ctypes.create_string_buffer(Constant.RECORDS_KEY_SIZE * len(numbers))
-    each = loop_library().records_key_each
-    each(ctypes.c_size_t(len(numbers)), address(numbers), ctypes.c_uint64(stride), keys)
-    return keys.raw
+def make_keys(numbers: npt.NDArray[np.uint64], stride: int, size: int = 16) -> list[bytes]:
+    """The keys of the numbers, each of `size` bytes."""
+    room = max(16, -(-size // 8) * 8)  # records_key_room
+    keys = (ctypes.c_char * room * len(numbers))()
+    each, count = loop_library().records_key_each, ctypes.c_size_t(len(numbers))
+    each(count, address(numbers), ctypes.c_uint64(stride), ctypes.c_size_t(size), keys)
+    return [key.raw[:size] for key in keys]

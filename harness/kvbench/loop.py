@@ -294,7 +294,9 @@ class PythonLoop:
         self.meter: Meter | None = None
         self._pool = pool  # kept alive
         self._pages, (value,) = page_buffers(records.size.high)
-        self._value, self._key = value, ctypes.create_string_buffer(Constant.RECORDS_KEY_SIZE)
+        self._value = value
+        whole = ctypes.create_string_buffer(Constant.RECORDS_KEY_MAX)
+        self._key = (ctypes.c_char * records.key_size).from_buffer(whole)  # C may write beyond it
         records.values.pool = pool.ctypes.data
         self._loop = filled(
             "loop", records.cell, stride=records.stride, values=records.values, value=value

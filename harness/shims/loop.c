@@ -113,7 +113,7 @@ __attribute__((always_inline)) static inline void call_ahead(const struct loop *
 /* A batch that is being made: what was planned and not yet written. */
 struct batch {
     struct kv_record *records;
-    unsigned char (*keys)[RECORDS_KEY_SIZE];
+    unsigned char *keys;
     struct plan_item *items;
     size_t planned;
 };
@@ -130,8 +130,9 @@ static size_t fill_batch(struct loop *loop, struct plan *plan, struct batch *bat
         if (used + loop->capacity > loop->room)
             break;
         size_t size = records_value(&loop->values, item->number, item->version, loop->value + used);
-        records_key(item->number, loop->stride, batch->keys[count]);
-        batch->records[count].key = (struct kv_slice){batch->keys[count], loop->key_size};
+        unsigned char *key = batch->keys + count * records_key_room(loop->key_size);
+        records_key(item->number, loop->stride, loop->key_size, key);
+        batch->records[count].key = (struct kv_slice){key, loop->key_size};
         batch->records[count].value = (struct kv_slice){loop->value + used, size};
         used += size;
     }
@@ -143,7 +144,7 @@ static size_t fill_batch(struct loop *loop, struct plan *plan, struct batch *bat
 int loop_load(struct loop *loop, struct plan *plan, size_t batch_records, struct loop_phase *phase)
 {
     struct batch batch = {.records = calloc(batch_records, sizeof *batch.records),
-                          .keys = calloc(batch_records, sizeof *batch.keys),
+                          .keys = calloc(batch_records, records_key_room(loop->key_size)),
                           .items = calloc(batch_records, sizeof *batch.items)};
     bool memory = batch.records != NULL && batch.keys != NULL && batch.items != NULL;
     int status = memory ? KV_OK : KV_ERROR;
@@ -238,8 +239,7 @@ static int too_many(struct scan *scan)
 }
 
 /* Less than, equal to or greater than 0 as the key is before, at or after the other. */
-static int order(const struct loop *loop, struct kv_slice key,
-                 const unsigned char other[RECORDS_KEY_SIZE])
+static int order(const struct loop *loop, struct kv_slice key, const unsigned char *other)
 {
     size_t size = key.size < loop->key_size ? key.size : loop->key_size;
     int found = memcmp(key.data, other, size);
@@ -265,7 +265,7 @@ static struct kv_slice take(struct scan *scan, struct kv_slice value)
 static int visit(void *context, struct kv_slice key, struct kv_slice value)
 {
     struct scan *scan = context;
-    unsigned char expected[RECORDS_KEY_SIZE];
+    unsigned char expected[RECORDS_KEY_MAX];
     if (scan->status != KV_OK) /* the engine goes on though it was told to stop */
         return 1;
     if (!scan->expects) {
@@ -273,7 +273,7 @@ static int visit(void *context, struct kv_slice key, struct kv_slice value)
         return 1;
     }
     value = take(scan, value);
-    records_key(scan->item.number, scan->loop->stride, expected);
+    records_key(scan->item.number, scan->loop->stride, scan->loop->key_size, expected);
     int place = order(scan->loop, key, expected);
     if (place == 0)
         scan->status = compare(scan->loop, &scan->item, value);
@@ -302,12 +302,12 @@ static int run_scan(struct scan *scan, struct kv_slice from)
 int loop_scan(struct loop *loop, struct plan *plan, struct loop_phase *phase)
 {
     struct scan scan = {.loop = loop, .plan = plan, .backward = plan->backward, .phase = phase};
-    unsigned char last[RECORDS_KEY_SIZE];
+    unsigned char last[RECORDS_KEY_MAX];
     memset(last, 0xff, sizeof last); /* an empty key is the first one */
     loop_enter(loop);
     expect_next(&scan);
     scan.mark = now();
-    int status = run_scan(&scan, (struct kv_slice){last, scan.backward ? sizeof last : 0});
+    int status = run_scan(&scan, (struct kv_slice){last, scan.backward ? loop->key_size : 0});
     if (phase != NULL) {
         loop_leave(loop, phase);
         phase->items += scan.seen;
@@ -320,8 +320,8 @@ static int read_some(struct loop *loop, const struct plan_item *item, struct loo
                      uint64_t *total)
 {
     struct scan scan = {.loop = loop, .item = *item, .expects = true, .phase = phase};
-    unsigned char from[RECORDS_KEY_SIZE];
-    records_key(item->number, loop->stride, from);
+    unsigned char from[RECORDS_KEY_MAX];
+    records_key(item->number, loop->stride, loop->key_size, from);
     scan.item.version = 0;
     scan.mark = begin(loop, 1);
     int status = run_scan(&scan, (struct kv_slice){from, loop->key_size});
@@ -334,12 +334,12 @@ static int run_one(struct loop *loop, const struct plan_item *item, struct loop_
                    struct loop_phase *whole)
 {
     const struct kv_driver *driver = loop->driver;
-    unsigned char bytes[RECORDS_KEY_SIZE];
+    unsigned char bytes[RECORDS_KEY_MAX];
     struct kv_record record = {{bytes, loop->key_size}, {loop->value, 0}};
     uint64_t start, time;
     size_t size = 0;
     int status;
-    records_key(item->number, loop->stride, bytes);
+    records_key(item->number, loop->stride, loop->key_size, bytes);
     if (item->operation == PLAN_SCAN) {
         if (read_some(loop, item, whole, &time) != KV_OK)
             return KV_ERROR;
@@ -478,11 +478,11 @@ int loop_rounds(struct loop *loop, const struct loop_rounds *rounds, struct loop
 static int refused(struct loop *loop, const struct plan_item *item)
 {
     const struct kv_driver *driver = loop->driver;
-    unsigned char bytes[RECORDS_KEY_SIZE];
+    unsigned char bytes[RECORDS_KEY_MAX];
     struct kv_record record = {{bytes, loop->key_size}, {bytes, 1}};
     int status, refusal = item->operation == PLAN_INSERT ? KV_EXISTS : KV_NOT_FOUND;
     size_t size = 0;
-    records_key(item->number, loop->stride, bytes);
+    records_key(item->number, loop->stride, loop->key_size, bytes);
     if (item->operation == PLAN_GET)
         status = driver->get(loop->kv, record.key, loop->buffer, loop->capacity, &size);
     else
@@ -525,11 +525,11 @@ int loop_compact(struct loop *loop, struct loop_phase *phase)
 }
 
 int loop_take(struct loop *loop, struct plan *plan, struct plan_item *item,
-              unsigned char key[RECORDS_KEY_SIZE], uint64_t *size)
+              unsigned char key[RECORDS_KEY_MAX], uint64_t *size)
 {
     if (!plan_next(plan, item))
         return KV_NOT_FOUND;
-    records_key(item->number, loop->stride, key);
+    records_key(item->number, loop->stride, loop->key_size, key);
     *size = records_value(&loop->values, item->number, item->version, loop->value);
     return KV_OK;
 }

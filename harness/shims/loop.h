@@ -34,7 +34,7 @@ struct loop {
     const struct kv_driver *driver;
     struct kv *kv;
     uint64_t stride; /* of the keys, see records.h */
-    size_t key_size; /* bytes of a key, 8 to RECORDS_KEY_SIZE */
+    size_t key_size; /* bytes of a key, 8 to RECORDS_KEY_MAX */
     struct records_values values;
     /* Both have `capacity` bytes and begin at the start of a page. malloc returns large blocks 16
      * bytes after it, and some processors copy to such addresses at half speed (AMD EPYC, read() of
@@ -106,7 +106,7 @@ int loop_compact(struct loop *loop, struct loop_phase *phase);
 /* The next operation of the plan with its key and value, for a loop that is written elsewhere: they
  * are in `key` and in loop->value. KV_NOT_FOUND when there is none. */
 int loop_take(struct loop *loop, struct plan *plan, struct plan_item *item,
-              unsigned char key[RECORDS_KEY_SIZE], uint64_t *size);
+              unsigned char key[RECORDS_KEY_MAX], uint64_t *size);
 
 /* Reads the clock twice, `count` times, with no operation between: the cost of timing itself.
  * nanoseconds[i] is the difference of pair i. */

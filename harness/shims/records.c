@@ -17,16 +17,22 @@ static void put_big_endian(unsigned char *bytes, uint64_t x)
         bytes[i] = (unsigned char)x;
 }
 
-void records_key(uint64_t number, uint64_t stride, unsigned char key[RECORDS_KEY_SIZE])
+void records_key(uint64_t number, uint64_t stride, size_t size, unsigned char *key)
 {
+    uint64_t mixed = records_mix(number);
     put_big_endian(key, number * stride);
-    put_big_endian(key + 8, records_mix(number));
+    put_big_endian(key + 8, mixed);
+    for (size_t at = 16; at < size; at += 8) {
+        mixed = records_mix(mixed);
+        put_big_endian(key + at, mixed);
+    }
 }
 
-void records_key_each(size_t count, const uint64_t *number, uint64_t stride, unsigned char *keys)
+void records_key_each(size_t count, const uint64_t *number, uint64_t stride, size_t size,
+                      unsigned char *keys)
 {
     for (size_t i = 0; i < count; i++)
-        records_key(number[i], stride, keys + i * RECORDS_KEY_SIZE);
+        records_key(number[i], stride, size, keys + i * records_key_room(size));
 }
 
 void records_slice(const struct records_values *values, uint64_t number, uint32_t version,

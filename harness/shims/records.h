@@ -9,17 +9,24 @@
 #include <stdint.h>
 
 enum {
-    RECORDS_KEY_SIZE = 16,
+    RECORDS_KEY_MAX = 64,   /* bytes of the longest key */
     RECORDS_TAG = 4,        /* bytes at the end of a value that depend on all others */
     RECORDS_VERSIONS = 128, /* version 128 is version 0 again */
 };
 
 /* Keys are spread evenly over the key space, in the order of their numbers. The first 8 bytes are
- * number * stride, big-endian; 8 bytes mixed from the number follow. With a stride of
- * floor((2^64 - 1) / universe), the numbers 0 to universe - 1 differ in the first 8 bytes. */
-void records_key(uint64_t number, uint64_t stride, unsigned char key[RECORDS_KEY_SIZE]);
-/* The keys of `count` numbers, one after the other. */
-void records_key_each(size_t count, const uint64_t *number, uint64_t stride, unsigned char *keys);
+ * number * stride, big-endian; 8 bytes mixed from the number follow, and of a key of more than 16
+ * bytes each further 8 are mixed from the 8 before, so no part of it compresses. With a stride of
+ * floor((2^64 - 1) / universe), the numbers 0 to universe - 1 differ in the first 8 bytes. Writes
+ * the first records_key_room(size) bytes. */
+void records_key(uint64_t number, uint64_t stride, size_t size, unsigned char *key);
+static inline size_t records_key_room(size_t size)
+{
+    return size <= 16 ? 16 : (size + 7) / 8 * 8;
+}
+/* The keys of `count` numbers, one each records_key_room(size) bytes. */
+void records_key_each(size_t count, const uint64_t *number, uint64_t stride, size_t size,
+                      unsigned char *keys);
 
 /* Where in the pool the values of a population begin, and how large they are. */
 struct records_values {

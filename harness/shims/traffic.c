@@ -92,10 +92,10 @@ static void read_records(struct worker *worker)
     bool checked = (loop->driver->capabilities & KV_FORGETS) == 0;
     uint64_t time = run->start;
     for (uint64_t i = 0; !over(worker, time) && (traffic->reads == 0 || i < traffic->reads); i++) {
-        unsigned char key[RECORDS_KEY_SIZE];
+        unsigned char key[RECORDS_KEY_MAX];
         size_t size = 0;
         uint64_t number = records_mix(worker->random + i) % traffic->records->born;
-        records_key(number, loop->stride, key);
+        records_key(number, loop->stride, loop->key_size, key);
         uint8_t version = version_of(traffic, number);
         uint64_t start = now();
         int status = loop->driver->get(worker->session, (struct kv_slice){key, loop->key_size},
@@ -134,10 +134,10 @@ static void write_records(struct worker *worker)
     uint64_t own = (traffic->records->born - writer + writers - 1) / writers; /* records */
     uint64_t due = run->start, time = run->start;
     for (uint64_t i = 0; !over(worker, time); i++) {
-        unsigned char key[RECORDS_KEY_SIZE];
+        unsigned char key[RECORDS_KEY_MAX];
         uint64_t number = records_mix(worker->random + i) % own * writers + writer;
         uint8_t version = (traffic->records->state[number] + 1) % RECORDS_VERSIONS;
-        records_key(number, loop->stride, key);
+        records_key(number, loop->stride, loop->key_size, key);
         size_t size = records_value(&loop->values, number, version, worker->value);
         struct kv_record record = {{key, loop->key_size}, {worker->value, size}};
         if (traffic->interval > 0 && over(worker, await_turn(&due, traffic->interval)))

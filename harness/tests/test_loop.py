@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from conftest import SHIMS
+from conftest import BOUND, KEEPING, SHIMS
 from kvbench import stores
 from kvbench.bindings import Binding, load
 from kvbench.contract import StoreError
@@ -89,6 +89,20 @@ def test_both_loops_write_and_read_the_same_records(label: str, first: str, tmp_
     assert loop.run(records.live("get"))[""].latency.n == 2500
     check_all(loop, records)
     run_rounds(loop)
+    check_all(loop, records)
+    loop.close()
+
+
+@pytest.mark.parametrize("label", [*KEEPING, *BOUND])
+@pytest.mark.parametrize("key_size", [8, 24, 64])
+def test_every_store_keeps_keys_of_every_size(label: str, key_size: int, tmp_path: Path) -> None:
+    store = KNOWN[label]
+    loop, records = loaded(store, tmp_path, key_size=key_size, records=100)
+    for operation in OPERATIONS:
+        assert loop.burst(operation, records.churn).latency.n == records.churn
+    check_all(loop, records)
+    loop.close()
+    loop = open_loop(store, records, tmp_path)
     check_all(loop, records)
     loop.close()
 

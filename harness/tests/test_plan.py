@@ -8,6 +8,7 @@ import itertools
 import json
 import mmap
 import os
+import zlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -142,11 +143,23 @@ def test_the_value_of_a_version_never_changes() -> None:
         (3109248, 593, "a303f038"),
     ]
     keys = make_keys(np.array([0, 1, 999], np.uint64), (2**64 - 1) // 1100)
-    assert keys[16:32].hex() == "003b9403b9403b94910a2dec89025cc1"
-    assert keys[32:].hex() == "e87e9a87e9a87e8c68925370be18119c"
+    assert keys[1].hex() == "003b9403b9403b94910a2dec89025cc1"
+    assert keys[2].hex() == "e87e9a87e9a87e8c68925370be18119c"
     mix = loop_library().records_mix
     mix.restype = ctypes.c_uint64
     assert [mix(ctypes.c_uint64(x)) for x in (0, 1)] == [16294208416658607535, 10451216379200822465]
+
+
+@pytest.mark.parametrize("size", [8, 10, 16, 17, 24, 40, 63, 64])
+def test_keys_of_every_size_are_ordered_and_do_not_compress(size: int) -> None:
+    """A longer key begins with the shorter one of its number."""
+    count = 4000
+    numbers, stride = np.arange(count, dtype=np.uint64), (2**64 - 1) // count
+    keys, longest = (make_keys(numbers, stride, n) for n in (size, 64))
+    assert [key[:size] for key in longest] == keys
+    assert keys == sorted(set(keys)) and len(keys) == count
+    mixed = b"".join(key[8:] for key in keys)
+    assert len(zlib.compress(mixed, 9)) >= len(mixed)
 
 
 SIZES = (1, 3, 4, 5, 8, 100, 4096)

@@ -99,7 +99,7 @@ def test_every_step_on_every_store(
     if "compact" in KNOWN[store].capabilities:
         workloads += ["fillrandom, compact, readrandom"]
     grid = write_grid(
-        stores=[store], records=[1000], record_sizes=["1-200 B"], key_size=[10], workloads=workloads
+        stores=[store], records=[1000], record_sizes=["1-200 B"], key_size=[24], workloads=workloads
     )
     found = sweep(kvbench, grid, tmp_path / "out").set_index(["workload", "operation"])
     first = found.loc[workloads[0]]
@@ -353,11 +353,33 @@ def test_a_store_on_tmpfs_leaves_nothing_there(
 
 
 def test_only_the_shims_run_workloads(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
-    for keys in ({"workloads": ["fillseq"]}, {"key_size": [10]}):
-        grid = write_grid(access=["c", "python"], stores=["sqlite"], **keys)
-        done = kvbench("sweep", grid, "--out", tmp_path / "out")
-        assert done.returncode == 2
-        assert "python" in done.stderr
+    grid = write_grid(access=["c", "python"], stores=["sqlite"], workloads=["fillseq"])
+    done = kvbench("sweep", grid, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert "python" in done.stderr
+
+
+@pytest.mark.parametrize("size", [7, 65])
+def test_keys_of_other_sizes_are_refused(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path, size: int
+) -> None:
+    done = kvbench("sweep", write_grid(key_size=[16, size]), "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert f"key_size: {size} is not allowed; allowed: a whole number, 8 to 64" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_long_keys_survive_a_cold_cache_and_a_collection(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    grid = write_grid(stores=["flat", "nested", "lmdb"], key_size=[64], cache=["cold"])
+    out = tmp_path / "out"
+    sweep(kvbench, grid, out)
+    assert kvbench("collect", out).returncode == 0
+    cells = pd.read_parquet(out / "cells.parquet")
+    assert set(cells.key_size) == {64}
+    assert (cells.live_bytes == 100 * (1024 + 64)).all()
 
 
 EXPERIMENTS = sorted(

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BARE_BATCH = 1000, BARE_AHEAD = 32, KEY = RECORDS_KEY_SIZE };
+enum { BARE_BATCH = 1000, BARE_AHEAD = 32, KEY = 16 };
 
 struct record {
     unsigned char key[KEY];
@@ -87,7 +87,7 @@ static void make(const struct loop *loop, const struct plan_item *item, unsigned
     const unsigned char *value;
     record->size = slice(loop, item, &value);
     record->value = memcpy(place, value, record->size);
-    records_key(item->number, loop->stride, record->key);
+    records_key(item->number, loop->stride, KEY, record->key);
 }
 
 int loop_load(struct loop *loop, struct plan *plan, size_t batch_records, struct loop_phase *phase)
@@ -116,7 +116,7 @@ int loop_run(struct loop *loop, struct plan *plan, uint64_t least, struct loop_p
     for (size_t count; (count = plan_ahead(loop, plan, items, BARE_AHEAD)) > 0;)
         for (size_t i = 0; i < count; i++) {
             if (items[i].operation == PLAN_GET) {
-                records_key(items[i].number, loop->stride, record.key);
+                records_key(items[i].number, loop->stride, KEY, record.key);
                 uint64_t start = now();
                 size_t size = get(record.key, loop->buffer, loop->capacity);
                 tally->sum += now() - start;

@@ -25,7 +25,7 @@ int main(void)
     struct loop loop = {
         .driver = &kv_driver,
         .stride = UINT64_MAX / RECORDS,
-        .key_size = RECORDS_KEY_SIZE,
+        .key_size = RECORDS_KEY_MAX,
         .values = {.pool = pool, .seed = 1, .starts = POOL - VALUE, .low = VALUE, .span = 1},
         .buffer = buffer,
         .value = value,
