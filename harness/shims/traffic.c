@@ -26,7 +26,6 @@ struct run {
 /* A reader or a writer. While it runs it works on a copy, so that no two share a cache line. */
 struct worker {
     struct run *run;
-    pthread_t thread;
     size_t index; /* readers come first */
     struct kv *session;
     unsigned char *value; /* that was read, or is to be written */
@@ -184,8 +183,8 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Begins thread number `index`. What it allocates, end_worker frees. */
-static bool begin_worker(struct run *run, struct worker *worker, size_t index)
+/* Begins worker number `index`. What it allocates, end_worker frees. */
+static bool begin_worker(struct run *run, struct worker *worker, size_t index, pthread_t *thread)
 {
     struct traffic *traffic = run->traffic;
     struct loop_phase *phase = index < traffic->readers ? traffic->read : traffic->write;
@@ -197,7 +196,7 @@ static bool begin_worker(struct run *run, struct worker *worker, size_t index)
     worker->tally.bins = calloc(worker->tally.bin_count, sizeof *worker->tally.bins);
     worker->tally.ticks = calloc(worker->tally.tick_count + 1, sizeof *worker->tally.ticks);
     return worker->value != NULL && worker->tally.bins != NULL && worker->tally.ticks != NULL &&
-           pthread_create(&worker->thread, NULL, work, worker) == 0;
+           pthread_create(thread, NULL, work, worker) == 0;
 }
 
 static void end_worker(struct worker *worker)
@@ -212,7 +211,10 @@ int traffic_run(struct loop *loop, struct traffic *traffic)
     struct run run = {.loop = loop, .traffic = traffic};
     size_t count = traffic->readers + traffic->writers, begun = 0;
     struct worker *workers = calloc(count, sizeof *workers);
-    if (workers == NULL) {
+    pthread_t *threads = calloc(count, sizeof *threads); /* apart: the copies leave it alone */
+    if (workers == NULL || threads == NULL) {
+        free(workers);
+        free(threads);
         snprintf(loop->error, sizeof loop->error, "out of memory");
         return KV_ERROR;
     }
@@ -220,7 +222,7 @@ int traffic_run(struct loop *loop, struct traffic *traffic)
     sem_init(&run.ready, 0, 0);
     sem_init(&run.go, 0, 0);
     atomic_store(&run.reading, traffic->readers);
-    while (begun < count && begin_worker(&run, &workers[begun], begun))
+    while (begun < count && begin_worker(&run, &workers[begun], begun, &threads[begun]))
         begun++;
     if (begun < count) {
         fail(&run, "no memory or thread for a reader or writer");
@@ -234,7 +236,7 @@ int traffic_run(struct loop *loop, struct traffic *traffic)
         sem_post(&run.go);
     for (size_t i = 0; i < begun; i++) {
         struct worker *worker = &workers[i];
-        pthread_join(worker->thread, NULL);
+        pthread_join(threads[i], NULL);
         tally_merge(&(reads(worker) ? traffic->read : traffic->write)->tally, &worker->tally);
         traffic->done[i] = worker->tally.n;
         if (worker->stopped > loop->ended)
@@ -245,5 +247,6 @@ int traffic_run(struct loop *loop, struct traffic *traffic)
     sem_destroy(&run.ready);
     sem_destroy(&run.go);
     free(workers);
+    free(threads);
     return atomic_load(&run.failed) ? KV_ERROR : KV_OK;
 }

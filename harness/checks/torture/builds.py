@@ -65,16 +65,19 @@ def program(name: str, sources: Sequence[Path], *flags: str, compiler: str = "cc
     return output
 
 
-def sanitized_shims() -> Path:
-    """Builds all stores with the address and undefined-behaviour sanitizers; returns the folder."""
-    folder = BUILT / "address"
+def sanitized_shims(kind: str = "address", names: Sequence[str] = ()) -> Path:
+    """Builds these stores, or all, with the address and undefined-behaviour sanitizers or that of
+    another kind; returns the folder."""
+    folder = BUILT / kind
     folder.mkdir(parents=True, exist_ok=True)
+    options = f"-DKV_SANITIZE={kind}", "-DKV_WERROR=ON", f"-DKV_STORES={';'.join(names)}"
     with open(folder / "lock", "w") as lock:  # parts run beside each other
         fcntl.flock(lock, fcntl.LOCK_EX)
-        _build(["cmake", "-S", SHIMS, "-B", folder, "-DKV_SANITIZE=address", "-DKV_WERROR=ON"])
+        _build(["cmake", "-S", SHIMS, "-B", folder, *options])
         _build(["cmake", "--build", folder, "--parallel", str(os.cpu_count() or 1)])
-        template = [SHIMS / "stores/template.c"]
-        program("address/template.so", template, *ADDRESS, "-shared", "-fPIC")
+        if kind == "address":
+            template = [SHIMS / "stores/template.c"]
+            program("address/template.so", template, *ADDRESS, "-shared", "-fPIC")
     return folder
 
 
