@@ -66,6 +66,3 @@ function(kv_tidesdb)
     kv_report(tidesdb "${reason}")
   endif()
 endfunction()
-
-kv_mdbx()
-kv_tidesdb()
