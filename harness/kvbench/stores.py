@@ -247,16 +247,29 @@ def _imports(path: Path) -> Iterator[str]:
             yield from (str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names))
 
 
+def libraries(path: Path) -> list[Path]:
+    """The libraries beside a shim that it loads, and those that they load: it holds their names."""
+    beside = set(path.parent.glob("lib*.so*")) - {path.parent / "libloop.so"}
+    found = [path]
+    for loading in found:
+        code = loading.read_bytes()
+        loaded = {library for library in beside if library.name.encode() + b"\0" in code}
+        found += sorted(loaded)
+        beside -= loaded
+    return found[1:]
+
+
 def checksum(store: Store) -> str:
-    """Of the code that shapes a store's results: its shim or binding, the null store that gives the
-    floor, the timed loop, and the Python modules of a worker."""
+    """Of the code that shapes a store's results: its shim with the libraries beside it, or its
+    binding; the null store that gives the floor, the timed loop, and the Python modules of a
+    worker."""
     return _checksum(store, shims_folder())
 
 
 @functools.cache  # a sweep asks for it once or twice a cell
 def _checksum(store: Store, folder: Path) -> str:
     digest = hashlib.sha256()
-    shims = [] if store.binding else [store.path, Store("null").path]
+    shims = [] if store.binding else [store.path, *libraries(store.path), Store("null").path]
     for path in (folder / "libloop.so", *shims, *_code(store.binding)):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:12]

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import openpyxl
@@ -13,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import Run
+from conftest import KNOWN, Run
 from kvbench import BadInput, one_line, stores, tables
 from kvbench.grid import Grid
 from kvbench.results import Folder, answer_of
@@ -25,6 +26,7 @@ NOT_IMPORTED = {"control_group.py"}  # caps a worker from outside
 
 CHANGE_EACH_MODULE = """
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from kvbench import stores
 
@@ -93,6 +95,36 @@ def test_only_the_libraries_of_core_store_and_null_store_identify_a_result(
             changing.add(name)
         path.write_bytes(code)
     assert changing == {"libloop", "null", "flat"}
+
+
+def test_the_libraries_that_a_shim_loads_from_its_folder_identify_a_result(
+    own_shims: Path, compile_shim: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that its libraries load count too; those of other stores do not."""
+    monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
+    link = f"-L{own_shims}", "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN"
+    compile_shim("libother", "int other;")
+    compile_shim("libinner", "int inner;")
+    compile_shim("libengine", "int engine;", *link, "-l:libinner.so")
+    compile_shim("loading", '#include "null.c"', *link, "-l:libengine.so")
+
+    def changing(name: str) -> set[str]:
+        """The libraries whose change changes the store's checksum."""
+        found, before = set(), stores.checksum(stores.Store(name))
+        for library in own_shims.glob("lib*"):
+            code = library.read_bytes()
+            library.write_bytes(code + b"changed")
+            stores._checksum.cache_clear()
+            if stores.checksum(stores.Store(name)) != before:
+                found.add(library.name.partition(".")[0])
+            library.write_bytes(code)
+        return found
+
+    assert stores.Store("loading").driver().abi  # the loader finds them in the folder, too
+    assert changing("loading") == {"libloop", "libengine", "libinner"}
+    assert changing("flat") == {"libloop"}
+    current = KNOWN["rocksdb"].available and "maven" in KNOWN["rocksdb"].version.lower()
+    assert not current or changing("rocksdb") == {"libloop", "librocksdb"}
 
 
 @pytest.fixture(scope="module")
