@@ -13,7 +13,8 @@ function(kv_unwanted_engine name reason)
 endfunction()
 
 # SQLite: what its configure script finds on Linux, without which it syncs files whole and sleeps for
-# whole seconds. Debian adds SECURE_DELETE, which overwrites what is removed, and extensions.
+# whole seconds. Debian adds SECURE_DELETE, which overwrites what is removed, and extensions, and omits
+# lookaside memory (PRAGMA compile_options).
 set(folder ${CMAKE_BINARY_DIR}/crates/libsqlite3-sys-0.38.2)
 kv_unwanted_engine(sqlite reason)
 if(NOT reason)
