@@ -8,7 +8,7 @@ from kvbench.workload import ROUNDS, SCANS, TRAFFIC, parse
 # Seconds, fitted to the cells of data/pilot and to a sweep of every store: per record loaded and
 # checked, per byte of it, per operation, per byte of it; and how many times a write waits for the
 # device.
-_RATES = {
+_RATES: dict[str, tuple[float, ...]] = {
     "flat": (31e-6, 0.7e-9, 31e-6, 0.5e-9, 0),
     "nested": (50e-6, 0.8e-9, 33e-6, 0.5e-9, 0),
     "leveldb": (1.3e-6, 3.6e-9, 6e-6, 3e-9, 0),
@@ -26,9 +26,19 @@ _RATES = {
     "tkrzw-tree": (1.6e-6, 3.5e-9, 2.6e-6, 1.4e-9, 0),
     "tkrzw-hash": (2e-6, 2e-9, 2.2e-6, 0.4e-9, 0),
     "tokyocabinet-tree": (2.4e-6, 3e-9, 3.6e-6, 1.7e-9, 0),
+    "gdbm": (19e-6, 16e-9, 3e-6, 1.6e-9, 0),
+    "mdbx": (1.7e-6, 2.5e-9, 4.5e-6, 2.1e-9, 2),
+    "tidesdb": (2.9e-6, 23e-9, 53e-6, 13e-9, 0),
+    "redb": (4.9e-6, 4.3e-9, 25e-6, 1.5e-9, 1),
+    "fjall": (17e-6, 3.2e-9, 2.9e-6, 1.8e-9, 0),
     "null": (0.3e-6, 0, 1e-6, 0, 0),
+    # Bindings that use their engine in a way of their own: processor time, on a busy machine.
+    "gdbm/dbm.gnu": (9.1e-6, 4.5e-9, 5.1e-6, 0.7e-9, 0),
+    "gdbm/shelve": (14e-6, 5.8e-9, 7.6e-6, 1.6e-9, 0),
+    "sqlite/diskcache": (75e-6, 13e-9, 55e-6, 11e-9, 0),
+    "sqlite/sqlitedict": (350e-6, 9.3e-9, 550e-6, 6.1e-9, 0),
 }
-_PYTHON = (3e-6, 1e-9, 3e-6, 1e-9, 0)  # what a binding adds
+_PYTHON = (3e-6, 1e-9, 3e-6, 1e-9, 0)  # what any other binding adds
 _OTHER = (5e-6, 3e-9, 30e-6, 2e-9, 1)
 _SYNCS = {"none": 0, "process": 0, "sync": 2, "atomic": 2}  # of a write, roughly
 _EVICTION, _COLD_READ = 0.1, 0.5e-3  # seconds to empty the page cache; to read a page from disk
@@ -56,8 +66,10 @@ def _steps(cell: Cell, record: float, operation: float, sync: float) -> float:
 def seconds(cell: Cell, fsync_ms: float) -> float:
     """From rates of the machine of the pilot, with this device's time for an fsync."""
     rates = _RATES.get(cell.store.removesuffix(DISTRIBUTED), _OTHER)
-    added = _PYTHON if cell.binding else (0,) * len(rates)
-    record, byte, operation, operation_byte, syncs = map(sum, zip(rates, added, strict=True))
+    if cell.binding:
+        added = tuple(map(sum, zip(rates, _PYTHON, strict=True)))
+        rates = _RATES.get(cell.full_name, added)
+    record, byte, operation, operation_byte, syncs = rates
     mean = cell.record_size.mean
     load = cell.records * (record + byte * mean)
     each = operation + operation_byte * mean

@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import KNOWN
 from kvbench import BadInput, stores
+from kvbench.estimate import seconds
 from kvbench.factors import Cell, RecordSize, format_bytes, parse_bytes
 from kvbench.grid import Grid, read_grids
+from kvbench.stores import DISTRIBUTED, compared
 
 GRIDS = Path(__file__).parents[1] / "grids"
 STORES = ["null", "flat", "lmdb", "sqlite"]
@@ -207,3 +210,27 @@ def test_an_engine_is_measured_in_one_build_unless_both_are_named() -> None:
     assert {cell.store for cell in usual.cells()} == {"flat", "lmdb", "sqlite"}
     both = Grid.from_values({"stores": ["lmdb", "lmdb-debian"]}, known)
     assert {cell.store for cell in both.cells()} == {"lmdb", "lmdb-debian"}
+
+
+def estimate(label: str, records: int = 1_000) -> float:
+    store, _, binding = label.partition("/")
+    size, operations = RecordSize(100, 100), ("insert", "get")
+    cell = Cell(store, binding, size, records, "incompressible", operations, trial=1, seed=1)
+    return seconds(cell, fsync_ms=1)
+
+
+@pytest.mark.parametrize("label", KNOWN)
+def test_every_store_has_an_estimate_that_grows_with_the_records(label: str) -> None:
+    few, many = (estimate(label, records) for records in (1_000, 1_000_000))
+    assert 0.5 < few < 60
+    assert few < many < 3600
+
+
+@pytest.mark.parametrize("label", [name for name in KNOWN if compared(name) and "/" not in name])
+def test_an_estimate_is_the_store_s_own(label: str) -> None:
+    """Not that of an unknown one. The second build of an engine has the estimate of the first."""
+    unknown = estimate("unheard-of", 1_000_000)
+    if label != "tokudb":  # never measured here: no registry has it
+        assert estimate(label, 1_000_000) != unknown
+    assert estimate(label + DISTRIBUTED) == estimate(label)
+    assert estimate(f"{label}/unheard-of") > estimate(label)
