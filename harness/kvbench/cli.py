@@ -58,7 +58,8 @@ def cli() -> None:
 def stores_command(as_json: bool, settings: bool) -> None:
     """List the stores, in C and in Python.
 
-    Shows the version and the capabilities of each engine, and why a store is unavailable.
+    Shows the version and the capabilities of each engine, and why a store is unavailable or an
+    older release.
     """
     found = list(stores.known().values())
     if as_json:
@@ -80,6 +81,8 @@ def stores_command(as_json: bool, settings: bool) -> None:
         for store in found:
             if not store.available:
                 click.echo(f"{store.full_name}: {store.reason}")
+        for name, why in stores.older().items():
+            click.echo(f"{name}: {why}")
 
 
 def _as_json(store: stores.Store) -> dict[str, object]:

@@ -197,6 +197,13 @@ def _shims() -> dict[str, str]:
     return report
 
 
+def older() -> dict[str, str]:
+    """The stores of which set-up got no current release, with the reason."""
+    path = shims_folder() / "older.json"
+    found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    return found
+
+
 def compared(name: str) -> bool:
     """Whether a store is measured where none is named: not the floor, and no engine twice."""
     return name != "null" and not name.endswith(DISTRIBUTED)

@@ -15,7 +15,7 @@ function(kv_mdbx)
       kv_npm_package(lmdbx 0.5.0 24658a0a47384788dd56911053c36da565fc9db74d08e5bbc4a61211af083ee4
         ${folder} older)
       if(NOT older)
-        message(STATUS "store mdbx: an older release; the newer one is ${reason}")
+        kv_older(mdbx "${reason}")
         set(reason "")
         set(silent "")
         set(base ${folder}/package/dependencies/libmdbx)

@@ -99,7 +99,7 @@ if(NOT reason AND NOT EXISTS ${built})
   set(reason "not built: rocksdbjni ${version} has no library for ${CMAKE_SYSTEM_PROCESSOR}")
 endif()
 if(reason)
-  message(STATUS "store rocksdb is the distribution's; its current release is ${reason}")
+  kv_older(rocksdb "${reason}")
 else()
   set(library librocksdb.so.${version}) # from this name the shim takes the version
   file(COPY_FILE ${built} ${CMAKE_BINARY_DIR}/${library} ONLY_IF_DIFFERENT)

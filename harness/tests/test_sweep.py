@@ -392,6 +392,13 @@ def listed_stores(kvbench: Run, env: dict[str, str] | None = None) -> dict[str, 
     return {full_name(row["store"], row["binding"]): row for row in rows}
 
 
+def test_an_older_release_is_listed_with_the_reason(kvbench: Run, own_shims: Path) -> None:
+    why = "is an older release; the current one is not built: cargo not found"
+    (own_shims / "older.json").write_text(json.dumps({"leveldb": why}))
+    listed = kvbench("stores", env={"KVBENCH_SHIMS": str(own_shims)})
+    assert f"leveldb: {why}" in listed.stdout.splitlines()
+
+
 def test_capabilities_are_listed(kvbench: Run) -> None:
     rows = listed_stores(kvbench)
     assert set(rows) == set(stores.known())
