@@ -3,7 +3,7 @@
 from kvbench.factors import Cell
 from kvbench.plan import EVICTIONS, PER_EVICTION, SAMPLES
 from kvbench.stores import DISTRIBUTED
-from kvbench.workload import ROUNDS, SCANS, TRAFFIC, parse
+from kvbench.workload import MIX, PERCENT, ROUNDS, SCANS, TRAFFIC, parse
 
 # Seconds, fitted to the cells of data/pilot and to a sweep of every store: per record loaded and
 # checked, per byte of it, per operation, per byte of it; and how many times a write waits for the
@@ -54,6 +54,9 @@ def _steps(cell: Cell, record: float, operation: float, sync: float) -> float:
             reads = step.threads()[0] * step.get("reads", cell.records) * operation
             most = step.get("seconds", 3600)
             total += min(reads, most) if reads else most  # without a limit all of the time
+        elif step.name == MIX:
+            writes = 1 - step.reads / PERCENT
+            total += step.get("seconds", 0) or ops * (operation + writes * sync)
         elif step.name in SCANS:
             total += ops * record / 2
         elif step.name == "readrandom":

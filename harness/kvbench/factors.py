@@ -248,7 +248,10 @@ class Cell:
     ] = "warm"
     key_order: Annotated[
         KeyOrder,
-        Factor("Order of the keys in rounds; `zipfian` (0.99) leaves inserts and removes uniform"),
+        Factor(
+            "Order of the keys in rounds and in `mix`; `zipfian` (0.99) leaves inserts and removes "
+            "uniform"
+        ),
     ] = "uniform"
     memory_max: Annotated[
         Cap,
@@ -272,7 +275,7 @@ class Cell:
         Milliseconds,
         Factor(
             "Least time for each operation of `rounds`, which is repeated until then; also for "
-            "`readrandom` and the YCSB mixes without inserts, unless `ops` is given",
+            "`readrandom` and the mixes without inserts, unless `ops` or `seconds` is given",
             unit="ms",
             told="{} ms",
             varied=False,

@@ -18,11 +18,13 @@ from kvbench.bindings import Binding, load, open_binding
 from kvbench.cache import PAGE
 from kvbench.contract import Capability, StoreError
 from kvbench.factors import Cell
+from kvbench.histogram import Histogram
 from kvbench.library import Constant, Status, filled, loop_library, structure
 from kvbench.meter import Meter
-from kvbench.phase import SECOND, Phase, Phases
+from kvbench.phase import BINS, QUANTILES, SECOND, Phase, Phases
 from kvbench.plan import CODES, NAMES, ORDERS, SAMPLES, Plan, Records
 from kvbench.shim import option_array, read_effective_options
+from kvbench.stats import enough
 from kvbench.stores import Store
 from kvbench.workload import Step
 
@@ -31,6 +33,7 @@ BATCH_BYTES = 4 << 20  # of values; a larger value is a batch of its own
 WHOLE = Constant.PLAN_OPERATIONS  # the phase of all operations
 TICK = SECOND // 10  # of a timeline
 LONGEST_RUN = 3600  # seconds
+LATE = ("p50_ns", "p99_ns")  # quantiles of how late operations began
 CHURNING = ("insert", "remove")
 WALL, CHURN = 4, 8  # LOOP_WALL and LOOP_CHURN of loop.h
 
@@ -204,10 +207,38 @@ class ShimLoop:
         else:
             self.run(self._records.live("get"))
 
-    def pace(self, rate: int) -> None:
+    def pace(self, rate: int, exponential: bool = False, seed: int = 0) -> None:
         """From now on, an open loop of so many operations per second, where a batch counts as its
-        records; with 0 a closed loop."""
-        self._loop.pace = structure("loop_pace")(rate=rate)
+        records, with constant or exponential gaps; with 0 a closed loop."""
+        self._late = np.zeros(BINS, np.uint64)
+        late = structure("tally")(bins=self._late.ctypes.data, bin_count=BINS)
+        self._loop.pace = structure("loop_pace")(
+            rate=rate, exponential=exponential, random=seed, late=late
+        )
+
+    @property
+    def elapsed(self) -> float:
+        """When the next operation of the open loop is due, in ns from the first one."""
+        return float(self._loop.pace.elapsed)
+
+    def paced(self) -> dict[str, Any]:
+        """The columns of the open loop itself since its pace was set; empty for a closed one."""
+        pace = self._loop.pace
+        if not pace.rate:
+            return {}
+        late = Histogram.of(
+            self._late, *(getattr(pace.late, f) for f in ("n", "sum", "min", "max"))
+        )
+        return {
+            "asked_rate": pace.rate,
+            "waited_s": pace.waited / SECOND,
+            **{
+                f"late_{name}": late.quantile(share) if enough(late.n, share) else None
+                for name, share in QUANTILES.items()
+                if name in LATE
+            },
+            "late_max_ns": late.max if late.n else None,
+        }
 
     def scan(self, plan: Plan) -> Phase:
         """The time of each record: see loop_scan."""

@@ -47,6 +47,11 @@ class Phase:
         nothing: Columns = dict.fromkeys(other.used, 0)
         self.use(nothing, other.used, 0)
 
+    @property
+    def speed(self) -> float:
+        """Items a second."""
+        return self.items / self.wall_s if self.wall_s else 0.0
+
     def row(self, operation: str) -> dict[str, Any]:
         bins, counts = self.latency.sparse()
         empty = self.latency.n == 0

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from kvbench.factors import Cell
 from kvbench.library import Operation, Order, Source, address, filled, loop_library, structure
-from kvbench.workload import FILLS, NEWEST_FIRST, REWRITES, TRAFFIC, YCSB, Step, parse
+from kvbench.workload import FILLS, MIX, NEWEST_FIRST, REWRITES, TRAFFIC, Step, parse
 
 CODES = {operation.name.lower(): operation.value for operation in Operation}
 NAMES = {code: name for name, code in CODES.items()}
@@ -53,9 +53,7 @@ class Records:
         self.steps = parse(cell.workload)
         self.churn = 0 if self.steps else max(1, min(cell.records // CHURN_SHARE, CHURN_LIMIT))
         added = sum(
-            step.get("ops", cell.records)
-            for step in self.steps
-            if "insert" in YCSB.get(step.name, {})
+            step.get("ops", cell.records) for step in self.steps if "insert" in step.shares()
         )
         self.universe = cell.records + self.churn + added
         self.stride = (2**64 - 1) // self.universe
@@ -127,11 +125,12 @@ class Records:
         return self._plan(Source.SHUFFLED, operation, min(count, self.cell.records))
 
     def mixed(self, step: Step) -> Plan:
-        """One of YCSB's mixes. New records come at the end of the key space."""
-        shares = YCSB[step.name]
+        """A mix, or one of YCSB's. New records come at the end of the key space."""
+        shares = step.shares()
         kinds = ("get", "update", "insert", "scan")
         sums = itertools.accumulate(round(shares.get(kind, 0) * SHARES) for kind in kinds)
-        order = Order.NEWEST if step.name in NEWEST_FIRST else Order.ZIPFIAN
+        usual = ORDERS[self.cell.key_order] if step.name == MIX else Order.ZIPFIAN
+        order = Order.NEWEST if step.name in NEWEST_FIRST else usual
         limits = dict(zip(("gets", "updates", "inserts", "scans"), sums, strict=True))
         return self._plan(Source.MIXED, "get", self.ops(step), order=order, **limits)
 
@@ -170,7 +169,8 @@ class Records:
 
     def ops(self, step: Step) -> int:
         """How many operations a step does, at least."""
-        return step.get("ops", self.cell.records)
+        timed = step.name == MIX and step.get("seconds", 0)
+        return step.get("ops", 0 if timed else self.cell.records)
 
     def taken(self, plan: Plan) -> Iterator[tuple[str, int, int, int]]:
         """Run through a plan without a store: operation, number, version and length of each."""

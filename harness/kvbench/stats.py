@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 CONFIDENCE = 0.95
 TIE = 0.05  # stores within 5 % of the best are as good as it
+BEYOND = 10  # samples that must lie beyond a percentile; with fewer it is left to chance
 
 
 class Points(NamedTuple):
@@ -58,3 +59,8 @@ def best(found: Mapping[str, Points], largest: bool = False) -> tuple[str, tuple
         return close or (overlap and min(other.n, first.n) > 1)
 
     return name, tuple(other for other in others if ties(found[other]))
+
+
+def enough(n: float, share: float) -> bool:
+    """Whether a quantile of n samples can be stated: at least BEYOND of them lie beyond it."""
+    return n - math.ceil(share * n) >= BEYOND

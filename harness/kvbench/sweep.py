@@ -27,6 +27,7 @@ from kvbench.noise import Watch
 from kvbench.progress import progress
 from kvbench.results import Folder, NoAnswerError, answer_of, cell_name
 from kvbench.shelf import OWNER, MountedShelf, Shelf, end_processes, lock, own_name
+from kvbench.worker import reach
 from kvbench.workload import parse
 
 TMPFS = Path("/dev/shm")
@@ -179,6 +180,7 @@ class Sweep:
         self.stopped = False  # by an interrupt, with cells to do
         self.reasons: Counter[tuple[str, str]] = Counter()  # cells by status and reason, after run
         self._check_options()
+        self._check_rates()
 
     def _check_options(self) -> None:
         """Refuse an engine's own option that its store does not have."""
@@ -190,6 +192,22 @@ class Sweep:
                     raise BadInput(
                         f"options: {name} has no option {option!r}; allowed: "
                         f"{', '.join(sorted(own)) or 'none'}"
+                    )
+
+    def _check_rates(self) -> None:
+        """Refuse a rate that the loop does not reach here on a store that does nothing."""
+        found: dict[Cell, float] = {}
+        for grid in self.grids:
+            sizes = grid.levels["record_size"]
+            largest = dataclasses.replace(next(grid.cells()), record_size=max(sizes))
+            for step in (step for text in grid.levels["workload"] for step in parse(text)):
+                cell = dataclasses.replace(largest, workload=str(step.closed()))
+                if (rate := step.get("rate", 0)) and cell not in found:
+                    found[cell] = reach(cell, step.closed())
+                if rate and rate > found[cell]:
+                    raise BadInput(
+                        f"workloads: {str(step)!r}: on a store that does nothing, the harness "
+                        f"does {found[cell]:,.0f} a second here; allowed: rate=N, N below that"
                     )
 
     def plan(self) -> Iterator[tuple[Cell, str]]:

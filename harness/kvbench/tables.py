@@ -17,6 +17,11 @@ from kvbench.factors import FACTORS, LEVELS
 
 SCHEMA_VERSION = 8
 READABLE = {"6", "7", "8"}
+# The columns of open loops.
+PACED = (
+    "closed_rate", "asked_rate", "reached_rate", "waited_s", "late_p50_ns", "late_p99_ns",
+    "late_max_ns",
+)  # fmt: skip
 # What older tables may lack, and its value: a factor that they do not know has its default.
 ADDED: dict[str, dict[str, Any]] = {
     "cells": {
@@ -30,7 +35,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "operations": dict.fromkeys(
         ("paused_share", "minor_faults", "major_faults", "read_calls", "write_calls", "syncs",
          "instructions", "device_read_bytes", "device_write_bytes", "per_eviction", "counted",
-         "system_calls", "threads", "least_share", "most_share")
+         "system_calls", "threads", "least_share", "most_share", *PACED)
     ),
     "machines": dict.fromkeys(
         ("proactive_reclaim", "read_ahead_bytes", "probe", "sync_p50_us", "sync_p90_us",
@@ -165,6 +170,13 @@ COLUMNS = {
         ("least_share", "real", "1"),
         ("most_share", "real", "1"),
         ("timeline", "counts", "1 each 0.1 s"),
+        ("closed_rate", "real", "1/s"),
+        ("asked_rate", "real", "1/s"),
+        ("reached_rate", "real", "1/s"),
+        ("waited_s", "real", "s"),
+        ("late_p50_ns", "real", "ns"),
+        ("late_p99_ns", "real", "ns"),
+        ("late_max_ns", "int", "ns"),
         keys=2,
     ),
     "machines": _columns(

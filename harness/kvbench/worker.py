@@ -5,10 +5,12 @@ floor -> load -> rounds of insert, get, update, remove, or the steps of a worklo
 """
 
 import contextlib
+import dataclasses
 import functools
 import json
 import os
 import sys
+import tempfile
 import time
 import traceback
 import zlib
@@ -30,7 +32,7 @@ from kvbench.meter import Board, Meter, count_system_calls, open_meter
 from kvbench.phase import Phase
 from kvbench.plan import EVICTIONS, PER_EVICTION, SAMPLES, Records, make_pool
 from kvbench.stores import Store
-from kvbench.workload import ROUNDS, TRAFFIC, YCSB, Step
+from kvbench.workload import MIX, PERCENT, ROUNDS, TRAFFIC, Step
 
 RATIO_BLOCK = 4096  # bytes: about what an engine compresses at once
 RATIO_BLOCKS = 32
@@ -39,6 +41,7 @@ COMPRESSORS: dict[str, Callable[[bytes], Any]] = {
     "snappy": cramjam.snappy.compress_raw,
 }
 FLOOR_RUNS, FLOOR_GETS = 5, 4096
+REACH_MS, REACH_RECORDS = 100, 50_000
 COUNTED = 100  # operations of each kind whose system calls are counted
 QUIET_S, QUIET_LONG_S, LONG_S = 0.2, 2.0, 10.0  # how long an engine rests; after steps this long
 
@@ -74,6 +77,21 @@ def floor(store: Store, cell: Cell, pool: npt.NDArray[np.uint8], folder: Path) -
     runs = [loop.run(records.drawn("get", FLOOR_GETS))[""].latency for _ in range(FLOOR_RUNS)]
     loop.close()
     return float(np.median([latency.sum / latency.n for latency in runs]))
+
+
+def reach(cell: Cell, step: Step) -> float:
+    """Records a second of a step on a store that does nothing, in a closed loop with the records of
+    a cell: no open loop holds a greater rate."""
+    few = min(cell.records, REACH_RECORDS)
+    cell = dataclasses.replace(cell, records=few, workload=str(step), least_ms=REACH_MS)
+    with tempfile.TemporaryDirectory() as name:
+        work = Measurement(cell, Store("null"), Path(name), None)
+        loop = make_loop(work.store, work.records, work.pool)
+        assert isinstance(loop, ShimLoop)
+        loop.open(work.folder, {})
+        found = work.step(step, loop)[""].speed
+        loop.close()
+    return found
 
 
 class Stopwatch:
@@ -207,20 +225,33 @@ class Measurement:
         assert isinstance(loop, ShimLoop)
         if "load" in self.phases:
             self._space("load")
+        closed: dict[int, float] = {}  # the rate of each mix in a closed loop
         for i, step in enumerate(records.steps):
             # The same step may come twice.
             seen = sum(before.name == step.name for before in records.steps[:i])
             name = step.name + (f" {seen + 1}" if seen else "")
-            loop.pace(step.get("rate", 0))
-            for kind, phase in self._step(step, loop).items():
+            share = step.get("load", 0) / PERCENT
+            rate = max(1, round(share * closed[step.reads])) if share else step.get("rate", 0)
+            # The random numbers of the gaps are far from those of the plan.
+            loop.pace(rate, step.exponential, -self.cell.plan_seed - (i << 40))
+            for kind, phase in self.step(step, loop).items():
                 self.phases[f"{name} {kind}".rstrip()] = phase
+            whole = self.phases[name]
+            whole.more |= loop.paced()
+            if step.open or step.name == MIX:
+                whole.more["reached_rate"] = whole.speed
+            if step.name == MIX:
+                if not step.open:
+                    closed[step.reads] = whole.speed
+                whole.more["closed_rate"] = closed.get(step.reads)
             self._space(name)
         loop.pace(0)
 
-    def _step(self, step: Step, loop: ShimLoop) -> dict[str, Phase]:
+    def step(self, step: Step, loop: ShimLoop) -> dict[str, Phase]:
         """The phase of a step, as "", and of its parts."""
         records, ops = self.records, self.records.ops(step)
-        least = 0.0 if "ops" in dict(step.given) else self.cell.least_ms / 1000
+        usual = 0 if "ops" in dict(step.given) else self.cell.least_ms / 1000
+        least = step.get("seconds", 0) or usual
         load = functools.partial(loop.load, batch_records=step.get("batch", 1))
         drawn = records.drawn("get", ops) if records.any_live() else records.live("get")
         simple: dict[str, Callable[[], Phase]] = {
@@ -237,7 +268,7 @@ class Measurement:
             return {"": simple[step.name]()}
         if step.name == TRAFFIC:
             return loop.traffic(Traffic.of(step, records.cell))
-        growing = "insert" in YCSB[step.name]
+        growing = "insert" in step.shares()
         return loop.run(records.mixed(step), 0 if growing else least)
 
     def _space(self, name: str) -> None:

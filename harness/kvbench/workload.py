@@ -15,6 +15,7 @@ ROUNDS = "rounds"
 FILLS = ("fillseq", "fillrandom")
 SCANS = ("readseq", "readreverse")
 TRAFFIC = "readwhilewriting"
+MIX = "mix"
 
 # The shares of YCSB's core workloads (Cooper et al., 2010): reads go by popularity, those of D to
 # the newest records. A read-modify-write is a get and an update of one record, each timed.
@@ -29,37 +30,45 @@ YCSB: dict[str, dict[str, float]] = {
 NEWEST_FIRST = ("ycsb-d",)
 
 # The parameters of each step, with the least value of each.
-_OPS = {"ops": 1, "rate": 1}
+_RATE = {"rate": 1, "gaps": 0}
+_OPS = {"ops": 1, **_RATE}
 PARAMETERS: dict[str, dict[str, int]] = {
-    **{name: {"batch": 1, "rate": 1} for name in FILLS},
+    **{name: {"batch": 1, **_RATE} for name in FILLS},
     "overwrite": {**_OPS, "batch": 1},
     **{name: {} for name in SCANS},
     "readrandom": _OPS,
     "deleterandom": _OPS,
     "compact": {},
     **{name: _OPS for name in YCSB},
+    MIX: {"reads": 0, "seconds": 1, "load": 1, **_OPS},
     TRAFFIC: {"readers": 0, "writers": 0, "reads": 0, "writes": 0, "seconds": 1},
 }
 # The capability that a store needs for a step; for that of several threads, see `lacks`.
 NEEDS = {**dict.fromkeys((*SCANS, "ycsb-e"), "scan"), "compact": "compact"}
-REWRITES = {"overwrite"} | {
+REWRITES = {"overwrite", MIX} | {
     name for name, shares in YCSB.items() if {"update", "read-modify-write"} & set(shares)
 }
 # The records of a batch are made at once; a timeline has a place for each tenth of a second.
 MOST_STEPS = 100
-# A clock of nanoseconds tells no more than a billion operations a second apart.
+# A clock of nanoseconds tells no more than a billion operations a second apart. At the rate of the
+# closed loop the queue of an open one never ends.
 MOST_THREADS = 1024  # of a kind
 MOST = {
     "batch": 4096, "seconds": 3600, "readers": MOST_THREADS, "writers": MOST_THREADS,
-    "rate": 10**9, "writes": 10**9,
+    "rate": 10**9, "writes": 10**9, "load": 99,
 }  # fmt: skip
+PERCENT = 100
+GAPS = ("constant", "exponential")  # in an open loop
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
     """`ops` operations (default: as many as records), in batches of `batch` records. `rate` of them
     are due a second, in an open loop (default: one after the other): a batch of b records every
-    b / rate seconds.
+    b / rate seconds, with `gaps` that are constant (0, the default) or exponential (1).
+
+    mix: `reads` per cent (50) are gets, the others updates, for `seconds`. `load` per cent of the
+    rate that such a mix reached before in a closed loop are due, with exponential gaps.
 
     readwhilewriting: `readers` (4) make `reads` gets each (default: as many as records; 0: no
     limit) beside `writers` (1), which make `writes` a second in all (10,000; 0: no limit), for no
@@ -81,12 +90,14 @@ class Step:
             if least is None:
                 allowed = ", ".join(PARAMETERS[name]) or "none"
                 raise BadInput(f"{name}: {pair!r} is not a parameter; allowed: {allowed}")
-            most = MOST.get(key, 2**31 - 1)
+            most = PERCENT if (name, key) == (MIX, "reads") else MOST.get(key, 2**31 - 1)
             number = int(value) if value.isdecimal() and len(value) < 20 else -1
+            allowed = f"{key}=N, N from {least} to {most}"
+            if key == "gaps":
+                number = GAPS.index(value) if value in GAPS else -1
+                allowed = " or ".join(f"{key}={gaps}" for gaps in GAPS)
             if not least <= number <= most:
-                raise BadInput(
-                    f"{name}: {pair!r} is not allowed; allowed: {key}=N, N from {least} to {most}"
-                )
+                raise BadInput(f"{name}: {pair!r} is not allowed; allowed: {allowed}")
             given[key] = number
         step = cls(name, tuple(given.items()))
         if name == TRAFFIC and step.threads() == (0, 0):
@@ -94,10 +105,42 @@ class Step:
         endless = step.threads()[0] == 0 or given.get("reads") == 0
         if name == TRAFFIC and endless and "seconds" not in given:
             raise BadInput(f"{step}: it would never end; allowed: with seconds=N")
+        if {"load", "rate"} <= set(given):
+            raise BadInput(f"{str(step)!r} has two rates; allowed: load or rate")
+        if "gaps" in given and not {"load", "rate"} & set(given):
+            raise BadInput(f"{str(step)!r}: a closed loop has no gaps; allowed: gaps with rate")
         return step
 
     def get(self, key: str, default: int) -> int:
         return dict(self.given).get(key, default)
+
+    @property
+    def reads(self) -> int:
+        """The per cent of a mix that are gets."""
+        return self.get("reads", 50)
+
+    @property
+    def open(self) -> bool:
+        """Whether its operations are due at a rate."""
+        return bool({"load", "rate"} & set(dict(self.given)))
+
+    @property
+    def exponential(self) -> bool:
+        """Whether the gaps of its open loop are."""
+        return bool(self.get("gaps", self.get("load", 0)))
+
+    def closed(self) -> Self:
+        """Such a step one operation after the other, as many as is usual."""
+        kept = ("batch", "reads")
+        return dataclasses.replace(
+            self, given=tuple(pair for pair in self.given if pair[0] in kept)
+        )
+
+    def shares(self) -> dict[str, float]:
+        """The share of each kind of operation in a mix; empty for other steps."""
+        if self.name == MIX:
+            return {"get": self.reads / PERCENT, "update": 1 - self.reads / PERCENT}
+        return YCSB.get(self.name, {})
 
     def threads(self) -> tuple[int, int]:
         """The readers and writers of TRAFFIC."""
@@ -116,7 +159,8 @@ class Step:
         return "" if fit else "threads"
 
     def __str__(self) -> str:
-        return " ".join((self.name, *(f"{key}={value}" for key, value in self.given)))
+        said = ((key, GAPS[value] if key == "gaps" else value) for key, value in self.given)
+        return " ".join((self.name, *(f"{key}={value}" for key, value in said)))
 
 
 def parse(text: object) -> tuple[Step, ...]:
@@ -147,6 +191,12 @@ def parse(text: object) -> tuple[Step, ...]:
         later = set(names[i + 1 :]) - {"readrandom", *SCANS, "compact"}
         if name == "deleterandom" and later:
             raise BadInput(f"workloads: {text!r}: after {name} only reads are allowed")
+        closed = [step.reads for step in steps[:i] if step.name == MIX and not step.open]
+        if steps[i].get("load", 0) and steps[i].reads not in closed:
+            raise BadInput(
+                f"workloads: {str(steps[i])!r}: no closed loop has found its rate; "
+                f'allowed: after "{MIX} reads={steps[i].reads}"'
+            )
     return steps
 
 

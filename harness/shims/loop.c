@@ -2,6 +2,7 @@
 #include "clock.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,24 +16,39 @@ static const char *const operation_name[] = {"insert", "get", "update", "remove"
 static const enum kv_mode write_mode[] = {
     [PLAN_INSERT] = KV_INSERT, [PLAN_UPDATE] = KV_UPDATE, [PLAN_REMOVE] = KV_REMOVE};
 
-/* When an operation on `count` records is due in an open loop. Waits for it in a busy loop, since a
- * sleep ends too late, by half the time of a read. */
-static uint64_t due(struct loop_pace *pace, uint64_t count)
+/* The next gap between two operations, as a multiple of the mean one. */
+static double gap(struct loop_pace *pace)
 {
+    double share = (double)(records_mix(pace->random) >> 11) * 0x1p-53; /* 0 to below 1 */
+    pace->random++;
+    return pace->exponential ? -log(1 - share) : 1;
+}
+
+/* Waits until an operation on `count` records is due, and returns when that was. Waits in a busy
+ * loop, since a sleep ends too late, by half the time of a read. How late the operation before began
+ * is counted only now: between waiting and beginning it would be in the way. */
+static uint64_t due(struct loop *loop, uint64_t count)
+{
+    struct loop_pace *pace = &loop->pace;
+    if (pace->idle)
+        tally_add(&pace->late, loop->ended, pace->lateness);
+    uint64_t came = now(), time = came;
     if (pace->start == 0)
-        pace->start = now();
-    uint64_t time = pace->start + pace->done / pace->rate * SECOND +
-                    pace->done % pace->rate * SECOND / pace->rate;
-    pace->done += count;
-    while (now() < time)
-        ;
-    return time;
+        pace->start = came;
+    pace->due = pace->start + (uint64_t)pace->elapsed;
+    pace->elapsed += gap(pace) * (double)count * SECOND / (double)pace->rate;
+    while (time < pace->due)
+        time = now();
+    pace->waited += time - came;
+    pace->idle = loop->ended < pace->due;
+    pace->lateness = time - pace->due;
+    return pace->due;
 }
 
 /* The start of an operation on `count` records. */
 static inline uint64_t begin(struct loop *loop, uint64_t count)
 {
-    return loop->pace.rate == 0 ? now() : due(&loop->pace, count);
+    return loop->pace.rate == 0 ? now() : due(loop, count);
 }
 
 /* The end of an operation that began at `start`, and of the gap before it; in an open loop a gap is
@@ -388,12 +404,19 @@ static int run(struct loop *loop, struct plan *plan, struct loop_phase *kinds,
     }
 }
 
+/* Whether a run goes on: a closed loop until `time`, an open one until all that is due by then is
+ * done, however late. */
+static bool goes_on(const struct loop *loop, uint64_t time)
+{
+    return (loop->pace.rate == 0 ? loop->ended : loop->pace.due) < time;
+}
+
 int loop_run(struct loop *loop, struct plan *plan, uint64_t least, struct loop_phase *phases)
 {
     struct loop_phase *whole = &phases[PLAN_OPERATIONS];
     loop_enter(loop);
     int status = run(loop, plan, phases, whole);
-    while (status == KV_OK && loop->ended - loop->entered < least) {
+    while (status == KV_OK && least > 0 && goes_on(loop, loop->entered + least)) {
         plan->left = AHEAD;
         status = run(loop, plan, phases, whole);
     }

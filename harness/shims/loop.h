@@ -12,11 +12,19 @@
 /* When operations start. In a closed loop (rate 0) an operation starts when the one before it has
  * ended. In an open loop `rate` records are due per second. The time of an operation then begins
  * when it is due, so it includes the wait for earlier ones. The batch after one of b records is
- * due b / rate seconds later; any other operation counts as one record. */
+ * due b / rate seconds later, or after an exponential gap of that mean; any other operation counts
+ * as one record. */
 struct loop_pace {
-    uint64_t rate;  /* at most one record per nanosecond */
-    uint64_t start; /* when the first operation was due; 0 before it */
-    uint64_t done;  /* records since then */
+    uint64_t rate;        /* at most one record per nanosecond */
+    uint64_t exponential; /* whether the gaps are; otherwise they are constant */
+    uint64_t random;      /* of the next gap */
+    uint64_t start, due;  /* when the first and the last operation were due; 0 before the first */
+    double elapsed;       /* ns from when the first one is due to when the next one is */
+    uint64_t waited;      /* ns in which the loop did nothing but wait for an operation to be due */
+    /* How late those operations began that were due after the end of the one before them: all but
+     * the last operation, whose lateness follows, unless it was none of these. */
+    struct tally late;
+    uint64_t lateness, idle;
 };
 
 /* What operations of one kind took and used. Their wall time begins when the operation before them
@@ -66,11 +74,11 @@ void loop_leave(struct loop *loop, struct loop_phase *phase);
  * place for, were each as large as the largest. */
 int loop_load(struct loop *loop, struct plan *plan, size_t batch_records, struct loop_phase *phase);
 
-/* Runs the plan, one operation after the other, until it is done and `least` nanoseconds have
- * passed: a plan of drawn records goes on until then. phases[PLAN_OPERATIONS] is that of all
- * operations; the others have the tally of each kind. Each value read is checked outside the timed
- * part, unless the store keeps none (KV_FORGETS). Stops at the first operation that fails or answers
- * wrongly. */
+/* Runs the plan, one operation after the other, until it is done and, unless `least` is 0, so many
+ * nanoseconds have passed: a plan of drawn records goes on until then, and in an open loop until all
+ * operations due by then are done. phases[PLAN_OPERATIONS] is that of all operations; the others have
+ * the tally of each kind. Each value read is checked outside the timed part, unless the store keeps
+ * none (KV_FORGETS). Stops at the first operation that fails or answers wrongly. */
 int loop_run(struct loop *loop, struct plan *plan, uint64_t least, struct loop_phase *phases);
 
 /* Runs rounds of those operations whose bit is set in `timed`, `burst` of each, and gets and updates

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from kvbench.stats import Points, best, median_interval, points
+from kvbench.stats import Points, best, enough, median_interval, points
 
 from study.fields import best_of, over_trials
 from study.results import FLOORS
@@ -71,3 +71,10 @@ def test_times_near_the_floor_are_marked() -> None:
     (row,) = best_of(times, "value", ["records"]).to_dict("records")
     assert (row["store"], row["value"], row["ties"]) == ("a", 60, ("b",))
     assert not row["near_floor"]
+
+
+def test_a_percentile_needs_ten_samples_beyond_it() -> None:
+    for share, least in ((0.5, 20), (0.99, 1000), (0.999, 10_000)):
+        assert enough(least, share)
+        assert not enough(least - 1, share)
+    assert not enough(0, 0.5)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pytest
 from conftest import KEEPING, KNOWN, SHIMS, Run
@@ -22,7 +23,7 @@ from kvbench.worker import allocated
 from kvbench.workload import YCSB, normal, parse
 
 WriteGrid = Callable[..., Path]
-MIXES = ", ".join(f"{name} ops=300" for name in YCSB if name != "ycsb-e")
+MIXES = ", ".join(f"{name} ops=300" for name in (*YCSB, "mix") if name != "ycsb-e")
 
 
 def rows(out: Path) -> pd.DataFrame:
@@ -69,6 +70,13 @@ def cell(workload: str, records: int = 1000) -> Cell:
         ("readwhilewriting readers=0 writers=0 seconds=1", ["writers=0", "no thread"]),
         ("readrandom rate=1000000001", ["rate=1000000001", "to 1000000000"]),
         ("readwhilewriting writes=1000000001", ["writes=1000000001", "to 1000000000"]),
+        ("mix reads=101", ["reads=101", "from 0 to 100"]),
+        ("mix reads=50 load=100", ["load=100", "from 1 to 99"]),
+        ("mix reads=50, mix reads=95 load=50", ["mix reads=95 load=50", "after", "mix reads=95"]),
+        ("mix, mix load=50 rate=5", ["load=50 rate=5", "load or rate"]),
+        ("mix reads=5 rate=9, mix reads=5 load=50", ["mix reads=5 load=50", "closed"]),
+        ("readrandom rate=5 gaps=even", ["gaps=even", "gaps=exponential"]),
+        ("mix gaps=exponential", ["gaps=exponential", "gaps with"]),
     ],
 )
 def test_bad_workloads_are_refused_by_name(text: object, named: list[str]) -> None:
@@ -80,6 +88,7 @@ def test_bad_workloads_are_refused_by_name(text: object, named: list[str]) -> No
 def test_equal_workloads_are_written_alike() -> None:
     assert normal(" fillseq   batch=10,readseq ") == "fillseq batch=10, readseq"
     assert normal("rounds") == "rounds"
+    assert normal("mix  rate=5 gaps=exponential") == "mix rate=5 gaps=exponential"
 
 
 @pytest.mark.parametrize("store", KEEPING)
@@ -278,24 +287,76 @@ def test_one_wrong_value_among_many_threads_is_found(
     assert said in json.loads(path.read_text())["reason"]
 
 
-def test_an_open_loop_counts_the_wait(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
+def opened(name: str, folder: Path, workload: str = "mix") -> tuple[ShimLoop, Records]:
+    """A loop on a store that holds its records."""
+    records = Records(cell(workload))
+    loop = make_loop(KNOWN[name], records, make_pool("incompressible", 20, 1))
+    assert isinstance(loop, ShimLoop)
+    loop.open(folder, {})
+    loop.load(records.live("insert"))
+    return loop, records
+
+
+def test_an_open_loop_counts_the_wait(tmp_path: Path) -> None:
     """At a rate that the store cannot reach, each operation waits for earlier ones. The latencies
-    then add up to far more than the time of the run, which is impossible in a closed loop."""
-    workloads = ["readrandom", "readrandom rate=100000000"]
-    grid = write_grid(stores=["leveldb"], records=[2000], workloads=workloads)
-    found = sweep(kvbench, grid, tmp_path / "out").set_index("workload")
-    found = found[found.operation == "readrandom"]
-    assert found.loc[workloads[0], "sum_ns"] < found.loc[workloads[0], "wall_s"] * 1e9
-    assert found.loc[workloads[1], "sum_ns"] > 10 * found.loc[workloads[1], "wall_s"] * 1e9
-    assert found.loc[workloads[1], "min_ns"] < found.loc[workloads[1], "max_ns"] / 10
+    then add up to far more than the time of the run, which is impossible in a closed loop. The
+    loop itself is not late: it finds the store busy."""
+    loop, records = opened("leveldb", tmp_path)
+    closed = loop.run(records.drawn("get", 2000))[""]
+    assert closed.latency.sum < (closed.wall_s or 0) * 1e9
+    assert loop.paced() == {}
+    loop.pace(10**8)
+    behind = loop.run(records.drawn("get", 2000))[""].latency
+    assert behind.sum > 10 * 1e9 * (closed.wall_s or 0)
+    assert (behind.min or 0) < behind.max / 10
+    assert loop.paced()["late_p50_ns"] is None
+    loop.close()
+
+
+def gaps(loop: ShimLoop, records: Records, count: int) -> npt.NDArray[np.float64]:
+    """The gaps between operations at a million a second, in microseconds: one run for each."""
+    found = [0.0]
+    for _ in range(count):
+        loop.run(records.drawn("get", 1))
+        found.append(loop.elapsed)
+    return np.diff(found) / 1000
+
+
+def test_gaps_are_constant_or_exponential(tmp_path: Path) -> None:
+    """A million independent clients leave gaps with a standard deviation of the mean; e^-1 of them
+    are longer than it. The gaps are those of the seed."""
+    loop, records = opened("null", tmp_path)
+    loop.pace(10**6)
+    assert gaps(loop, records, 100) == pytest.approx(1)
+    drawn = []
+    for seed in (1, 1, 2):
+        loop.pace(10**6, exponential=True, seed=seed)
+        drawn.append(gaps(loop, records, 4000))
+    assert (drawn[0] == drawn[1]).all()
+    assert abs(np.corrcoef(drawn[0], drawn[2])[0, 1]) < 0.05
+    assert abs(np.corrcoef(drawn[0][1:], drawn[0][:-1])[0, 1]) < 0.05
+    for found in drawn:
+        assert found.mean() == pytest.approx(1, rel=0.05)
+        assert found.std() == pytest.approx(1, rel=0.1)
+        assert (found > 1).mean() == pytest.approx(np.exp(-1), rel=0.1)
+        assert found.min() >= 0
+    loop.close()
+
+
+def test_a_loop_that_waits_says_how_late_it_was(tmp_path: Path) -> None:
+    loop, records = opened("null", tmp_path)
+    loop.pace(5000, exponential=True)
+    whole = loop.run(records.drawn("get", 2500))[""]
+    said = loop.paced()
+    assert 0 <= said["late_p50_ns"] <= said["late_p99_ns"] <= said["late_max_ns"]
+    assert said["late_max_ns"] <= whole.latency.max
+    assert 0 < said["waited_s"] < (whole.wall_s or 0)
+    loop.close()
 
 
 def test_the_clock_of_an_open_loop_never_stands_still(tmp_path: Path) -> None:
     """A program that pauses for 0.3 s makes the operations that were due meanwhile wait."""
-    records = Records(cell("readrandom"))
-    loop = make_loop(KNOWN["null"], records, make_pool("incompressible", 20, 1))
-    assert isinstance(loop, ShimLoop)
-    loop.open(tmp_path, {})
+    loop, records = opened("null", tmp_path)
     loop.pace(1000)
     loop.run(records.drawn("get", 200))
     start = time.monotonic()
@@ -310,6 +371,83 @@ def test_a_rate_is_kept(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> 
     grid = write_grid(stores=["lmdb"], records=[500], workloads=["readrandom rate=1000"])
     found = sweep(kvbench, grid, tmp_path / "out").set_index("operation")
     assert found.loc["readrandom", "wall_s"] >= 0.499
+
+
+def test_a_load_is_a_share_of_what_the_closed_loop_reached(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    """The mixes are told apart, and what was due within the second is done."""
+    step = "mix reads={0} seconds=1"
+    steps = [step.format(95), step.format(20), step.format(95) + " load=40 gaps=constant"]
+    steps += [step.format(20) + " load=5", "mix rate=500 ops=50", "readrandom ops=10"]
+    grid = write_grid(
+        stores=["lmdb"], records=[1000], workloads=[", ".join(steps)], key_order=["zipfian"]
+    )
+    found = sweep(kvbench, grid, tmp_path / "out").set_index("operation")
+    for part, reads in (("mix", 0.95), ("mix 2", 0.2)):
+        assert found.loc[f"{part} get", "n"] / found.loc[part, "n"] == pytest.approx(reads, abs=0.1)
+    for part, first, load in (("mix 3", "mix", 0.4), ("mix 4", "mix 2", 0.05)):
+        row, closed = found.loc[part], found.loc[first]
+        assert row.closed_rate == closed.closed_rate == closed.reached_rate
+        assert closed.closed_rate == pytest.approx(closed.n / closed.wall_s)
+        assert row.asked_rate == pytest.approx(load * closed.closed_rate, abs=0.51)
+        assert row.reached_rate == pytest.approx(row.n / row.wall_s)
+        assert row.wall_s >= 1 - 100 / row.asked_rate
+        assert np.isnan(closed.asked_rate)
+    assert found.loc["mix 3", "n"] == pytest.approx(found.loc["mix 3", "asked_rate"], abs=17)
+    assert found.loc["mix 5", "n"] == 50
+    assert np.isnan(found.loc["mix 5", "closed_rate"])
+    assert np.isnan(found.loc["readrandom", "reached_rate"])
+
+
+# A store that stalls for 100 ms once a second, whatever it is asked.
+STALLS = """
+#include "clock.h"
+#include <time.h>
+static void stall(void)
+{
+    static uint64_t next;
+    uint64_t time = now();
+    if (time >= next && next != 0)
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    if (time >= next)
+        next = time + 1000000000;
+}
+static int my_get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity, size_t *size)
+{
+    stall();
+    return honest.get(kv, key, buffer, capacity, size);
+}
+"""
+
+
+def test_a_stall_that_the_closed_loop_hides_shows_under_load(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path, alter_shim: Callable[..., Store]
+) -> None:
+    """A closed loop stops calling while the store stalls, so two operations of many thousands are
+    slow. Under load, all that were due meanwhile waited."""
+    store = alter_shim("lmdb", STALLS, "get")
+    steps = "mix reads=100 seconds=2, mix reads=100 seconds=2 load=50"
+    grid = write_grid(stores=[store.name], records=[1000], workloads=[steps])
+    found = sweep(kvbench, grid, tmp_path / "out").set_index("operation")
+    assert found.loc["mix", "max_ns"] > 100e6
+    assert found.loc["mix", "p999_ns"] < 50e6
+    assert found.loc["mix 2", "p99_ns"] > 50e6
+
+
+@pytest.mark.parametrize("step", ["mix reads=5", "fillrandom batch=10", "ycsb-d"])
+def test_a_rate_beyond_the_loop_itself_is_refused(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path, step: str
+) -> None:
+    """Before anything is written. A rate that some stores may not reach is measured."""
+    out = tmp_path / "out"
+    grid = write_grid(stores=["flat"], workloads=[f"{step} rate=900000000 gaps=exponential"])
+    done = kvbench("sweep", grid, "--out", out)
+    assert done.returncode == 2
+    assert f"{step} rate=900000000 gaps=exponential" in done.stderr
+    assert "allowed: rate=N, N below" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not out.exists()
 
 
 def test_a_rate_counts_records_not_batches(
