@@ -3,7 +3,7 @@
 from kvbench.factors import Cell
 from kvbench.plan import EVICTIONS, PER_EVICTION, SAMPLES
 from kvbench.stores import DISTRIBUTED
-from kvbench.workload import MIX, PERCENT, ROUNDS, SCANS, TRAFFIC, parse
+from kvbench.workload import MIX, PERCENT, RANDOM_READS, ROUNDS, SCANS, TRAFFIC, parse
 
 # Seconds, fitted to the cells of data/pilot and to a sweep of every store: per record loaded and
 # checked, per byte of it, per operation, per byte of it; and how many times a write waits for the
@@ -59,7 +59,7 @@ def _steps(cell: Cell, record: float, operation: float, sync: float) -> float:
             total += step.get("seconds", 0) or ops * (operation + writes * sync)
         elif step.name in SCANS:
             total += ops * record / 2
-        elif step.name == "readrandom":
+        elif step.name in RANDOM_READS:
             total += ops * operation
         else:
             total += ops * (operation + sync / step.get("batch", 1))

@@ -30,6 +30,7 @@ from kvbench.workload import Step
 
 BATCH_RECORDS = 1000
 BATCH_BYTES = 4 << 20  # of values; a larger value is a batch of its own
+RECORD_BYTES = 1 << 10  # of values for each record of a larger batch
 WHOLE = Constant.PLAN_OPERATIONS  # the phase of all operations
 TICK = SECOND // 10  # of a timeline
 LONGEST_RUN = 3600  # seconds
@@ -121,7 +122,8 @@ class ShimLoop:
         self._pool = pool  # kept alive
         self.meter: Meter | None = None
         capacity = records.size.high
-        room = max(BATCH_BYTES, capacity)
+        batch = max((step.get("batch", 1) for step in records.steps), default=1)
+        room = max(BATCH_BYTES, capacity, batch * min(capacity, RECORD_BYTES))
         self._pages, (buffer, value) = page_buffers(capacity, room)
         records.values.pool = pool.ctypes.data
         self._loop = filled(

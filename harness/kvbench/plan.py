@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from kvbench.factors import Cell
 from kvbench.library import Operation, Order, Source, address, filled, loop_library, structure
-from kvbench.workload import FILLS, MIX, NEWEST_FIRST, REWRITES, TRAFFIC, Step, parse
+from kvbench.workload import FILLS, GROWING, MIX, NEWEST_FIRST, REWRITES, TRAFFIC, Step, parse
 
 CODES = {operation.name.lower(): operation.value for operation in Operation}
 NAMES = {code: name for name, code in CODES.items()}
@@ -52,10 +52,12 @@ class Records:
         self.cell, self.size, self.key_size = cell, cell.record_size, cell.key_size
         self.steps = parse(cell.workload)
         self.churn = 0 if self.steps else max(1, min(cell.records // CHURN_SHARE, CHURN_LIMIT))
-        added = sum(
-            step.get("ops", cell.records) for step in self.steps if "insert" in step.shares()
-        )
-        self.universe = cell.records + self.churn + added
+        # Some records are dead at first: those of rounds, and those that GROWING inserts. A mix
+        # inserts its own beyond them.
+        missing = self.churn + sum(self.ops(step) for step in self.steps if step.name == GROWING)
+        there = cell.records + missing
+        mixes = (step for step in self.steps if "insert" in step.shares())
+        self.universe = there + sum(map(self.ops, mixes))
         self.stride = (2**64 - 1) // self.universe
         self.values = filled(
             "records_values",
@@ -69,24 +71,23 @@ class Records:
         self._pages = np.frombuffer(
             mmap.mmap(-1, -(-self.universe // PAGE) * PAGE, flags), np.uint8
         ).reshape(-1, PAGE)
-        self._arrays = np.zeros(max(self.churn, 1), np.uint64), np.zeros(4, np.uint64)
+        self._arrays = np.zeros(max(missing, 1), np.uint64), np.zeros(4, np.uint64)
         dead, following = (array.ctypes.data for array in self._arrays)
-        there = cell.records + self.churn
         self.c = structure("plan_records")(
             universe=self.universe,
             born=there,
             loaded=there,
             state=self._pages.ctypes.data,
-            dead=dead if self.churn else None,
+            dead=dead if missing else None,
             seed=cell.plan_seed,
             random=cell.plan_seed,
             next=following,
         )
         changing = {*REWRITES, TRAFFIC, "deleterandom"}
-        if self.churn or any(step.name in changing for step in self.steps):
+        if missing or any(step.name in changing for step in self.steps):
             self._pages[:] = 0  # so that they count as memory of the harness from the beginning
-        if self.churn:
-            loop_library().plan_bury(ctypes.byref(self.c), ctypes.c_uint64(self.churn))
+        if missing:
+            loop_library().plan_bury(ctypes.byref(self.c), ctypes.c_uint64(missing))
 
     @property
     def fills(self) -> bool:
@@ -108,9 +109,14 @@ class Records:
         """An operation on every live record, in the order of their keys."""
         return self._plan(Source.ALL, operation, NO_LIMIT, end=self.universe, backward=backward)
 
-    def drawn(self, operation: str, count: int, order: str = "uniform") -> Plan:
-        """An operation on live records, one of them perhaps many times."""
-        return self._plan(Source.DRAWN, operation, count, order=ORDERS[order])
+    def drawn(self, operation: str, count: int, order: str = "uniform", length: int = 0) -> Plan:
+        """An operation on live records, one of them perhaps many times; a scan reads `length`."""
+        return self._plan(Source.DRAWN, operation, count, order=ORDERS[order], length=length)
+
+    def added(self, count: int) -> Plan:
+        """Inserts of so many records that are missing, in random order. They are spread evenly over
+        the key space."""
+        return self._plan(Source.DEAD_ONES, "insert", count)
 
     def burst(self, operation: str, count: int) -> Plan:
         """Operations of one kind within rounds: what loop_burst does in C."""

@@ -32,7 +32,7 @@ from kvbench.meter import Board, Meter, count_system_calls, open_meter
 from kvbench.phase import Phase
 from kvbench.plan import EVICTIONS, PER_EVICTION, SAMPLES, Records, make_pool
 from kvbench.stores import Store
-from kvbench.workload import MIX, PERCENT, ROUNDS, TRAFFIC, Step
+from kvbench.workload import GROWING, MIX, PERCENT, RANDOM_READS, ROUNDS, TRAFFIC, Step
 
 RATIO_BLOCK = 4096  # bytes: about what an engine compresses at once
 RATIO_BLOCKS = 32
@@ -253,13 +253,20 @@ class Measurement:
         usual = 0 if "ops" in dict(step.given) else self.cell.least_ms / 1000
         least = step.get("seconds", 0) or usual
         load = functools.partial(loop.load, batch_records=step.get("batch", 1))
-        drawn = records.drawn("get", ops) if records.any_live() else records.live("get")
+        ranges = step.name == "rangerandom"
+        length = step.get("length", 10) if ranges else 0
+        drawn = (
+            records.drawn("scan" if ranges else "get", ops, length=length)
+            if records.any_live()
+            else records.live("get")
+        )
         simple: dict[str, Callable[[], Phase]] = {
             "fillseq": lambda: load(records.live("insert")),
             "fillrandom": lambda: load(records.shuffled("insert", ops)),
             "overwrite": lambda: load(records.shuffled("update", ops)),
+            GROWING: lambda: load(records.added(ops)),
             "deleterandom": lambda: loop.run(records.shuffled("remove", ops))[""],
-            "readrandom": lambda: loop.run(drawn, least)[""],
+            **dict.fromkeys(RANDOM_READS, lambda: loop.run(drawn, least)[""]),
             "readseq": lambda: loop.scan(records.live("get")),
             "readreverse": lambda: loop.scan(records.live("get", backward=True)),
             "compact": loop.compact,

@@ -14,6 +14,8 @@ from kvbench import BadInput
 ROUNDS = "rounds"
 FILLS = ("fillseq", "fillrandom")
 SCANS = ("readseq", "readreverse")
+RANDOM_READS = ("readrandom", "rangerandom")
+GROWING = "insertrandom"
 TRAFFIC = "readwhilewriting"
 MIX = "mix"
 
@@ -36,7 +38,9 @@ PARAMETERS: dict[str, dict[str, int]] = {
     **{name: {"batch": 1, **_RATE} for name in FILLS},
     "overwrite": {**_OPS, "batch": 1},
     **{name: {} for name in SCANS},
+    GROWING: {**_OPS, "batch": 1},
     "readrandom": _OPS,
+    "rangerandom": {**_OPS, "length": 1},
     "deleterandom": _OPS,
     "compact": {},
     **{name: _OPS for name in YCSB},
@@ -44,7 +48,7 @@ PARAMETERS: dict[str, dict[str, int]] = {
     TRAFFIC: {"readers": 0, "writers": 0, "reads": 0, "writes": 0, "seconds": 1},
 }
 # The capability that a store needs for a step; for that of several threads, see `lacks`.
-NEEDS = {**dict.fromkeys((*SCANS, "ycsb-e"), "scan"), "compact": "compact"}
+NEEDS = {**dict.fromkeys((*SCANS, "rangerandom", "ycsb-e"), "scan"), "compact": "compact"}
 REWRITES = {"overwrite", MIX} | {
     name for name, shares in YCSB.items() if {"update", "read-modify-write"} & set(shares)
 }
@@ -54,7 +58,7 @@ MOST_STEPS = 100
 # closed loop the queue of an open one never ends.
 MOST_THREADS = 1024  # of a kind
 MOST = {
-    "batch": 4096, "seconds": 3600, "readers": MOST_THREADS, "writers": MOST_THREADS,
+    "batch": 100_000, "seconds": 3600, "readers": MOST_THREADS, "writers": MOST_THREADS,
     "rate": 10**9, "writes": 10**9, "load": 99,
 }  # fmt: skip
 PERCENT = 100
@@ -69,6 +73,8 @@ class Step:
 
     mix: `reads` per cent (50) are gets, the others updates, for `seconds`. `load` per cent of the
     rate that such a mix reached before in a closed loop are due, with exponential gaps.
+
+    rangerandom: each operation reads `length` (10) records forward.
 
     readwhilewriting: `readers` (4) make `reads` gets each (default: as many as records; 0: no
     limit) beside `writers` (1), which make `writes` a second in all (10,000; 0: no limit), for no
@@ -182,13 +188,15 @@ def parse(text: object) -> tuple[Step, ...]:
         last = i == len(names) - 1
         if name == TRAFFIC and not last:
             raise BadInput(f"workloads: {text!r}: {name} is allowed as the last step only")
+        if name == "ycsb-e" and GROWING in names:
+            raise BadInput(f"workloads: {text!r}: {name} finds no gaps; allowed: without {GROWING}")
         if name == "ycsb-e" and (before := REWRITES & set(names[:i])):
             # A scan in a mix expects the first version of each record (plan.h).
             raise BadInput(
                 f"workloads: {text!r}: after {', '.join(sorted(before))} records have changed; "
                 f"allowed: {name} before it"
             )
-        later = set(names[i + 1 :]) - {"readrandom", *SCANS, "compact"}
+        later = set(names[i + 1 :]) - {*RANDOM_READS, *SCANS, "compact"}
         if name == "deleterandom" and later:
             raise BadInput(f"workloads: {text!r}: after {name} only reads are allowed")
         closed = [step.reads for step in steps[:i] if step.name == MIX and not step.open]

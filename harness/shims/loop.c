@@ -224,6 +224,7 @@ struct scan {
     struct loop *loop;
     struct plan *plan;     /* what it must find; NULL: */
     struct plan_item item; /* the record that is expected, and as many as its length */
+    bool whole;            /* of the store: no record may follow */
     bool expects;          /* one more record */
     bool backward;
     struct loop_phase *phase; /* NULL: nothing is timed, and nothing copied */
@@ -272,7 +273,7 @@ static struct kv_slice take(struct scan *scan, struct kv_slice value)
         return value;
     memcpy(loop->buffer, value.data, value.size);
     uint64_t time = end(loop, scan->phase, scan->mark);
-    if (scan->plan != NULL)
+    if (scan->whole)
         tally_add(&scan->phase->tally, loop->ended, time);
     scan->total += time;
     return (struct kv_slice){loop->buffer, value.size};
@@ -299,7 +300,7 @@ static int visit(void *context, struct kv_slice key, struct kv_slice value)
     expect_next(scan);
     if (scan->phase != NULL)
         scan->mark = now();
-    return scan->status != KV_OK || (scan->plan == NULL && !scan->expects);
+    return scan->status != KV_OK || (!scan->whole && !scan->expects);
 }
 
 /* Runs a scan from a key; the reason of a failure is in loop->error. */
@@ -317,7 +318,8 @@ static int run_scan(struct scan *scan, struct kv_slice from)
 
 int loop_scan(struct loop *loop, struct plan *plan, struct loop_phase *phase)
 {
-    struct scan scan = {.loop = loop, .plan = plan, .backward = plan->backward, .phase = phase};
+    struct scan scan = {
+        .loop = loop, .plan = plan, .whole = true, .backward = plan->backward, .phase = phase};
     unsigned char last[RECORDS_KEY_MAX];
     memset(last, 0xff, sizeof last); /* an empty key is the first one */
     loop_enter(loop);
@@ -331,14 +333,25 @@ int loop_scan(struct loop *loop, struct plan *plan, struct loop_phase *phase)
     return status;
 }
 
-/* A scan in a mix. */
-static int read_some(struct loop *loop, const struct plan_item *item, struct loop_phase *phase,
-                     uint64_t *total)
+/* A scan among the operations of a plan. In a mix, `records` may be ahead of the store, so there the
+ * item alone tells what the scan must find. */
+static int read_some(struct loop *loop, const struct plan *plan, const struct plan_item *item,
+                     struct loop_phase *phase, uint64_t *total)
 {
+    struct plan range = {.records = plan->records,
+                         .source = PLAN_ALL,
+                         .operation = PLAN_GET,
+                         .at = item->number,
+                         .end = plan->records->born,
+                         .left = item->length};
     struct scan scan = {.loop = loop, .item = *item, .expects = true, .phase = phase};
     unsigned char from[RECORDS_KEY_MAX];
     records_key(item->number, loop->stride, loop->key_size, from);
     scan.item.version = 0;
+    if (plan->source != PLAN_MIXED) {
+        scan.plan = &range;
+        expect_next(&scan);
+    }
     scan.mark = begin(loop, 1);
     int status = run_scan(&scan, (struct kv_slice){from, loop->key_size});
     *total = scan.total;
@@ -346,8 +359,8 @@ static int read_some(struct loop *loop, const struct plan_item *item, struct loo
 }
 
 /* One operation. Its tally goes to its kind, the gap before it to the whole. */
-static int run_one(struct loop *loop, const struct plan_item *item, struct loop_phase *kind,
-                   struct loop_phase *whole)
+static int run_one(struct loop *loop, const struct plan *plan, const struct plan_item *item,
+                   struct loop_phase *kind, struct loop_phase *whole)
 {
     const struct kv_driver *driver = loop->driver;
     unsigned char bytes[RECORDS_KEY_MAX];
@@ -357,7 +370,7 @@ static int run_one(struct loop *loop, const struct plan_item *item, struct loop_
     int status;
     records_key(item->number, loop->stride, loop->key_size, bytes);
     if (item->operation == PLAN_SCAN) {
-        if (read_some(loop, item, whole, &time) != KV_OK)
+        if (read_some(loop, plan, item, whole, &time) != KV_OK)
             return KV_ERROR;
     } else if (item->operation == PLAN_GET) {
         spoil(loop, item);
@@ -397,7 +410,7 @@ static int run(struct loop *loop, struct plan *plan, struct loop_phase *kinds,
         if (count == 0)
             return KV_OK;
         for (size_t i = 0; i < count; i++) {
-            int status = run_one(loop, &items[i], &kinds[items[i].operation], whole);
+            int status = run_one(loop, plan, &items[i], &kinds[items[i].operation], whole);
             if (status != KV_OK)
                 return status;
         }

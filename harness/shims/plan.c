@@ -30,9 +30,9 @@ bool plan_exists(const struct plan_records *records, uint64_t number)
 
 void plan_bury(struct plan_records *records, uint64_t count)
 {
-    uint64_t start = draw_below(records, records->universe);
+    uint64_t start = draw_below(records, records->born);
     for (uint64_t i = 0; i < count; i++) {
-        unsigned __int128 place = (unsigned __int128)i * records->universe + start;
+        unsigned __int128 place = (unsigned __int128)i * records->born + start;
         records->dead[i] = (uint64_t)(place / count);
         records->state[records->dead[i]] |= PLAN_DEAD;
     }
@@ -171,7 +171,7 @@ static bool find_in_order(struct plan *plan, struct plan_item *item)
 static bool choose(struct plan *plan, struct plan_item *item)
 {
     item->operation = plan->operation;
-    item->length = 1;
+    item->length = plan->length > 0 ? plan->length : 1;
     if (plan->left == 0)
         return false;
     plan->left--;
@@ -180,7 +180,11 @@ static bool choose(struct plan *plan, struct plan_item *item)
     case PLAN_MISSING:
         return find_in_order(plan, item);
     case PLAN_SHUFFLED:
-        item->number = shuffled(plan->at++, plan->records->loaded, plan->seed);
+        do {
+            if (plan->at == plan->records->loaded)
+                return false;
+            item->number = shuffled(plan->at++, plan->records->loaded, plan->seed);
+        } while (!plan_exists(plan->records, item->number));
         return true;
     case PLAN_DRAWN:
         item->number = draw_number(plan);
@@ -217,7 +221,7 @@ bool plan_next(struct plan *plan, struct plan_item *item)
         *state = (uint8_t)item->version;
     if (item->operation == PLAN_REMOVE) {
         *state |= PLAN_DEAD;
-        if (records->dead != NULL)
+        if (plan->source == PLAN_DRAWN && records->dead != NULL) /* in rounds */
             records->dead[records->dead_count++] = item->number;
     }
     return true;

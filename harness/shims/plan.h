@@ -19,7 +19,7 @@ struct plan_records {
     uint64_t universe, born;
     uint64_t loaded; /* numbers below it were there at first: overwrites and popularity go by it */
     uint8_t *state;
-    uint64_t *dead; /* the numbers of those that rounds have removed and will insert again */
+    uint64_t *dead; /* the numbers of those that rounds or PLAN_DEAD_ONES will insert */
     uint64_t dead_count;
     uint64_t seed, random; /* of the popular records; of the next random number */
     uint64_t *next;        /* where each of four operations goes on in sequential order */
@@ -29,9 +29,9 @@ struct plan_records {
 enum plan_source {
     PLAN_ALL,       /* numbers `at` to below `end` that exist, in order or backward */
     PLAN_MISSING,   /* likewise, those that do not exist */
-    PLAN_SHUFFLED,  /* the loaded ones, each at most once, in random order */
+    PLAN_SHUFFLED,  /* the loaded ones that exist, each at most once, in random order */
     PLAN_DRAWN,     /* existing ones by `order`, with repetitions */
-    PLAN_DEAD_ONES, /* those of `dead`, to be inserted again; no more than these */
+    PLAN_DEAD_ONES, /* those of `dead`, to be inserted; no more than these */
     PLAN_MIXED,     /* by shares, as in YCSB, on records drawn by `order` */
     PLAN_LISTED,    /* from the arrays, beginning at `at` */
 };
@@ -45,6 +45,7 @@ struct plan {
     uint32_t order;
     uint32_t refused; /* the store must refuse it: `records` stay as they are */
     uint32_t backward;
+    uint32_t length; /* records that each scan of PLAN_DRAWN reads */
     uint64_t at, end, left;
     /* Of 2^32 operations of a mix: how many are gets; gets or updates; gets, updates or inserts;
      * those or scans. The rest are a get and an update of one record each. */
@@ -59,7 +60,8 @@ struct plan {
 };
 
 /* One operation. An insert or update writes the version, and a get must return it. A scan begins at
- * the number and reads `length` records, all of version 0, with consecutive numbers. */
+ * the number and reads `length` records, or all to the end; in a mix these are of version 0, with
+ * consecutive numbers. */
 struct plan_item {
     uint64_t number;
     uint32_t operation, version, length;
@@ -67,7 +69,7 @@ struct plan_item {
 
 enum { PLAN_SCAN_MAX = 100 }; /* records that a scan in a mix reads */
 
-/* Makes as many records dead as the array `dead` is to have, spread over the universe. */
+/* Makes as many records dead as the array `dead` is to have, spread over those born. */
 void plan_bury(struct plan_records *records, uint64_t count);
 
 void plan_begin(struct plan *plan);

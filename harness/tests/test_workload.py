@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from conftest import KEEPING, KNOWN, SHIMS, Run
 from kvbench import BadInput
+from kvbench.contract import StoreError
 from kvbench.factors import Cell, RecordSize
 from kvbench.loop import TICK, ShimLoop, make_loop
 from kvbench.plan import Records, make_pool
@@ -55,11 +56,14 @@ def cell(workload: str, records: int = 1000) -> Cell:
         (7, ["7", "rounds"]),
         ("readseq, fillseq", ["fillseq", "first"]),
         ("fillseq batch=0", ["batch=0", "from 1"]),
-        ("fillseq batch=5000", ["batch=5000", "4096"]),
+        ("fillseq batch=100001", ["batch=100001", "100000"]),
         ("fillseq ops=5", ["ops=5", "batch, rate"]),
         ("readseq rate=5", ["rate=5", "none"]),
         ("readrandom ops=x", ["ops=x"]),
         ("readwhilewriting, readrandom", ["readwhilewriting", "last"]),
+        ("rangerandom length=0", ["length=0", "from 1"]),
+        ("deleterandom, insertrandom", ["deleterandom", "only reads"]),
+        ("ycsb-e, insertrandom", ["ycsb-e", "without insertrandom"]),
         ("ycsb-a, ycsb-d, ycsb-e", ["ycsb-a", "ycsb-e before it"]),
         ("fillseq, overwrite, ycsb-e", ["overwrite", "ycsb-e before it"]),
         ("deleterandom, overwrite", ["deleterandom", "only reads"]),
@@ -120,6 +124,82 @@ def test_every_step_on_every_store(
     assert (batches.n.tolist(), batches["items"].tolist()) == ([10, 100], [1000, 1000])
     if scans:
         assert found.loc[workloads[3]].n.tolist() == [1000, 1000, 1000, 9, 991]
+
+
+@pytest.mark.parametrize("store", KEEPING)
+def test_records_are_inserted_and_ranges_read_between_others(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path, store: str
+) -> None:
+    """Batches of more than a thousand records, too. The check at the end finds a record that is
+    missing or too many."""
+    steps = [
+        "fillrandom batch=2000", "insertrandom ops=50", "overwrite ops=30",
+        "insertrandom ops=300 batch=100", "readrandom ops=20",
+    ]  # fmt: skip
+    if "scan" in KNOWN[store].capabilities:
+        steps += ["rangerandom ops=200", "rangerandom ops=40 length=1500", "deleterandom ops=600"]
+        steps += ["rangerandom ops=70 length=3"]
+    grid = write_grid(
+        stores=[store], records=[1500], record_sizes=["150 B"], workloads=[", ".join(steps)]
+    )
+    found = sweep(kvbench, grid, tmp_path / "out").set_index("operation")
+    assert found.n.tolist() == [1, 50, 30, 3, 20, 200, 40, 600, 70][: len(steps)]
+    assert found.loc["insertrandom 2", "items"] == 300
+    assert found.loc["fillrandom", "items"] == 1500
+
+
+def test_new_records_lie_between_the_others() -> None:
+    records = Records(cell("insertrandom ops=9, rangerandom ops=5 length=7"))
+    live = {number for _, number, *_ in records.taken(records.live("get"))}
+    ranges = list(records.taken(records.drawn("scan", 50, length=7)))
+    assert {number for _, number, *_ in ranges} <= live
+    assert {length for *_, length in ranges} == {7}
+    added = [number for _, number, *_ in records.taken(records.added(9))]
+    assert len(added) == len(set(added)) == 9
+    assert not live & set(added)
+    assert max(np.diff(sorted(added))) <= 2 * records.universe / 9  # over the whole key space
+    assert records.total()["live_records"] == 1009
+
+
+# An altered LMDB: a scan leaves out its third record, changes that record, or ends before it.
+WRONG_RANGE = """
+struct own { kv_visit visit; void *context; int seen; };
+static int alter_third(void *context, struct kv_slice key, struct kv_slice value)
+{
+    struct own *own = context;
+    if (++own->seen == 3)
+        WRONG;
+    return own->visit(own->context, key, value);
+}
+static int my_scan(struct kv *kv, struct kv_slice from, enum kv_direction direction, kv_visit visit,
+                   void *context)
+{
+    struct own own = {visit, context, 0};
+    return honest.scan(kv, from, direction, alter_third, &own);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("return 0", "scan: record .*key not found"),
+        ("return 1", "scan: record .*key not found"),
+        ("value.size--", "wrong answer: get of record"),
+    ],
+)
+def test_a_wrong_range_is_found(
+    tmp_path: Path, alter_shim: Callable[..., Store], wrong: str, said: str
+) -> None:
+    store = alter_shim("lmdb", WRONG_RANGE.replace("WRONG", wrong), "scan")
+    records = Records(cell("rangerandom"))
+    loop = make_loop(store, records, make_pool("incompressible", 20, 1))
+    loop.open(tmp_path, {})
+    loop.load(records.live("insert"))
+    loop.run(records.drawn("scan", 5, length=2))
+    with pytest.raises(StoreError, match=said):
+        loop.run(records.drawn("scan", 1, length=10))
+    loop.close()
 
 
 THREADED = [name for name in KEEPING if "threads" in KNOWN[name].capabilities]
