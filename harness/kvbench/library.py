@@ -82,6 +82,7 @@ class Constant(enum.IntEnum):
     PLAN_DEAD = 128
     RECORDS_KEY_MAX = 64
     STORE_ERROR = 640
+    TALLY_RECENT = 4
 
 
 CONSTANTS: dict[type[enum.IntEnum | enum.IntFlag], str] = {  # with what their names begin in C

@@ -156,13 +156,14 @@ class ShimLoop:
         self._call("loop_close")
 
     def load(self, plan: Plan, batch_records: int = BATCH_RECORDS) -> Phase:
-        phases = Phases(1)
+        phases = Phases(1).note_seconds(0)
         size = ctypes.c_size_t(batch_records)
         self._call("loop_load", ctypes.byref(plan.c), size, phases.at(0))
         return phases.phase(0, self.meter)
 
     def run(self, plan: Plan, least_s: float = 0) -> dict[str, Phase]:
-        phases, least = Phases(WHOLE + 1), ctypes.c_uint64(round(least_s * SECOND))
+        phases = Phases(WHOLE + 1).note_seconds(WHOLE, *range(WHOLE))
+        least = ctypes.c_uint64(round(least_s * SECOND))
         self._call("loop_run", ctypes.byref(plan.c), least, phases.c)
         return {"": phases.phase(WHOLE, self.meter)} | self._kinds(phases)
 
@@ -244,7 +245,7 @@ class ShimLoop:
 
     def scan(self, plan: Plan) -> Phase:
         """The time of each record: see loop_scan."""
-        phases = Phases(1)
+        phases = Phases(1).note_seconds(0)
         self._call("loop_scan", ctypes.byref(plan.c), phases.at(0))
         return phases.phase(0, self.meter)
 
@@ -256,7 +257,7 @@ class ShimLoop:
     def traffic(self, traffic: Traffic) -> dict[str, Phase]:
         """What readers and writers took, as "read" and "write", and as "" what both used."""
         ticks = round((traffic.seconds or LONGEST_RUN) * SECOND) // TICK + 1
-        phases = Phases(3, ticks, TICK)
+        phases = Phases(3, ticks, TICK).note_seconds(0).note_seconds(1)
         pointers = {
             name: ctypes.addressof(phases.c[i]) for i, name in enumerate(("read", "write", "both"))
         }
@@ -279,6 +280,7 @@ class ShimLoop:
         sides = {"read": (read, done[: traffic.readers]), "write": (write, done[traffic.readers :])}
         for i, (side, each) in enumerate(sides.values()):
             side.wall_s, side.items = both.wall_s, side.latency.n
+            side.seconds = phases.seconds(i, round(both.wall_s * SECOND))
             side.timeline = phases.line(i, -(-int(both.wall_s * SECOND) // TICK))
             if side.items:
                 least, most = (float(count) / side.items for count in (each.min(), each.max()))

@@ -1,16 +1,16 @@
 """What operations of one kind took and used, as a row of the operations."""
 
 import ctypes
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from kvbench.histogram import LOG_WIDTH, Histogram
-from kvbench.library import structure
+from kvbench.library import Constant, structure
 from kvbench.meter import Meter
 
 SECOND = 1_000_000_000  # ns
-LONGEST = 3600  # seconds that a tally tells apart
+LONGEST = 3600  # seconds that a tally tells apart, and of a timeline
 Columns = dict[str, float | None]
 BINS = int(np.log(LONGEST * SECOND) / LOG_WIDTH) + 1
 QUANTILES = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99, "p999_ns": 0.999}
@@ -27,6 +27,7 @@ class Phase:
         self.used: Columns = {}
         self.more: dict[str, Any] = {}  # further columns
         self.timeline: list[int] = []
+        self.seconds: list[dict[str, Any]] = []  # rows of the timeline
 
     def use(self, before: Columns, after: Columns, seconds: float) -> None:
         """Add the difference of two readings of a meter, and the time between them."""
@@ -74,6 +75,31 @@ class Phase:
         }
 
 
+class Line:
+    """The seconds of a run in one thread: a struct tally_second and what it points to."""
+
+    def __init__(self) -> None:
+        self._rows = np.zeros((LONGEST, 4), np.uint64)
+        self._bins = np.zeros((1 + Constant.TALLY_RECENT, BINS), np.uint64)
+        self._line = structure("tally_line")(
+            rows=self._rows.ctypes.data, room=LONGEST, recent=self._bins[1:].ctypes.data
+        )
+        self._second = structure("tally_second")(
+            line=ctypes.addressof(self._line), bins=self._bins.ctypes.data, bin_count=BINS
+        )
+        self.address = ctypes.addressof(self._second)
+
+    def seconds(self, wall: int) -> list[dict[str, Any]]:
+        """Rows of the timeline of a run that took so many ns; `end_ns`, on the monotonic clock, is
+        no column of theirs. A second in which no operation ended has no times."""
+        found = []
+        for second, (n, total, most, p99) in enumerate(self._rows[: self._line.used].tolist()):
+            times = {"mean_ns": total / n, "p99_ns": p99, "max_ns": most} if n else {}
+            end = self._line.start + min((second + 1) * SECOND, wall)
+            found.append({"second": second, "n": n, "end_ns": end, **times})
+        return found
+
+
 class Phases:
     """An array of struct loop_phase, with room for their counts."""
 
@@ -86,6 +112,14 @@ class Phases:
             own.tally.bins, own.tally.bin_count = bins.ctypes.data, BINS
             own.tally.ticks, own.tally.tick_count = line.ctypes.data, ticks
             own.tally.tick = tick
+        self._lines: dict[int, Line] = {}
+
+    def note_seconds(self, index: int, *others: int) -> Self:
+        """Let one of them note a timeline, of its operations and those of others."""
+        line = self._lines[index] = Line()
+        for each in (index, *others):
+            self.c[each].tally.second = line.address
+        return self
 
     def at(self, index: int) -> Any:
         """A pointer to one of them."""
@@ -100,7 +134,12 @@ class Phases:
         if own.wall:
             found.wall_s, found.paused_s = own.wall / SECOND, own.paused / SECOND
             found.used = meter.columns(own.used) if meter else {}
+        found.seconds = self.seconds(index, own.wall)
         return found
+
+    def seconds(self, index: int, wall: int) -> list[dict[str, Any]]:
+        """The timeline that one of them noted: see Line."""
+        return self._lines[index].seconds(wall) if index in self._lines else []
 
     def line(self, index: int, ticks: int) -> list[int]:
         """The operations of each tick, up to so many."""

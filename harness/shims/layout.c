@@ -18,6 +18,7 @@
         struct kv_slice: "kv_slice",                                                               \
         double: "real",                                                                            \
         struct records_values: "records_values",                                                   \
+        struct tally_row: "tally_row",                                                             \
         struct tally: "tally",                                                                     \
         struct loop_pace: "loop_pace",                                                             \
         struct meter: "meter",                                                                     \
@@ -47,10 +48,15 @@ static const struct {
     FIELD(kv_driver, compact), FIELD(kv_driver, sync), FIELD(kv_driver, effective_options),
     WHOLE(kv_driver),
     FIELD(records_values, pool), FIELD(records_values, seed), FIELD(records_values, starts),
-    FIELD(records_values, low), FIELD(records_values, span), WHOLE(records_values), FIELD(tally, n),
-    FIELD(tally, sum), FIELD(tally, min), FIELD(tally, max), FIELD(tally, bins),
+    FIELD(records_values, low), FIELD(records_values, span), WHOLE(records_values),
+    FIELD(tally_row, n), FIELD(tally_row, sum), FIELD(tally_row, max), FIELD(tally_row, p99),
+    WHOLE(tally_row), FIELD(tally_line, rows), FIELD(tally_line, room), FIELD(tally_line, used),
+    FIELD(tally_line, start), FIELD(tally_line, recent), WHOLE(tally_line),
+    FIELD(tally_second, line), FIELD(tally_second, row), FIELD(tally_second, bins),
+    FIELD(tally_second, bin_count), FIELD(tally_second, index), FIELD(tally_second, until),
+    WHOLE(tally_second), FIELD(tally, n), FIELD(tally, sum), FIELD(tally, min), FIELD(tally, max), FIELD(tally, bins),
     FIELD(tally, ticks), FIELD(tally, bin_count), FIELD(tally, tick_count), FIELD(tally, start),
-    FIELD(tally, tick), WHOLE(tally), FIELD(plan_records, universe), FIELD(plan_records, born),
+    FIELD(tally, tick), FIELD(tally, second), WHOLE(tally), FIELD(plan_records, universe), FIELD(plan_records, born),
     FIELD(plan_records, loaded), FIELD(plan_records, state), FIELD(plan_records, dead),
     FIELD(plan_records, dead_count), FIELD(plan_records, seed), FIELD(plan_records, random),
     FIELD(plan_records, next),
@@ -93,7 +99,7 @@ static const struct {
     CONSTANT(KV_UPDATE), CONSTANT(KV_REMOVE), CONSTANT(KV_FORWARD), CONSTANT(KV_BACKWARD),
     CONSTANT(PLAN_INSERT), CONSTANT(PLAN_GET), CONSTANT(PLAN_UPDATE), CONSTANT(PLAN_REMOVE),
     CONSTANT(PLAN_SCAN), CONSTANT(RECORDS_KEY_MAX), CONSTANT(STORE_ERROR),
-    CONSTANT(PLAN_OPERATIONS), CONSTANT(PLAN_DEAD), CONSTANT(PLAN_ALL),
+    CONSTANT(PLAN_OPERATIONS), CONSTANT(TALLY_RECENT), CONSTANT(PLAN_DEAD), CONSTANT(PLAN_ALL),
     CONSTANT(PLAN_MISSING), CONSTANT(PLAN_SHUFFLED), CONSTANT(PLAN_DRAWN), CONSTANT(PLAN_DEAD_ONES),
     CONSTANT(PLAN_MIXED), CONSTANT(PLAN_LISTED), CONSTANT(PLAN_UNIFORM), CONSTANT(PLAN_SEQUENTIAL),
     CONSTANT(PLAN_ZIPFIAN), CONSTANT(PLAN_NEWEST), 

@@ -62,10 +62,11 @@ static inline uint64_t end(struct loop *loop, struct loop_phase *phase, uint64_t
     return stop - start;
 }
 
-void loop_enter(struct loop *loop)
+void loop_enter(struct loop *loop, struct loop_phase *phase)
 {
     meter_read(&loop->meter, &loop->mark);
     loop->entered = loop->ended = now();
+    tally_begin(&phase->tally, loop->entered);
 }
 
 void loop_leave(struct loop *loop, struct loop_phase *phase)
@@ -79,6 +80,7 @@ void loop_leave(struct loop *loop, struct loop_phase *phase)
     phase->wall += loop->ended - loop->entered;
     loop->mark = counts;
     loop->entered = loop->ended;
+    tally_end(&phase->tally);
 }
 
 static int failed(struct loop *loop, int status, const char *what)
@@ -164,7 +166,7 @@ int loop_load(struct loop *loop, struct plan *plan, size_t batch_records, struct
                           .items = calloc(batch_records, sizeof *batch.items)};
     bool memory = batch.records != NULL && batch.keys != NULL && batch.items != NULL;
     int status = memory ? KV_OK : KV_ERROR;
-    loop_enter(loop);
+    loop_enter(loop, phase);
     while (status == KV_OK) {
         size_t count = fill_batch(loop, plan, &batch, batch_records);
         if (count == 0)
@@ -322,7 +324,8 @@ int loop_scan(struct loop *loop, struct plan *plan, struct loop_phase *phase)
         .loop = loop, .plan = plan, .whole = true, .backward = plan->backward, .phase = phase};
     unsigned char last[RECORDS_KEY_MAX];
     memset(last, 0xff, sizeof last); /* an empty key is the first one */
-    loop_enter(loop);
+    if (phase != NULL)
+        loop_enter(loop, phase);
     expect_next(&scan);
     scan.mark = now();
     int status = run_scan(&scan, (struct kv_slice){last, scan.backward ? loop->key_size : 0});
@@ -427,7 +430,7 @@ static bool goes_on(const struct loop *loop, uint64_t time)
 int loop_run(struct loop *loop, struct plan *plan, uint64_t least, struct loop_phase *phases)
 {
     struct loop_phase *whole = &phases[PLAN_OPERATIONS];
-    loop_enter(loop);
+    loop_enter(loop, whole);
     int status = run(loop, plan, phases, whole);
     while (status == KV_OK && least > 0 && goes_on(loop, loop->entered + least)) {
         plan->left = AHEAD;
@@ -458,7 +461,7 @@ static int burst(struct loop *loop, const struct loop_rounds *rounds, enum plan_
 int loop_burst(struct loop *loop, const struct loop_rounds *rounds, enum plan_operation operation,
                uint64_t count, struct loop_phase *phases)
 {
-    loop_enter(loop);
+    loop_enter(loop, &phases[operation]);
     int status = burst(loop, rounds, operation, count, phases);
     loop_leave(loop, &phases[operation]);
     return status;
@@ -495,7 +498,7 @@ int loop_rounds(struct loop *loop, const struct loop_rounds *rounds, struct loop
     static const enum plan_operation order[] = {PLAN_INSERT, PLAN_GET, PLAN_UPDATE, PLAN_REMOVE};
     int status = KV_OK;
     bool more = true;
-    loop_enter(loop);
+    loop_enter(loop, phases);
     while (more && status == KV_OK) {
         bool churns = lacks(rounds, phases, PLAN_INSERT) || lacks(rounds, phases, PLAN_REMOVE);
         more = false;
@@ -551,7 +554,7 @@ int loop_compact(struct loop *loop, struct loop_phase *phase)
         snprintf(loop->error, sizeof loop->error, "compact: the store has no such call");
         return KV_ERROR;
     }
-    loop_enter(loop);
+    loop_enter(loop, phase);
     uint64_t start = now();
     int status = loop->driver->compact(loop->kv);
     uint64_t time = end(loop, phase, start);

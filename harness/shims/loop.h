@@ -65,9 +65,9 @@ struct loop {
 int loop_open(struct loop *loop, const char *path, const struct kv_option *options, size_t count);
 int loop_close(struct loop *loop);
 
-/* Begins to count, and adds to a phase what was counted since then: its `used` and its `wall`, which
- * ends at loop->ended. */
-void loop_enter(struct loop *loop);
+/* Begins to count, and the phase's timeline if it has one; and adds to a phase what was counted since
+ * then: its `used` and its `wall`, which ends at loop->ended. */
+void loop_enter(struct loop *loop, struct loop_phase *phase);
 void loop_leave(struct loop *loop, struct loop_phase *phase);
 
 /* Writes the plan's records in batches of at most `batch_records` records, and as many as `room` has

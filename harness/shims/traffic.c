@@ -31,6 +31,7 @@ struct worker {
     unsigned char *value; /* that was read, or is to be written */
     uint64_t random, stopped;
     struct tally tally;
+    struct tally_second second;
 };
 
 static void fail(struct run *run, const char *text)
@@ -159,6 +160,17 @@ static void await(sem_t *posted)
         ;
 }
 
+/* Gives the thread a second of its own for the line of all; its bins are there. */
+static void begin_line(struct worker *worker)
+{
+    uint64_t *bins = worker->second.bins;
+    if (worker->tally.second == NULL)
+        return;
+    worker->second = *worker->tally.second;
+    worker->second.bins = bins;
+    worker->tally.second = &worker->second;
+}
+
 static void *work(void *argument)
 {
     struct worker worker = *(struct worker *)argument;
@@ -171,10 +183,12 @@ static void *work(void *argument)
     sem_post(&run->ready);
     await(&run->go);
     worker.tally.start = run->start;
+    begin_line(&worker);
     if (reads(&worker))
         read_records(&worker);
     else
         write_records(&worker);
+    tally_end(&worker.tally);
     if (driver->begin != NULL && status == KV_OK && driver->end(worker.session) != KV_OK)
         fail(run, driver->error());
     if (reads(&worker))
@@ -195,8 +209,9 @@ static bool begin_worker(struct run *run, struct worker *worker, size_t index, p
     worker->tally = phase->tally;              /* its sizes; it has no counts yet */
     worker->tally.bins = calloc(worker->tally.bin_count, sizeof *worker->tally.bins);
     worker->tally.ticks = calloc(worker->tally.tick_count + 1, sizeof *worker->tally.ticks);
+    worker->second.bins = calloc(worker->tally.bin_count, sizeof *worker->second.bins);
     return worker->value != NULL && worker->tally.bins != NULL && worker->tally.ticks != NULL &&
-           pthread_create(thread, NULL, work, worker) == 0;
+           worker->second.bins != NULL && pthread_create(thread, NULL, work, worker) == 0;
 }
 
 static void end_worker(struct worker *worker)
@@ -204,6 +219,7 @@ static void end_worker(struct worker *worker)
     free(worker->value);
     free(worker->tally.bins);
     free(worker->tally.ticks);
+    free(worker->second.bins);
 }
 
 int traffic_run(struct loop *loop, struct traffic *traffic)
@@ -230,8 +246,10 @@ int traffic_run(struct loop *loop, struct traffic *traffic)
     }
     for (size_t i = 0; i < begun; i++)
         await(&run.ready);
-    loop_enter(loop);
+    loop_enter(loop, traffic->both);
     run.start = loop->entered;
+    tally_begin(&traffic->read->tally, run.start);
+    tally_begin(&traffic->write->tally, run.start);
     for (size_t i = 0; i < begun; i++)
         sem_post(&run.go);
     for (size_t i = 0; i < begun; i++) {
