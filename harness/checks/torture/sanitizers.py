@@ -117,7 +117,8 @@ def races(text: str) -> list[str]:
 
 
 def threads(form: Form) -> Row:
-    """Runs two writers on each store that takes several, beside two readers where it takes both."""
+    """Runs two writers on each store that takes several, beside two readers where it takes both.
+    Without random addresses, among which a map of 1 TiB may find no place."""
     sources = [SOURCES / "threads.c", *(SHIMS / f"{name}.c" for name in CORE)]
     tested = program("threads", sources, "-fsanitize=thread")
     built = sanitized_shims("thread", ["null", *FEW] if form.short else [])
@@ -134,7 +135,8 @@ def threads(form: Form) -> Row:
             tempfile.TemporaryDirectory(dir=in_memory(form.place)) as folder,
         ):
             environment = {"TSAN_OPTIONS": f"log_path={logs}/log:{TSAN}"}
-            done = run([tested, built / f"{store.name}.so", Path(folder), *given], environment)
+            command: list[str | Path] = [tested, built / f"{store.name}.so", folder, *given]
+            done = run(["setarch", "-R", *command], environment)
             text = "".join(log.read_text("utf-8", "replace") for log in Path(logs).glob("log.*"))
         broken = [done.stderr.strip()[:200] or "died"] if done.returncode else []
         found = races(text) + broken

@@ -1,0 +1,35 @@
+"""The experiment with several threads, at a tiny scale, and what the study makes of it."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+from conftest import SHIMS, Run
+from kvbench.factors import LEVELS
+
+from study import threads
+from study.results import Results
+
+GRID = SHIMS.parent / "grids" / "threads.toml"
+
+
+@pytest.mark.check
+def test_the_study_shows_what_each_number_of_threads_gains(kvbench: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert kvbench("sweep", GRID, "--scale", "tiny", "--out", out).returncode == 0
+    assert kvbench("collect", out).returncode == 0
+    data = Results(str(out), varying=LEVELS)
+    found = threads.rows(data)
+    read = found[found.kind == threads.READS].groupby("store").number.agg(list)
+    assert all(sorted(numbers) == [1, 2] for numbers in read)
+    assert {"flat", "null"} <= set(read.index)
+    assert "flat" not in set(found[found.kind == threads.BESIDE].store)
+    gains = threads.gains(found)
+    alone = gains[(gains.number == 1) & (gains.kind != threads.BESIDE)]
+    assert (alone["median"] == 1).all()
+    assert (found.least <= 1).all()
+    assert (found.most >= 1).all()
+    assert set(threads.fairness(found).store) == set(read.index)
+    assert threads.facts(gains, data)["threads"] == 2
+    assert len(threads.draw(gains, data).axes) >= len(read)
+    plt.close("all")
