@@ -184,15 +184,15 @@ static void *work(void *argument)
     await(&run->go);
     worker.tally.start = run->start;
     begin_line(&worker);
-    if (reads(&worker))
+    if (reads(&worker)) {
         read_records(&worker);
-    else
+        atomic_fetch_sub(&run->reading, 1);
+    } else {
         write_records(&worker);
+    }
     tally_end(&worker.tally);
     if (driver->begin != NULL && status == KV_OK && driver->end(worker.session) != KV_OK)
         fail(run, driver->error());
-    if (reads(&worker))
-        atomic_fetch_sub(&run->reading, 1);
     *(struct worker *)argument = worker;
     return NULL;
 }
