@@ -1,5 +1,5 @@
 /* threads SHIM FOLDER READERS [OPTION=VALUE]: for ThreadSanitizer, runs two writers of traffic.c for
- * half a second in an empty folder, beside as many readers, as fast as they can. */
+ * 1.2 seconds in an empty folder, beside as many readers, as fast as they can. */
 #include "../../shims/traffic.h"
 
 #include <inttypes.h>
@@ -41,6 +41,10 @@ int main(int count, char **given)
     static unsigned char pool[POOL], buffer[VALUE], value[VALUE];
     static uint64_t bins[SIDES][BINS], ticks[SIDES][TICKS], next[4], done[MOST];
     static uint8_t state[RECORDS];
+    static uint64_t own[SIDES][BINS], recent[SIDES][TALLY_RECENT * BINS];
+    static struct tally_row rows[SIDES][TICKS];
+    static struct tally_line lines[SIDES];
+    static struct tally_second seconds[SIDES];
     static struct loop_phase phases[SIDES];
     struct kv_option options[MOST];
     char error[STORE_ERROR] = "threads SHIM FOLDER READERS [OPTION=VALUE]";
@@ -74,7 +78,7 @@ int main(int count, char **given)
     struct traffic traffic = {
         .readers = strtoul(given[3], NULL, 10) % (MOST - WRITERS),
         .writers = WRITERS,
-        .duration = 500000000,
+        .duration = 1200000000,
         .seed = 1,
         .records = &records,
         .read = &phases[0],
@@ -82,12 +86,16 @@ int main(int count, char **given)
         .both = &phases[2],
         .done = done,
     };
-    for (int i = 0; i < SIDES; i++)
+    for (int i = 0; i < SIDES; i++) {
+        lines[i] = (struct tally_line){.rows = rows[i], .room = TICKS, .recent = recent[i]};
+        seconds[i] = (struct tally_second){.line = &lines[i], .bins = own[i], .bin_count = BINS};
         phases[i].tally = (struct tally){.bins = bins[i],
                                          .ticks = ticks[i],
                                          .bin_count = BINS,
                                          .tick_count = TICKS,
-                                         .tick = 100000000};
+                                         .tick = 100000000,
+                                         .second = &seconds[i]};
+    }
     records_fill_incompressible(pool, POOL, 1);
     if (run(&loop, given[2], options, (size_t)count - 4, &records, &traffic) != KV_OK) {
         fprintf(stderr, "%s\n", loop.error);
