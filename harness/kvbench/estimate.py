@@ -3,7 +3,7 @@
 from kvbench.factors import Cell
 from kvbench.plan import EVICTIONS, PER_EVICTION, SAMPLES
 from kvbench.stores import DISTRIBUTED
-from kvbench.workload import MIX, PERCENT, RANDOM_READS, ROUNDS, SCANS, TRAFFIC, parse
+from kvbench.workload import CHURN, MIX, PERCENT, RANDOM_READS, ROUNDS, SCANS, TRAFFIC, parse
 
 # Seconds, fitted to the cells of data/pilot and to a sweep of every store: per record loaded and
 # checked, per byte of it, per operation, per byte of it; and how many times a write waits for the
@@ -57,6 +57,9 @@ def _steps(cell: Cell, record: float, operation: float, sync: float) -> float:
         elif step.name == MIX:
             writes = 1 - step.reads / PERCENT
             total += step.get("seconds", 0) or ops * (operation + writes * sync)
+        elif step.name == CHURN:
+            ops = step.get("times", 3) * cell.records
+            total += max(step.get("seconds", 0), ops * (operation + sync))
         elif step.name in SCANS:
             total += ops * record / 2
         elif step.name in RANDOM_READS:

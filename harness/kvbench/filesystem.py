@@ -1,5 +1,6 @@
 """A file system that was mounted for the stores alone, seen from the process that uses it."""
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -35,6 +36,20 @@ class Mounted:
     def detach(self) -> None:
         """Unmount it. Raises OSError, which names a file in it that is still open."""
         unmount(self.mount)
+
+
+def allocated(folder: Path, most: int | None = None) -> int | None:
+    """Bytes of the blocks that a folder and all below it occupy; None if it holds more than `most`
+    files and folders. What an engine removes while we look counts as gone."""
+    total, seen = folder.lstat().st_blocks, 0
+    for parent, folders, files in os.walk(folder):
+        seen += len(folders) + len(files)
+        if most is not None and seen > most:
+            return None
+        for name in folders + files:
+            with contextlib.suppress(FileNotFoundError):
+                total += os.lstat(os.path.join(parent, name)).st_blocks
+    return total * 512
 
 
 def _error(what: str, folder: str) -> OSError:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from kvbench import BadInput
 from kvbench.factors import COLD_OPERATIONS, FACTORS, MOST, OPERATIONS, RecordSize
 from kvbench.tables import COLUMNS, NAME, TABLES, check, table_of, write_tables
-from kvbench.workload import PARAMETERS, TRAFFIC, YCSB
+from kvbench.workload import CHURN, CHURN_SHARES, PARAMETERS, TRAFFIC, YCSB
 
 MOST_BYTES = 8 << 20  # of a file, about 100,000 lines
 REQUIRED = ("store", "operation", "record_size", "records", "n")
@@ -32,6 +32,7 @@ OWN = {
 GIVEN = {
     table: {column.name: column for column in columns if column.name not in OWN[table]}
     for table, columns in COLUMNS.items()
+    if table in TABLES
 }
 KINDS = {name: column.kind for given in GIVEN.values() for name, column in given.items()}
 KINDS["mean_ns"] = "real"
@@ -41,7 +42,7 @@ CHOICES = {
     "operation": (
         "load", *OPERATIONS, *(f"{name} later" for name in COLD_OPERATIONS), *PARAMETERS,
         *(f"{mix} {kind}" for mix, shares in YCSB.items() for kind in shares),
-        f"{TRAFFIC} read", f"{TRAFFIC} write",
+        *(f"{CHURN} {kind}" for kind in CHURN_SHARES), f"{TRAFFIC} read", f"{TRAFFIC} write",
     ),
 }  # fmt: skip
 PATTERNS = {

@@ -65,6 +65,7 @@ class Source(enum.IntEnum):
     DEAD_ONES = 4
     MIXED = 5
     LISTED = 6
+    CHURNED = 7
 
 
 class Order(enum.IntEnum):

@@ -90,13 +90,14 @@ class Line:
         self.address = ctypes.addressof(self._second)
 
     def seconds(self, wall: int) -> list[dict[str, Any]]:
-        """Rows of the timeline of a run that took so many ns; `end_ns`, on the monotonic clock, is
-        no column of theirs. A second in which no operation ended has no times."""
+        """Rows of the timeline of a run that took so many ns. A second in which no operation ended
+        has no times. When it began and ended, on the monotonic clock, is for Disk.join."""
         found = []
         for second, (n, total, most, p99) in enumerate(self._rows[: self._line.used].tolist()):
             times = {"mean_ns": total / n, "p99_ns": p99, "max_ns": most} if n else {}
-            end = self._line.start + min((second + 1) * SECOND, wall)
-            found.append({"second": second, "n": n, "end_ns": end, **times})
+            span = {"start_ns": second * SECOND, "end_ns": min((second + 1) * SECOND, wall)}
+            clock = {name: self._line.start + since for name, since in span.items()}
+            found.append({"second": second, "n": n, **times, **clock})
         return found
 
 

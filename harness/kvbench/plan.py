@@ -11,6 +11,7 @@ import dataclasses
 import itertools
 import mmap
 from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -18,7 +19,19 @@ import numpy.typing as npt
 
 from kvbench.factors import Cell
 from kvbench.library import Operation, Order, Source, address, filled, loop_library, structure
-from kvbench.workload import FILLS, GROWING, MIX, NEWEST_FIRST, REWRITES, TRAFFIC, Step, parse
+from kvbench.workload import (
+    CHURN,
+    CHURN_DEAD,
+    CHURN_SHARES,
+    FILLS,
+    GROWING,
+    MIX,
+    NEWEST_FIRST,
+    REWRITES,
+    TRAFFIC,
+    Step,
+    parse,
+)
 
 CODES = {operation.name.lower(): operation.value for operation in Operation}
 NAMES = {code: name for name, code in CODES.items()}
@@ -71,14 +84,16 @@ class Records:
         self._pages = np.frombuffer(
             mmap.mmap(-1, -(-self.universe // PAGE) * PAGE, flags), np.uint8
         ).reshape(-1, PAGE)
-        self._arrays = np.zeros(max(missing, 1), np.uint64), np.zeros(4, np.uint64)
+        churns = any(step.name == CHURN for step in self.steps)
+        self._most_dead = cell.records // CHURN_DEAD if churns else missing
+        self._arrays = np.zeros(max(self._most_dead, 1), np.uint64), np.zeros(4, np.uint64)
         dead, following = (array.ctypes.data for array in self._arrays)
         self.c = structure("plan_records")(
             universe=self.universe,
             born=there,
             loaded=there,
             state=self._pages.ctypes.data,
-            dead=dead if missing else None,
+            dead=dead if self._most_dead else None,
             seed=cell.plan_seed,
             random=cell.plan_seed,
             next=following,
@@ -140,6 +155,20 @@ class Records:
         limits = dict(zip(("gets", "updates", "inserts", "scans"), sums, strict=True))
         return self._plan(Source.MIXED, "get", self.ops(step), order=order, **limits)
 
+    def churned(self, step: Step) -> Plan:
+        """Updates and removes by popularity, and inserts of what was removed."""
+        updates = round(CHURN_SHARES["update"] * SHARES)
+        removes = round(CHURN_SHARES["remove"] * SHARES)
+        return self._plan(
+            Source.CHURNED,
+            "update",
+            self.ops(step),
+            order=Order.ZIPFIAN,
+            end=self._most_dead,
+            updates=updates,
+            inserts=updates + removes,
+        )
+
     def listed(
         self, operations: Sequence[int], numbers: Sequence[int], versions: Sequence[int]
     ) -> Plan:
@@ -175,6 +204,8 @@ class Records:
 
     def ops(self, step: Step) -> int:
         """How many operations a step does, at least."""
+        if step.name == CHURN:
+            return ceil(step.get("times", 3) * self.cell.records / (1 - CHURN_SHARES["remove"]))
         timed = step.name == MIX and step.get("seconds", 0)
         return step.get("ops", 0 if timed else self.cell.records)
 

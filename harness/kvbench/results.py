@@ -5,6 +5,7 @@
     machines/MACHINE.json   a machine that measured
     cells/CELL.json         the result of a cell, written whole or not at all
     cells.parquet, operations.parquet, machines.parquet   by `kvbench collect`
+    timeline.parquet        likewise, if any cell has steps
 
 data/README.md explains the columns.
 """
@@ -14,7 +15,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,10 @@ from kvbench.tables import (
     MEASURED,
     READABLE,
     SCHEMA_VERSION,
+    SCHEMAS,
     STATUSES,
     TABLES,
+    TIMELINE,
     check,
     check_values,
     table_of,
@@ -226,7 +229,7 @@ class Folder:
 
     def tables(self) -> dict[str, pa.Table]:
         """The tables of all finished cells."""
-        rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+        rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
         for name, (cell, result) in self._current().items():
             try:
                 size = cell.record_size
@@ -234,16 +237,16 @@ class Folder:
                 text = _options_text(result) if "effective_options" in result else ""
                 own = {"cell": name, "effective_options": text}
                 rows["cells"].append({**result, **cell.factors(), **limits, **own})
-                rows["operations"] += [
-                    {**row, "cell": name} for row in result.get("operations", [])
-                ]
+                for table in ("operations", TIMELINE):
+                    rows[table] += [{**row, "cell": name} for row in result.get(table, [])]
             except (BadInput, AttributeError, KeyError, TypeError):
                 raise BadInput(f"{self._cell_path(name)}: not a result of kvbench") from None
         for path in self._files("machines"):
             machine = _read(path, "machine", "packages", "engines")
             texts = {name: json.dumps(machine[name]) for name in ("packages", "engines")}
             rows["machines"].append(machine | texts)
-        tables = {name: table_of(self.path, name, rows[name]) for name in TABLES}
+        written = [name for name in SCHEMAS if name in TABLES or rows[name]]
+        tables = {name: table_of(self.path, name, rows[name]) for name in written}
         check(self.path, tables)
         return tables
 
@@ -267,8 +270,9 @@ class NoAnswerError(Exception):
     """A worker's answer cannot be used; the text says why."""
 
 
-def answer_of(said: Any) -> dict[str, Any]:
-    """The answer of a worker, without any keys that do not belong to it."""
+def answer_of(said: Any, join: Callable[[Any], list[dict[str, Any]]] = list) -> dict[str, Any]:
+    """The answer of a worker, without any keys that do not belong to it. `join` adds to the rows of
+    its timeline what the sweep has measured."""
     try:
         status, reason = said["status"], said["reason"]
         if status == "failed" and isinstance(reason, str):
@@ -277,12 +281,17 @@ def answer_of(said: Any) -> dict[str, Any]:
             raise NoAnswerError(f"status {status!r:.40}")
         answer = {name: said[name] for name in ("status", "reason", *MEASURED, "operations")}
         unknown = WARM_ONLY if answer["eviction"] else ()
+        columns = SCHEMAS[TIMELINE].names
+        answer[TIMELINE] = [
+            {name: row[name] for name in columns if name in row} for row in join(said[TIMELINE])
+        ]
         lacking = [name for name in MEASURED if answer[name] is None and name not in unknown]
         if lacking or not answer["operations"]:
             raise NoAnswerError(f"without {', '.join(lacking) or 'operations'}")
         options = {"effective_options": _options_text(answer)}
-        for name, rows in (("cells", [answer | options]), ("operations", answer["operations"])):
-            check_values(name, pa.Table.from_pylist(rows, TABLES[name]))
+        tables = {name: answer[name] for name in ("operations", TIMELINE)}
+        for name, rows in ({"cells": [answer | options]} | tables).items():
+            check_values(name, pa.Table.from_pylist(rows, SCHEMAS[name]))
     except (pa.ArrowException, BadInput, *UNFIT) as error:
         raise NoAnswerError(f"{type(error).__name__}: {error!s:.200}") from None
     return answer

@@ -22,7 +22,7 @@ from kvbench.estimate import seconds
 from kvbench.factors import LEVELS, UNCAPPED, Cell, parse_bytes
 from kvbench.filesystem import Mounted
 from kvbench.grid import TIME_LIMIT, Grid
-from kvbench.meter import Board, Memory
+from kvbench.meter import Board, Disk, Memory
 from kvbench.noise import Watch
 from kvbench.progress import progress
 from kvbench.results import Folder, NoAnswerError, answer_of, cell_name
@@ -103,13 +103,14 @@ def run_cell(
             "members": str(group.members) if group else "",
             "mounted": dataclasses.asdict(mounted) if mounted else None,
         }
-        answer = _answer(task, time_limit, owner or os.urandom(8).hex())
+        disk = Disk(folder, mounted is not None)
+        answer = _answer(task, time_limit, owner or os.urandom(8).hex(), disk)
         if group and answer["status"] == "failed" and group.killed():
             answer["reason"] = f"needs more memory than its cap of {cell.memory_max}"
         return answer
 
 
-def _answer(task: dict[str, Any], time_limit: float, owner: str) -> dict[str, Any]:
+def _answer(task: dict[str, Any], time_limit: float, owner: str, disk: Disk) -> dict[str, Any]:
     """What a worker answers, or how it ended, and what else the machine did."""
     # Files in memory and not pipes: a process that the engine started may hold on to a pipe.
     with (
@@ -117,7 +118,7 @@ def _answer(task: dict[str, Any], time_limit: float, owner: str) -> dict[str, An
         _memory_file("errors") as errors,
         _memory_file("board") as board,
     ):
-        watch, memory = Watch(), Memory(Board(board.fileno()))
+        watch, memory = Watch(), Memory(Board(board.fileno()), disk)
         process = subprocess.Popen(
             [sys.executable, "-m", "kvbench.worker"],
             stdin=subprocess.PIPE,
@@ -145,13 +146,13 @@ def _answer(task: dict[str, Any], time_limit: float, owner: str) -> dict[str, An
     if late:
         result = _unanswered(f"took longer than {time_limit:g} s", complaint)
     else:
-        result = _checked(said, process.returncode, complaint)
+        result = _checked(said, process.returncode, complaint, disk)
     return result | watch.row() | peaks
 
 
-def _checked(said: str, code: int, complaint: str) -> dict[str, Any]:
+def _checked(said: str, code: int, complaint: str, disk: Disk) -> dict[str, Any]:
     try:
-        return answer_of(json.loads(said))
+        return answer_of(json.loads(said), disk.join)
     except (ValueError, RecursionError):
         how = how_it_ended(code)
         return _unanswered(f"worker ended without an answer: {how}", complaint)

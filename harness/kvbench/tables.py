@@ -29,7 +29,7 @@ ADDED: dict[str, dict[str, Any]] = {
         "least_ms": 0,
         **dict.fromkeys(
             ("stopped_s", "cached_end", "settled", "debt_s", "debt_cpu_s", "debt_bytes",
-             "debt_disk_bytes", "ended_disk_bytes")
+             "debt_disk_bytes", "ended_disk_bytes", "reopen_s")
         ),
     },
     "operations": dict.fromkeys(
@@ -37,6 +37,7 @@ ADDED: dict[str, dict[str, Any]] = {
          "instructions", "device_read_bytes", "device_write_bytes", "per_eviction", "counted",
          "system_calls", "threads", "least_share", "most_share", *PACED)
     ),
+    "timeline": {},
     "machines": dict.fromkeys(
         ("proactive_reclaim", "read_ahead_bytes", "probe", "sync_p50_us", "sync_p90_us",
          "sync_p99_us", "sync_max_us", "random_read_us", "write_rate", "read_rate",
@@ -126,6 +127,7 @@ COLUMNS = {
         ("stopped_s", "real", "s"),
         ("frequency_mhz", "real", "MHz"),
         ("open_s", "real", "s", "", "worker"),
+        ("reopen_s", "real", "s", "", "worker"),
         ("load_s", "real", "s", "", "worker"),
         ("rounds_s", "real", "s", "", "worker"),
         ("check_s", "real", "s", "", "worker"),
@@ -179,6 +181,18 @@ COLUMNS = {
         ("late_max_ns", "int", "ns"),
         keys=2,
     ),
+    "timeline": _columns(
+        ("cell", "name", "", "given"),
+        ("operation", "name", "", "given"),
+        ("second", "int", "s", "given"),
+        ("n", "int", "1", "given"),
+        ("mean_ns", "real", "ns"),
+        ("p99_ns", "real", "ns"),
+        ("max_ns", "int", "ns"),
+        ("device_bytes", "int", "B"),
+        ("space_bytes", "int", "B"),
+        keys=3,
+    ),
     "machines": _columns(
         ("machine", "name", "", "given"),
         ("cpu", "text", "", "always"),
@@ -219,13 +233,15 @@ def _schema(columns: tuple[Column, ...]) -> pa.Schema:
     return pa.schema(fields, metadata={"kvbench_schema": str(SCHEMA_VERSION)})
 
 
-TABLES = {name: _schema(columns) for name, columns in COLUMNS.items()}
+SCHEMAS = {name: _schema(columns) for name, columns in COLUMNS.items()}
+TIMELINE = "timeline"  # a table that is there only where cells have steps
+TABLES = {name: schema for name, schema in SCHEMAS.items() if name != TIMELINE}
 
 
 def table_of(path: Path, name: str, rows: list[dict[str, Any]]) -> pa.Table:
     """Rows as a table of the schema; a BadInput names the first that does not fit."""
     try:
-        return pa.Table.from_pylist(rows, TABLES[name])
+        return pa.Table.from_pylist(rows, SCHEMAS[name])
     except (pa.ArrowException, ValueError, OverflowError) as error:
         if len(rows) == 1:
             key = rows[0][COLUMNS[name][0].name]
@@ -285,10 +301,12 @@ def check(path: Path, tables: dict[str, pa.Table]) -> None:
         keys = [column.name for column in COLUMNS[name] if column.key]
         counts = table.group_by(keys).aggregate([([], "count_all")])
         for row in counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).to_pylist():
-            raise BadInput(f"{path}: {name}: {' '.join(row[key] for key in keys)} twice")
+            raise BadInput(f"{path}: {name}: {' '.join(str(row[key]) for key in keys)} twice")
     timed = tables["operations"]["cell"]
+    seconds = tables[TIMELINE]["cell"] if TIMELINE in tables else timed
     for name, column, values, known, lacks in (
         ("operations", "cell", timed, measured["cell"], "is not one that was measured"),
+        (TIMELINE, "cell", seconds, measured["cell"], "is not one that was measured"),
         ("cells", "cell", measured["cell"], timed, "has no operations"),
         ("cells", "machine", cells["machine"], tables["machines"]["machine"], "is not described"),
     ):
@@ -300,8 +318,10 @@ def check(path: Path, tables: dict[str, pa.Table]) -> None:
 def read_tables(path: Path) -> dict[str, pa.Table]:
     """The collected tables of a folder, checked against the schema."""
     tables = {}
-    for name in TABLES:
+    for name in SCHEMAS:
         file = path / f"{name}.parquet"
+        if name == TIMELINE and not file.exists():
+            continue
         try:
             if not file.is_file():
                 raise BadInput(f"{file}: not there; run `kvbench collect {path}`")
@@ -325,7 +345,7 @@ def _read(file: Path, name: str) -> pa.Table:
     if version not in READABLE:
         raise BadInput(f"{file}: schema version {version}; allowed: {SCHEMA_VERSION}")
     lacking = set(ADDED[name]) - set(found.names)
-    types = {field.name: field.type for field in TABLES[name] if field.name not in lacking}
+    types = {field.name: field.type for field in SCHEMAS[name] if field.name not in lacking}
     if len(found) != len(types) or {field.name: field.type for field in found} != types:
         raise BadInput(f"{file}: columns differ from those of schema version {version}")
     # In parts, and texts as dictionaries: a long text or list may be there a million times.
@@ -340,7 +360,7 @@ def _read(file: Path, name: str) -> pa.Table:
     for column in lacking:
         table = table.append_column(column, pa.array([ADDED[name][column]] * table.num_rows))
     # With our own metadata: pandas acts upon what it finds there.
-    table = table.select(TABLES[name].names).cast(TABLES[name])
+    table = table.select(SCHEMAS[name].names).cast(SCHEMAS[name])
     table.validate(full=True)
     return table
 
@@ -360,6 +380,8 @@ def _decoded(column: pa.Array) -> int:
 def write_tables(path: Path, tables: dict[str, pa.Table]) -> None:
     """Write the tables of a folder as Parquet. The cells come last: if this is killed, the cells of
     an earlier collection do not match, which reading notices."""
+    if TIMELINE not in tables:
+        (path / f"{TIMELINE}.parquet").unlink(missing_ok=True)  # of an earlier collection
     for name in reversed(tables):
         sink = pa.BufferOutputStream()
         pq.write_table(tables[name], sink, compression="zstd", write_page_checksum=True)
@@ -369,7 +391,7 @@ def write_tables(path: Path, tables: dict[str, pa.Table]) -> None:
 def check_targets(path: Path, csv: bool, xlsx: bool) -> None:
     """Refuse folders where tables are to be written, before any of them is."""
     suffixes = (".parquet", ".csv") if csv else (".parquet",)
-    names = [f"{name}{suffix}" for suffix in suffixes for name in TABLES]
+    names = [f"{name}{suffix}" for suffix in suffixes for name in SCHEMAS]
     for name in names + ["results.xlsx"] * xlsx:
         if (path / name).is_dir():
             raise BadInput(f"{path / name}: a folder, where a table is to be written")

@@ -26,13 +26,13 @@ from kvbench import die_with_parent, how_it_ended
 from kvbench.cache import cached_share, evict, sync_file_system
 from kvbench.contract import StoreError
 from kvbench.factors import Cell
-from kvbench.filesystem import Mounted
+from kvbench.filesystem import Mounted, allocated
 from kvbench.loop import PythonLoop, ShimLoop, Traffic, make_loop
 from kvbench.meter import Board, Meter, count_system_calls, open_meter
 from kvbench.phase import Phase
 from kvbench.plan import EVICTIONS, PER_EVICTION, SAMPLES, Records, make_pool
 from kvbench.stores import Store
-from kvbench.workload import GROWING, MIX, PERCENT, RANDOM_READS, ROUNDS, TRAFFIC, Step
+from kvbench.workload import CHURN, GROWING, MIX, PERCENT, RANDOM_READS, ROUNDS, TRAFFIC, Step
 
 RATIO_BLOCK = 4096  # bytes: about what an engine compresses at once
 RATIO_BLOCKS = 32
@@ -55,17 +55,6 @@ def compressed_share(records: Records, pool: npt.NDArray[np.uint8], compressor: 
             break
     blocks = [bytes(values[i : i + RATIO_BLOCK]) for i in range(0, len(values), RATIO_BLOCK)]
     return sum(len(COMPRESSORS[compressor](block)) for block in blocks) / len(values)
-
-
-def allocated(folder: Path) -> int:
-    """Bytes of the blocks that a folder and all below it occupy. What an engine removes while we
-    look counts as gone."""
-    total = folder.lstat().st_blocks
-    for parent, folders, files in os.walk(folder):
-        for name in folders + files:
-            with contextlib.suppress(FileNotFoundError):
-                total += os.lstat(os.path.join(parent, name)).st_blocks
-    return total * 512
 
 
 def floor(store: Store, cell: Cell, pool: npt.NDArray[np.uint8], folder: Path) -> float:
@@ -142,9 +131,8 @@ class Checker:
         except (StoreError, OSError) as error:
             return {"reason": str(error)}
 
-    def check(self, records: Records) -> dict[str, int]:
-        """The number and bytes of the live records, once all that the store must answer was
-        checked."""
+    def check(self, records: Records) -> dict[str, float]:
+        """What Measurement.check found in that process."""
         with os.fdopen(self._to, "wb") as told, contextlib.suppress(BrokenPipeError):
             records.save(told)
         with os.fdopen(self._from) as out:
@@ -275,6 +263,8 @@ class Measurement:
             return {"": simple[step.name]()}
         if step.name == TRAFFIC:
             return loop.traffic(Traffic.of(step, records.cell))
+        if step.name == CHURN:
+            return loop.run(records.churned(step), least)
         growing = "insert" in step.shares()
         return loop.run(records.mixed(step), 0 if growing else least)
 
@@ -291,16 +281,18 @@ class Measurement:
         """Seconds of the longest step."""
         return max((phase.wall_s or 0 for phase in self.phases.values()), default=0)
 
-    def check(self) -> dict[str, int]:
+    def check(self) -> dict[str, float]:
         """Open the store and check that it refuses what it must, and holds the live records as they
-        were written, and no others. Returns their number and bytes."""
+        were written, and no others. Returns their number and bytes, and the time to open it."""
         self.begin()
+        watch = Stopwatch()
         self.open()
+        reopened = watch.lap()
         for plan in self.records.refused():
             self.loop.refuse(plan)
         self.loop.check()
         self.loop.close()
-        return self.records.total()
+        return self.records.total() | {"reopen_s": reopened}
 
     def refuse_hollow(self, disk_bytes: int) -> None:
         """Refuse a store that occupies less than the values that it should hold, of which no
@@ -373,6 +365,12 @@ def measure(
     answer |= checker.check(work.records)
     answer["check_s"] = watch.lap()
     answer["operations"] = [phase.row(name) for name, phase in work.phases.items()]
+    answer["timeline"] = [
+        {"operation": name, **row}
+        for name, phase in work.phases.items()
+        for row in phase.seconds
+        if cell.workload != ROUNDS
+    ]
     return answer
 
 

@@ -18,6 +18,12 @@ RANDOM_READS = ("readrandom", "rangerandom")
 GROWING = "insertrandom"
 TRAFFIC = "readwhilewriting"
 MIX = "mix"
+CHURN = "churn"
+# Mostly updates, as in the heavy mixes of YCSB; enough removes and inserts of removed records that
+# space is freed and taken all the time, and as many of one as of the other, so that the number of
+# live records stays about the same.
+CHURN_SHARES = {"update": 0.8, "remove": 0.1, "insert": 0.1}
+CHURN_DEAD = 10  # at most one record in so many is removed at a time
 
 # The shares of YCSB's core workloads (Cooper et al., 2010): reads go by popularity, those of D to
 # the newest records. A read-modify-write is a get and an update of one record, each timed.
@@ -45,11 +51,12 @@ PARAMETERS: dict[str, dict[str, int]] = {
     "compact": {},
     **{name: _OPS for name in YCSB},
     MIX: {"reads": 0, "seconds": 1, "load": 1, **_OPS},
+    CHURN: {"times": 1, "seconds": 1, **_RATE},
     TRAFFIC: {"readers": 0, "writers": 0, "reads": 0, "writes": 0, "seconds": 1},
 }
 # The capability that a store needs for a step; for that of several threads, see `lacks`.
 NEEDS = {**dict.fromkeys((*SCANS, "rangerandom", "ycsb-e"), "scan"), "compact": "compact"}
-REWRITES = {"overwrite", MIX} | {
+REWRITES = {"overwrite", MIX, CHURN} | {
     name for name, shares in YCSB.items() if {"update", "read-modify-write"} & set(shares)
 }
 # The records of a batch are made at once; a timeline has a place for each tenth of a second.
@@ -60,6 +67,7 @@ MOST_THREADS = 1024  # of a kind
 MOST = {
     "batch": 100_000, "seconds": 3600, "readers": MOST_THREADS, "writers": MOST_THREADS,
     "rate": 10**9, "writes": 10**9, "load": 99,
+    "times": 10_000,
 }  # fmt: skip
 PERCENT = 100
 GAPS = ("constant", "exponential")  # in an open loop
@@ -73,6 +81,9 @@ class Step:
 
     mix: `reads` per cent (50) are gets, the others updates, for `seconds`. `load` per cent of the
     rate that such a mix reached before in a closed loop are due, with exponential gaps.
+
+    churn: updates by popularity, removes, and inserts of removed records (CHURN_SHARES), until as
+    many bytes were written as `times` (3) the data have, and for `seconds` at least.
 
     rangerandom: each operation reads `length` (10) records forward.
 
@@ -197,6 +208,11 @@ def parse(text: object) -> tuple[Step, ...]:
                 f"allowed: {name} before it"
             )
         later = set(names[i + 1 :]) - {*RANDOM_READS, *SCANS, "compact"}
+        if name == CHURN and (lost := {TRAFFIC, GROWING} & set(names)):
+            raise BadInput(
+                f"workloads: {text!r}: {CHURN} leaves records removed; "
+                f"allowed: without {', '.join(sorted(lost))}"
+            )
         if name == "deleterandom" and later:
             raise BadInput(f"workloads: {text!r}: after {name} only reads are allowed")
         closed = [step.reads for step in steps[:i] if step.name == MIX and not step.open]

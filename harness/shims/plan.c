@@ -157,6 +157,21 @@ static void draw_mixed(struct plan *plan, struct plan_item *item)
     }
 }
 
+/* None dead: nothing to insert. As many dead as may be: nothing is removed. */
+static void draw_churn(struct plan *plan, struct plan_item *item)
+{
+    struct plan_records *records = plan->records;
+    uint64_t kind = draw(records) >> 32;
+    bool remove = kind < plan->inserts;
+    if (kind < plan->updates || plan->end == 0)
+        item->operation = PLAN_UPDATE;
+    else if (records->dead_count == 0 || (remove && records->dead_count < plan->end))
+        item->operation = PLAN_REMOVE;
+    else
+        item->operation = PLAN_INSERT;
+    item->number = item->operation == PLAN_INSERT ? draw_dead(plan) : draw_number(plan);
+}
+
 static bool find_in_order(struct plan *plan, struct plan_item *item)
 {
     while (plan->at < plan->end) {
@@ -195,6 +210,9 @@ static bool choose(struct plan *plan, struct plan_item *item)
     case PLAN_MIXED:
         draw_mixed(plan, item);
         return true;
+    case PLAN_CHURNED:
+        draw_churn(plan, item);
+        return true;
     case PLAN_LISTED:
         item->operation = plan->listed_operation[plan->at];
         item->number = plan->listed_number[plan->at];
@@ -221,7 +239,8 @@ bool plan_next(struct plan *plan, struct plan_item *item)
         *state = (uint8_t)item->version;
     if (item->operation == PLAN_REMOVE) {
         *state |= PLAN_DEAD;
-        if (plan->source == PLAN_DRAWN && records->dead != NULL) /* in rounds */
+        bool returns = plan->source == PLAN_DRAWN || plan->source == PLAN_CHURNED;
+        if (returns && records->dead != NULL) /* in rounds, and in churn */
             records->dead[records->dead_count++] = item->number;
     }
     return true;

@@ -19,7 +19,7 @@ struct plan_records {
     uint64_t universe, born;
     uint64_t loaded; /* numbers below it were there at first: overwrites and popularity go by it */
     uint8_t *state;
-    uint64_t *dead; /* the numbers of those that rounds or PLAN_DEAD_ONES will insert */
+    uint64_t *dead; /* the numbers of those that rounds, churn or PLAN_DEAD_ONES will insert */
     uint64_t dead_count;
     uint64_t seed, random; /* of the popular records; of the next random number */
     uint64_t *next;        /* where each of four operations goes on in sequential order */
@@ -34,6 +34,7 @@ enum plan_source {
     PLAN_DEAD_ONES, /* those of `dead`, to be inserted; no more than these */
     PLAN_MIXED,     /* by shares, as in YCSB, on records drawn by `order` */
     PLAN_LISTED,    /* from the arrays, beginning at `at` */
+    PLAN_CHURNED,   /* updates and, each as often, removes and inserts of removed ones */
 };
 enum plan_order { PLAN_UNIFORM, PLAN_SEQUENTIAL, PLAN_ZIPFIAN, PLAN_NEWEST };
 
@@ -45,10 +46,11 @@ struct plan {
     uint32_t order;
     uint32_t refused; /* the store must refuse it: `records` stay as they are */
     uint32_t backward;
-    uint32_t length; /* records that each scan of PLAN_DRAWN reads */
-    uint64_t at, end, left;
+    uint32_t length;        /* records that each scan of PLAN_DRAWN reads */
+    uint64_t at, end, left; /* of PLAN_CHURNED `end` may be dead at a time */
     /* Of 2^32 operations of a mix: how many are gets; gets or updates; gets, updates or inserts;
-     * those or scans. The rest are a get and an update of one record each. */
+     * those or scans. The rest are a get and an update of one record each. Of PLAN_CHURNED: how many
+     * are updates; updates or removes. The rest are inserts. */
     uint64_t gets, updates, inserts, scans;
     const uint8_t *listed_operation;
     const uint64_t *listed_number;

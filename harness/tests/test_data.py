@@ -10,7 +10,7 @@ from conftest import Run
 from kvbench import BadInput, stores
 from kvbench.factors import FACTORS, LEVELS
 from kvbench.grid import read_grids
-from kvbench.tables import ADDED, SCHEMA_VERSION, TABLES, read_tables
+from kvbench.tables import ADDED, SCHEMA_VERSION, SCHEMAS, TABLES, read_tables
 
 DATA = Path(__file__).parents[2] / "data"
 GRIDS = Path(__file__).parents[1] / "grids"
@@ -31,7 +31,7 @@ def dictionary() -> dict[str, list[tuple[str, ...]]]:
 def test_the_dictionary_describes_the_schema() -> None:
     schema = {
         name: [(field.name, str(field.type), field.metadata[b"unit"].decode()) for field in columns]
-        for name, columns in TABLES.items()
+        for name, columns in SCHEMAS.items()
     }
     described = dictionary()
     meanings = {column: meaning for column, _, _, meaning in described["cells"]}
