@@ -12,6 +12,37 @@ TIE = 0.05  # stores within 5 % of the best are as good as it
 BEYOND = 10  # samples that must lie beyond a percentile; with fewer it is left to chance
 
 
+WINDOWS = 5  # in which a store must be steady
+MOST_SLOPE, MOST_RANGE = 0.10, 0.20  # of the mean of the windows
+
+
+class Steadiness(NamedTuple):
+    """The rate of the last WINDOWS windows of a run: the mean of their means, operations a second;
+    their slope over all of them and their range, both as shares of it; and whether it is steady. A
+    run that is shorter is not steady, and has no rate."""
+
+    steady: bool
+    rate: float
+    slope: float
+    range: float
+
+
+def steadiness(counts: ArrayLike, window: int) -> Steadiness:
+    """Of the operations in each complete second of a run, by windows of so many seconds. With 3
+    seconds or more, a store that slows down by 1 % a second is not steady."""
+    found = np.asarray(counts, float)
+    if len(found) < WINDOWS * window:
+        return Steadiness(False, np.nan, np.nan, np.nan)
+    means = found[-WINDOWS * window :].reshape(WINDOWS, window).mean(axis=1)
+    mean = means.mean()
+    if mean == 0:
+        return Steadiness(False, 0, np.nan, np.nan)
+    slope = WINDOWS * np.polyfit(np.arange(WINDOWS), means, 1)[0] / mean
+    spread = (means.max() - means.min()) / mean
+    steady = abs(slope) <= MOST_SLOPE and spread <= MOST_RANGE
+    return Steadiness(bool(steady), float(mean), float(slope), float(spread))
+
+
 class Points(NamedTuple):
     """What an error bar shows: the median of the trials, the least, the greatest, their number."""
 

@@ -15,7 +15,9 @@ import pytest
 from conftest import AVAILABLE, Run
 from kvbench import machine
 from kvbench.meter import Board, Memory
+from kvbench.stats import steadiness
 from kvbench.sweep import ENVIRONMENT
+from kvbench.tables import read_tables
 
 WriteGrid = Callable[..., Path]
 COUNTED = ("syncs", "read_calls", "write_calls", "wchar")
@@ -247,11 +249,11 @@ def sweep_wrapped(
 ) -> Callable[..., dict[str, Any]]:
     """Measures flat with its driver wrapped, and returns the result."""
 
-    def sweep(source: str, out: Path) -> dict[str, Any]:
+    def sweep(source: str, out: Path, **keys: Any) -> dict[str, Any]:
         honest = (own_shims / "flat.so").rename(own_shims / "honest")
         compile_shim("flat", WRAPPED + source)
         env = {"KVBENCH_SHIMS": str(own_shims), "KVBENCH_HONEST": str(honest)}
-        done = kvbench("sweep", write_grid(least_ms=0), "--out", out, env=env)
+        done = kvbench("sweep", write_grid(**keys), "--out", out, env=env)
         assert done.stdout.strip() == "1 ok", done.stderr
         return result_of(out)
 
@@ -273,6 +275,89 @@ def test_the_peak_of_memory_is_seen(
 ) -> None:
     result = sweep_wrapped(GREEDY, tmp_path / "out")
     assert 100 << 20 <= result["memory_anonymous_bytes"] < 110 << 20
+
+
+# Writes are due at intervals of 2 ms, which grow by 1 % a second, or are interrupted by a
+# compaction of a quarter of a second after each half.
+PACED = r"""
+#include <math.h>
+static int put(struct kv *kv, enum kv_mode mode, const struct kv_record *records, size_t count)
+{
+    static uint64_t start, due, compacted;
+    if (start == 0)
+        start = due = compacted = now();
+    due += INTERVAL;
+    if (STALLS && due - compacted > 500000000)
+        compacted = due += 250000000;
+    while (now() < due)
+        usleep(100);
+    return honest->write(kv, mode, records, count);
+}
+static void begin(void)
+{
+    kv_driver.write = put;
+}
+"""
+SLOWER = "(uint64_t)(2e6 * exp(0.01 * (double)(due - start) / 1e9))"
+RHYTHMS = {"slower by 1 % a second": (SLOWER, 0, False), "sawtooth": ("2000000", 1, True)}
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("rhythm", RHYTHMS)
+def test_a_store_that_slows_down_is_not_steady_and_one_that_compacts_is(
+    sweep_wrapped: Callable[..., dict[str, Any]], tmp_path: Path, rhythm: str
+) -> None:
+    interval, stalls, steady = RHYTHMS[rhythm]
+    source = PACED.replace("INTERVAL", interval).replace("STALLS", str(stalls))
+    result = sweep_wrapped(source, tmp_path / "out", workloads=["churn seconds=17"])
+    counts = [row["n"] for row in result["timeline"] if row["operation"] == "churn"]
+    assert len(counts) > 16
+    assert steadiness(counts[1:-1], 3).steady == steady
+
+
+@pytest.mark.skipif("lmdb" not in AVAILABLE, reason="no lmdb")
+def test_the_seconds_of_a_timeline_add_up_to_its_step(
+    kvbench: Run, write_grid: WriteGrid, on_disk: Path
+) -> None:
+    out = on_disk / "out"
+    steps = "fillrandom, churn seconds=2, readrandom ops=3000"
+    traffic = "fillrandom, readwhilewriting readers=3 reads=0 writes=500 seconds=2"
+    grid = write_grid(stores=["lmdb"], records=[2000], workloads=[steps, traffic, "rounds"])
+    assert kvbench("sweep", grid, "--out", out).stdout.strip() == "3 ok"
+    assert kvbench("collect", out).returncode == 0
+    tables = {name: table.to_pandas() for name, table in read_tables(out).items()}
+    rounds = tables["cells"].set_index("cell").workload == "rounds"
+    timeline, operations = tables["timeline"], tables["operations"]
+    assert not set(timeline.cell) & set(rounds[rounds].index)
+    keys = ["cell", "operation"]
+    whole = operations.set_index(keys)
+    for key, rows in timeline.groupby(keys):
+        n, total, most, p99, wall = whole.loc[key, ["n", "sum_ns", "max_ns", "p99_ns", "wall_s"]]
+        assert rows.n.sum() == n
+        assert (rows.n * rows.mean_ns).sum() == pytest.approx(total)
+        assert rows.max_ns.max() == most
+        assert rows.p99_ns.min() <= p99 * 1.02
+        assert rows.p99_ns.max() >= p99 / 1.02
+        assert rows.second.tolist() == list(range(len(rows)))
+        assert len(rows) - 1 <= wall
+    named = set(timeline.operation)
+    assert named == {
+        "fillrandom", "churn", "readrandom", "readwhilewriting read", "readwhilewriting write",
+    }  # fmt: skip
+    churned = timeline[timeline.operation == "churn"]
+    assert (churned.space_bytes.dropna() > 2000 * 100).all()
+    assert timeline.device_bytes.isna().all() or timeline.device_bytes.sum() > 0
+
+
+def test_without_steps_there_is_no_timeline_and_that_of_an_earlier_collection_goes(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert kvbench("sweep", write_grid(), "--out", out).returncode == 0
+    (out / "timeline.parquet").write_bytes(b"of another collection")
+    assert kvbench("collect", out, "--csv").returncode == 0
+    assert not (out / "timeline.parquet").exists()
+    assert set(read_tables(out)) == {"cells", "operations", "machines"}
 
 
 STEPS = "fillrandom, overwrite ops=100, readrandom ops=200, deleterandom ops=50"

@@ -1,11 +1,13 @@
-"""The statistics over trials: medians and ranges, the best store of a field, and its ties."""
+"""The statistics over trials: medians and ranges, the best store of a field, and its ties; and
+when a run is steady."""
 
 import math
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pytest
-from kvbench.stats import Points, best, enough, median_interval, points
+from kvbench.stats import Points, best, enough, median_interval, points, steadiness
 
 from study.fields import best_of, over_trials
 from study.results import FLOORS
@@ -78,3 +80,49 @@ def test_a_percentile_needs_ten_samples_beyond_it() -> None:
         assert enough(least, share)
         assert not enough(least - 1, share)
     assert not enough(0, 0.5)
+
+
+SECONDS = np.arange(200)
+
+
+@pytest.mark.parametrize(
+    ("rates", "steady"),
+    [
+        (np.full(200, 1000.0), True),
+        (1000 * 0.99**SECONDS, False),  # slows down by 1 % a second
+        (1000 * 1.01**SECONDS, False),
+        (1000 - 0.3 * SECONDS, True),  # by 1.5 % of the mean over 50 seconds
+        (1000 + 400 * (SECONDS % 3 == 0), True),  # compactions, each third second
+        (np.where(SECONDS % 40 < 20, 1000, 700), False),  # compactions longer than a window
+        (np.where(SECONDS < 140, 100, 1000), True),  # only the end counts
+        (np.where(SECONDS < 160, 1000, 500), False),
+        (np.zeros(200), False),
+        (np.full(49, 1000.0), False),  # too short
+    ],
+)
+def test_steady_is_a_rate_that_neither_drifts_nor_differs(
+    rates: npt.NDArray[np.float64], steady: bool
+) -> None:
+    assert steadiness(rates, 10).steady == steady
+
+
+def test_noise_within_a_window_averages_out() -> None:
+    """A rate that varies by a tenth from second to second."""
+    random = np.random.default_rng(1)
+    runs = (1000 * (1 + 0.1 * random.standard_normal(150)) for _ in range(200))
+    assert sum(steadiness(run, 30).steady for run in runs) > 0.95 * 200
+
+
+def test_the_rate_and_the_slope_of_a_steady_run_are_those_it_was_made_with() -> None:
+    found = steadiness(np.linspace(1040, 960, 150), 30)
+    assert found.steady
+    assert found.rate == pytest.approx(1000)
+    assert found.slope == pytest.approx(-0.08, rel=0.01)
+    assert found.range == pytest.approx(0.064, rel=0.01)
+
+
+@pytest.mark.parametrize("window", [3, 5, 30])
+def test_one_per_cent_a_second_is_seen_by_every_window_of_three_seconds_or_more(
+    window: int,
+) -> None:
+    assert not steadiness(1000 * 0.99**SECONDS, window).steady
