@@ -14,8 +14,8 @@
 # make bindings   C against Python (30 minutes)
 # make durability, memory-budget, compression, cold-cache, builds   one factor each (5 to 20 minutes;
 #                 memory-budget and cold-cache need root, durability needs it for power failures)
-# make pilot EXPERIMENT=NAME       a published benchmark at the scale of the committed data (5 to 25 minutes);
-#                 NAME: leveldb-2011, rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb, redb-2026 or threads
+# make pilot EXPERIMENT=NAME       an experiment at the scale of the committed data (5 to 30 minutes);
+#                 NAME: leveldb-2011, rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb, redb-2026, threads or load
 # make reference EXPERIMENT=NAME   the same at full scale (hours)
 #
 # Check the harness itself:
@@ -31,7 +31,7 @@ LOCAL := build/local
 ANALYSES := best-option latency space
 NOTEBOOKS := $(ANALYSES:%=notebooks/%.ipynb)
 EXPERIMENTS := durability memory-budget compression cold-cache builds
-RERUNS := leveldb-2011 rocksdb-2013 lmdb-2014 files-or-store sqlite-35 ycsb redb-2026 threads
+RERUNS := leveldb-2011 rocksdb-2013 lmdb-2014 files-or-store sqlite-35 ycsb redb-2026 threads load
 SOURCES := $(shell find harness/shims harness/kvbench study -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake' -o -name '*.rs' -o -name 'Cargo.*')
 
 # The environment comes first on the PATH: papermill, Quarto and nbval find its Python and kernel there.
@@ -115,7 +115,7 @@ figures: setup
 	cp build/figures/verdicts.csv data/verdicts/
 	{ echo "# Written by make figures from data/; not by hand."; cat build/figures/*.yml; } > _variables.yml
 
-# A published benchmark at one of the scales that its grid names
+# An experiment at one of the scales that its grid names
 ifdef EXPERIMENT
 pilot reference: setup
 	kvbench sweep harness/grids/$(EXPERIMENT).toml --scale $@ --out build/$(EXPERIMENT)-$@ \

@@ -148,9 +148,9 @@ class Step:
 
     def closed(self) -> Self:
         """Such a step one operation after the other, as many as is usual."""
-        kept = ("batch", "reads")
+        own = ("ops", "seconds", "rate", "load", "gaps")
         return dataclasses.replace(
-            self, given=tuple(pair for pair in self.given if pair[0] in kept)
+            self, given=tuple(pair for pair in self.given if pair[0] not in own)
         )
 
     def shares(self) -> dict[str, float]:
