@@ -478,7 +478,7 @@ def test_several_writers_at_a_time(subject: Subject, tmp_path: Path) -> None:
     loop.open(tmp_path, subject.options)
     loop.load(records.live("insert"))
     readers = 2 if subject.store.can("threads", subject.options) else 0
-    found = loop.traffic(Traffic(readers, writers=4, reads=0, writes=0, seconds=0.3, seed=1))
+    found = loop.traffic(Traffic(readers, writers=4, reads=0, writes=0, seconds=0.2, seed=1))
     assert found["write"].latency.n >= 4
     loop.check()
     loop.close()
