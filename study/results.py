@@ -19,7 +19,7 @@ from kvbench.factors import (
     parse_bytes,
 )
 from kvbench.noise import SPREAD, unsteady
-from kvbench.tables import read_tables
+from kvbench.tables import SCHEMAS, TIMELINE, read_tables
 from kvbench.workload import ROUNDS
 
 from study import formats
@@ -37,8 +37,9 @@ LEVELS: dict[str, Sequence[str]] = {
 
 class Results:
     """Collected results: `cells` has a row a measured trial, `operations` one a trial and
-    operation with the factors of its cell; `machines` one a machine. Where an import does not state
-    a factor, its level is NOT_STATED; where it states no mean time, `mean_ns` is the median.
+    operation with the factors of its cell, `timeline` one a second of a step, and `machines` one a
+    machine. Where an import does not state a factor, its level is NOT_STATED; where it states no
+    mean time, `mean_ns` is the median.
 
     Of the ways to reach a store only those of `access` are taken: stores are compared from C. They
     are compared at one level of durability, memory and the like, but for the factors in `varying`.
@@ -88,6 +89,8 @@ class Results:
         rows = self.cells[[*factors, "floor_ns", "resident"]].merge(
             operations, on="cell", validate="1:m"
         )
+        seconds = tables.get(TIMELINE, pd.DataFrame(columns=SCHEMAS[TIMELINE].names))
+        self.timeline = self.cells[["cell", *CONDITION, "trial"]].merge(seconds, on="cell")
         self.operations = rows.assign(
             near_floor=rows.mean_ns < FLOORS * rows.floor_ns, cooled=rows.resident < WARM
         )

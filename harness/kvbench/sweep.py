@@ -16,6 +16,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
+
 from kvbench import BadInput, how_it_ended, loopback, machine, say, stores
 from kvbench.control_group import capped, refused
 from kvbench.estimate import seconds
@@ -181,6 +183,7 @@ class Sweep:
         self.stopped = False  # by an interrupt, with cells to do
         self.reasons: Counter[tuple[str, str]] = Counter()  # cells by status and reason, after run
         self._check_options()
+        self._check_caps()
         self._check_rates()
 
     def _check_options(self) -> None:
@@ -194,6 +197,16 @@ class Sweep:
                         f"options: {name} has no option {option!r}; allowed: "
                         f"{', '.join(sorted(own)) or 'none'}"
                     )
+
+    def _check_caps(self) -> None:
+        """Refuse a cap on the memory that no cell here could reach."""
+        most = psutil.virtual_memory().total
+        for cap in {cap for grid in self.grids for cap in grid.levels["memory_max"]} - {UNCAPPED}:
+            if parse_bytes(cap) > most:
+                raise BadInput(
+                    f"memory_max: {cap!r} is more than the memory of this machine; "
+                    f"allowed: {most >> 20} MiB at most"
+                )
 
     def _check_rates(self) -> None:
         """Refuse a rate that the loop does not reach here on a store that does nothing."""
@@ -283,6 +296,10 @@ class Sweep:
                         folder.add_machine(description)
                 if todo and description["file_system"] == machine.NO_JOURNAL:
                     say(f"{machine.NO_JOURNAL}: {RECENTLY_REMOVED}")
+                fit = [cell for _, cell, why in todo if not why]
+                self._say_what_does_not_fit(
+                    (cell for cell in fit if self.stores[cell.full_name].available), shelves
+                )
                 for name, cell, why in progress(todo, costs, lambda item: str(item[1])):
                     if asked.is_set():
                         self.stopped = True
@@ -294,6 +311,22 @@ class Sweep:
                 for shelf in shelves.values():
                     shelf.clear()
             return self._count(folder, description["machine"])
+
+    def _say_what_does_not_fit(self, cells: Iterable[Cell], shelves: dict[str, Shelf]) -> None:
+        """State the largest cell of each place whose data alone exceed what is free there."""
+        largest: dict[str, Cell] = {}
+        for cell in sorted(cells, key=lambda cell: cell.live_bytes):
+            largest[cell.place] = cell
+        for place, cell in largest.items():
+            folder = shelves[place].open()
+            state = os.statvfs(folder)
+            free = state.f_bavail * state.f_frsize
+            if cell.live_bytes > free:
+                most = free * cell.records // cell.live_bytes
+                say(
+                    f"{cell}: {cell.live_bytes:,} B of data, and {folder} has {free:,} B free: it "
+                    f"will fail unless it compresses them; {most:,} such records at most fit there"
+                )
 
     def _on_disk(self, cell: Cell, why: str) -> bool:
         available = self.stores[cell.full_name].available

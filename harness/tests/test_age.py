@@ -1,0 +1,38 @@
+"""The experiment with stores that grow old, at a tiny scale, and what the study makes of it."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+from conftest import SHIMS, Run
+from kvbench.factors import LEVELS
+
+from study import age
+from study.results import Results
+
+GRID = SHIMS.parent / "grids" / "age.toml"
+
+
+@pytest.mark.check
+def test_the_study_shows_how_each_store_grows_old(kvbench: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert kvbench("sweep", GRID, "--scale", "tiny", "--out", out).returncode == 0
+    assert kvbench("collect", out).returncode == 0
+    data = Results(str(out), varying=LEVELS)
+    rows = age.seconds(data)
+    assert age.window(data) == age.LEAST_WINDOW
+    assert rows.groupby("cell").n.count().min() >= 5
+    # Six seconds are no five windows of three.
+    assert set(age.verdicts(rows, 3).values()) == {"not steady after 0.1 minutes"}
+    assert not age.lost(data)
+    peaks = age.peaks(data)
+    assert len(peaks) == len(data.cells)
+    assert (peaks > 1).all()
+    ends = age.ends(data)
+    assert len(ends) == 2 * len(data.stores())
+    assert age.facts(data, rows, 3)["steady_beyond"] == 0
+    live = data.cells.live_records / data.cells.records
+    assert live.between(0.85, 1).all()
+    for figure in (age.draw_rates(data, rows, 1), age.draw_space(data, rows)):
+        assert len(figure.axes) >= len(data.stores())
+    plt.close("all")
