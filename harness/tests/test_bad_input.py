@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -356,3 +357,20 @@ def test_help_lists_the_commands(kvbench: Run) -> None:
     assert done.returncode == 0
     for command in ("stores", "sweep", "status", "collect"):
         assert command in done.stdout
+
+
+def test_a_cap_beyond_the_memory_of_the_machine_is_refused(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    grid = write_grid(memory_max=["100000 GiB"])
+    assert_refused(kvbench("sweep", grid, "--out", tmp_path / "out"), "'100000 GiB'", "MiB at most")
+    assert not (tmp_path / "out").exists()
+
+
+def test_data_that_do_not_fit_the_disk_are_stated_with_what_would(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    few = {"records": [10**9], "byte_limit": "9999999 GiB", "workloads": ["fillseq"]}
+    grid = write_grid(stores=["null"], record_sizes=["1 MiB"], **few)
+    done = kvbench("sweep", grid, "--out", tmp_path / "out", "--time-limit", "1")
+    assert re.search(r"B free: it will fail .* [\d,]+ such records at most fit there", done.stderr)
