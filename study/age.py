@@ -3,6 +3,7 @@ what they still owe at the end, and how long they take to open again."""
 
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from kvbench.factors import UNCAPPED, parse_bytes
@@ -50,7 +51,7 @@ def verdict(trials: list[Steadiness], lasted: int) -> str:
     """The rate if it was steady in every trial; else for how long it was not."""
     if all(trial.steady for trial in trials):
         return f"{formats.rate(float(np.median([trial.rate for trial in trials])))} a second"
-    return f"not steady after {lasted / 60:.2g} minutes"
+    return f"not steady after {lasted / 60:.1f} minutes"
 
 
 def verdicts(rows: pd.DataFrame, each_window: int) -> dict[tuple[str, int], str]:
@@ -74,17 +75,21 @@ def names(data: Results) -> dict[int, str]:
 
 
 def _charts(data: Results, label: str) -> tuple[Figure, dict[str, Any]]:
+    """A chart a store, with a time of its own: slow stores take longer."""
     stores = data.stores()
-    figure, axes = figures.grid(-(-len(stores) // COLUMNS), min(COLUMNS, len(stores)), 1.5)
+    columns = min(COLUMNS, len(stores))
+    depth = -(-len(stores) // columns)
+    size = (7, 0.5 + 1.6 * depth)
+    figure, axes = plt.subplots(
+        depth, columns, figsize=size, sharey=True, squeeze=False, layout="constrained"
+    )
     for axis in axes.flat[len(stores) :]:
         axis.set_axis_off()
     for axis in axes[:, 0]:
         axis.set_ylabel(label)
-    for axis in axes[-1]:
-        axis.set_xlabel("time [s]")
     charts = dict(zip(stores, axes.flat, strict=False))
     for store, axis in charts.items():
-        axis.set_title(store)
+        axis.set(title=store, xlabel="time [s]")
     return figure, charts
 
 
@@ -115,13 +120,11 @@ def draw_rates(data: Results, rows: pd.DataFrame, each_window: int) -> Figure:
                 span = [last - WINDOWS * each_window, last]
                 axis.plot(span, [rate, rate], color=look["color"], linewidth=2.5, alpha=0.6)
             axis.text(
-                0.98, 0.12 - 0.1 * at, said[store, count], transform=axis.transAxes, ha="right",
-                fontsize=5, color=look["color"],
+                0.98, 0.13 - 0.1 * at, said[store, count], transform=axis.transAxes, ha="right",
+                fontsize=5.5, color=look["color"],
             )  # fmt: skip
-            axis.set_yscale("log")
-    for axis in charts.values():
-        low, high = axis.get_ylim()
-        axis.set_ylim(low / 4 if low > 0 else low, high)
+    seen = rows.n[rows.n > 0]
+    next(iter(charts.values())).set(yscale="log", ylim=(seen.min() / 10, seen.max() * 2))
     figures.legend(figure, handles)
     figures.foot(figure, data)
     return figure
@@ -141,8 +144,7 @@ def draw_space(data: Results, rows: pd.DataFrame) -> Figure:
                 ink = {"color": look["color"], "markersize": 3, "linestyle": "none"}
                 shown = axis.plot(own.wall_s, own.disk_bytes / own.live_bytes, "o", **ink)
                 handles[names(data)[count]] = shown[0]
-    for axis in charts.values():
-        axis.set_ylim(bottom=0)
+    next(iter(charts.values())).set_ylim(bottom=0)
     figures.legend(figure, handles)
     figures.foot(figure, data)
     return figure
