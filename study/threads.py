@@ -61,7 +61,7 @@ def fairness(found: pd.DataFrame) -> pd.DataFrame:
     text: dict[str, pd.Series[str]] = {}
     for kind in KINDS:
         own = where(found, kind=kind)
-        own = own[own.number == own.number.max()]
+        own = where(own, number=own[own.store != "null"].number.max())
         ends = own.groupby("store")[["least", "most"]].median()
         said = [f"{end.least:.2f} to {end.most:.2f}" for end in each(ends)]
         text[f"{kind}, {own.number.max()} threads"] = pd.Series(said, ends.index)
@@ -76,7 +76,8 @@ def draw(found: pd.DataFrame, data: Results, *lines: str) -> Figure:
     columns, most = min(COLUMNS, len(stores)), max(int(found.number.max()), 2)
     figure, axes = figures.grid(math.ceil(len(stores) / columns), columns, 1.25)
     handles: dict[str, Any] = {}
-    numbers, top = sorted(found.number.unique()), 1.05 * max(found.high.max(), cores)
+    numbers = sorted(found.number.unique())
+    limits = min(found.low.min(), 0.5) / 1.2, max(found.high.max(), cores) * 1.2
     for axis, store in zip(axes.flat, stores, strict=False):
         if cores < most:
             axis.axvspan(cores, most * 1.15, color="#eeeeee", zorder=0)
@@ -88,7 +89,9 @@ def draw(found: pd.DataFrame, data: Results, *lines: str) -> Figure:
             handles[kind] = figures.draw_points(axis, own.number, own, elinewidth=0.7, **look)
         axis.set_title(store)
         axis.set_xscale("log", base=2)
-        axis.set(xlim=(0.87, most * 1.15), ylim=(0, top))
+        axis.set_yscale("log", base=2)
+        axis.set(xlim=(0.87, most * 1.15), ylim=limits)
+        axis.yaxis.set_major_formatter("{x:g}")
         axis.set_xticks(numbers, [str(number) for number in numbers])
         axis.minorticks_off()
     for axis in axes.flat[len(stores) :]:
