@@ -23,7 +23,7 @@ from kvbench.loop import ShimLoop
 from kvbench.phase import Phases
 from kvbench.plan import SAMPLES, TRIED, Plan, Records, make_pool
 from kvbench.stores import Store
-from kvbench.workload import YCSB
+from kvbench.workload import CHURN_SHARES, YCSB
 
 CELL = Cell(
     store="flat",
@@ -310,6 +310,31 @@ def test_a_mix_matches_a_dict() -> None:
                 assert version == model[number]
             before = (kind, number)
         assert versions(records, records.live("get")) == model
+
+
+@pytest.mark.parametrize("count", [1, 9, 10, 2000])
+def test_churn_matches_a_dict_and_keeps_the_number_of_live_records(count: int) -> None:
+    records = steps("churn times=20", count)
+    plan = records.churned(records.steps[0])
+    live, dead, done = dict.fromkeys(range(count), 0), dict[int, int](), Counter[str]()
+    for operation, number, version, _ in records.taken(plan):
+        done[operation] += 1
+        if operation == "insert":
+            live[number] = dead.pop(number) + 1
+            assert version == live[number] % 128
+        elif operation == "remove":
+            dead[number] = live.pop(number)
+        else:
+            live[number] += 1
+            assert version == live[number] % 128
+        assert len(dead) <= count // 10
+    written = (done["update"] + done["insert"]) / count
+    assert written >= 20 * 0.97
+    assert versions(records, records.live("get")) == {n: v % 128 for n, v in live.items()}
+    if count >= 1000:
+        for name, share in CHURN_SHARES.items():
+            assert done[name] / done.total() == pytest.approx(share, rel=0.05)
+        assert len(live) > 0.9 * count
 
 
 def test_a_trial_has_its_own_plan_and_all_stores_share_it() -> None:
