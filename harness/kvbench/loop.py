@@ -85,8 +85,9 @@ class Loop(Protocol):
         """Run a plan; one of drawn records goes on until the time has passed. Returns the phase of
         each operation, and as "" that of all. A wrong answer is a StoreError."""
 
-    def run_into(self, plan: Plan, nanoseconds: npt.NDArray[np.uint64]) -> None:
-        """Run a plan. Each time is stored as soon as its operation returns."""
+    def run_into(self, plan: Plan, returned: npt.NDArray[np.uint64]) -> None:
+        """Run a plan. When each operation returned is stored at once, in ns of the monotonic
+        clock."""
 
     def rounds(self, timed: tuple[str, ...], samples: int, least_s: float) -> dict[str, Phase]:
         """Rounds of these operations, until each was done so often and for so long: see
@@ -172,8 +173,8 @@ class ShimLoop:
         found = {name: phases.phase(code, self.meter) for name, code in CODES.items()}
         return {name: phase for name, phase in found.items() if phase.latency.n}
 
-    def run_into(self, plan: Plan, nanoseconds: npt.NDArray[np.uint64]) -> None:
-        self._loop.times = nanoseconds.ctypes.data
+    def run_into(self, plan: Plan, returned: npt.NDArray[np.uint64]) -> None:
+        self._loop.times = returned.ctypes.data
         try:
             self.run(plan)
         finally:
@@ -424,9 +425,9 @@ class PythonLoop:
             if self._checked and (wrong := _wrong(NAMES[code], answer, value)):
                 raise StoreError(f"{NAMES[code]} of record {number}: {wrong}")
 
-    def run_into(self, plan: Plan, nanoseconds: npt.NDArray[np.uint64]) -> None:
-        place = itertools.count()
-        self._run_into(plan, lambda taken: nanoseconds.__setitem__(next(place), taken))
+    def run_into(self, plan: Plan, returned: npt.NDArray[np.uint64]) -> None:
+        place, now = itertools.count(), time.perf_counter_ns
+        self._run_into(plan, lambda _: returned.__setitem__(next(place), now()))
 
     def run(self, plan: Plan, least_s: float = 0) -> dict[str, Phase]:
         phase = Phase()

@@ -395,7 +395,7 @@ static int run_one(struct loop *loop, const struct plan *plan, const struct plan
     tally_add(&kind->tally, loop->ended, time);
     kind->items++;
     if (loop->times != NULL)
-        *loop->times++ = time;
+        *loop->times++ = loop->ended;
     bool checked = item->operation == PLAN_GET && (driver->capabilities & KV_FORGETS) == 0;
     return checked ? compare(loop, item, (struct kv_slice){loop->buffer, size}) : KV_OK;
 }

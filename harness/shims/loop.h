@@ -53,7 +53,7 @@ struct loop {
     size_t room;           /* bytes of `value`, at least `capacity` */
     struct loop_pace pace;
     struct meter meter;
-    uint64_t *times; /* where the time of each operation goes as soon as it returns, or NULL */
+    uint64_t *times; /* where it goes when each operation returned, as soon as it has, or NULL */
     /* Its own: when the operation before ended, when the phase began, and what was counted then. */
     uint64_t ended, entered;
     struct meter_counts mark;
