@@ -323,9 +323,7 @@ def evidence_command(names: Sequence[str], out: Path, place: Path) -> None:
     from kvbench.progress import progress  # noqa: PLC0415
 
     known = stores.known()
-    for name in names:
-        if name not in known:
-            raise BadInput(f"{name!r} is not a store; allowed: {', '.join(known)}")
+    _refuse_unknown(names)
     if why := tracing_fails():
         raise BadInput(f"syncs cannot be counted here: {why}")
     chosen = [known[name] for name in names or filter(stores.compared, known)]
@@ -338,6 +336,95 @@ def evidence_command(names: Sequence[str], out: Path, place: Path) -> None:
     for column in ("background_syncs", "survived_power_loss"):
         table[column] = table[column].astype("Int64")
     write_whole(out, table.to_csv(index=False).encode())
+
+
+def _refuse_unknown(names: Sequence[str]) -> None:
+    known = stores.known()
+    for name in names:
+        if name not in known:
+            raise BadInput(f"{name!r} is not a store; allowed: {', '.join(known)}")
+
+
+@cli.command("crash", short_help="Measure what a crash costs.")
+@click.argument("names", nargs=-1, metavar="[STORE]...")
+@click.option("--out", type=PATH, required=True, help="The CSV file to write.")
+@click.option(
+    "--place",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=Path(),
+    metavar="FOLDER",
+    help="Make the stores below this folder.  [default: the current folder]",
+)
+@click.option("--crashes", "count", type=click.IntRange(1, 10_000), default=20, show_default=True)
+@click.option(
+    "--records",
+    type=click.IntRange(1, 10_000_000),
+    default=50_000,
+    show_default=True,
+    help="Loaded and written to disk before a crash.",
+)
+@click.option(
+    "--value-size", default="1 KiB", show_default=True, metavar="SIZE", help="Of each record."
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.01, 60),
+    default=1.5,
+    show_default=True,
+    help="Of writing before a crash at most; each crash comes after a random time of at least a "
+    "quarter of it.",
+)
+def crash_command(
+    names: Sequence[str],
+    out: Path,
+    place: Path,
+    count: int,
+    records: int,
+    value_size: str,
+    seconds: float,
+) -> None:
+    """Measure what a crash costs each STORE.
+
+    A crash comes while the store is written as fast as it can: at durability none the writing
+    process is killed, at process the machine loses power, which is simulated. The table has a row
+    for each crash: the time to open the store again, the time to the first correct get, the
+    acknowledged writes that are lost, and how long before the crash the first of them was
+    acknowledged. A level that a store lacks is left out. Without STORE, eight stores are measured.
+
+    Losses of power need root; without root only processes are killed.
+    """
+    import pandas as pd  # noqa: PLC0415 - slow to import
+
+    from kvbench.contract import StoreError  # noqa: PLC0415
+    from kvbench.crashes import KINDS, POWER, STORES, Steady, crashes  # noqa: PLC0415
+    from kvbench.evidence import levels, mounting_fails  # noqa: PLC0415
+    from kvbench.progress import progress  # noqa: PLC0415
+
+    _refuse_unknown(names)
+    steady = Steady.of(records, value_size)
+    kinds = dict(KINDS)
+    if why := mounting_fails(place):
+        say(f"no loss of power can be simulated here: {why}")
+        kinds = {level: kind for level, kind in KINDS.items() if kind != POWER}
+    known = stores.known()
+    pairs = []
+    for name in names or filter(known.__contains__, STORES):
+        own = [level for level in levels(known[name]) if level in kinds]
+        pairs += [(known[name], level) for level in own if known[name].available]
+        if why := known[name].reason or ("" if own else f"has none of {', '.join(kinds)}"):
+            say(f"{name}: {why}")
+    if not pairs:
+        raise BadInput(f"no store can crash here; allowed: those with {' or '.join(kinds)}")
+    rows: list[dict[str, Any]] = []
+    for store, level in progress(pairs, [1] * len(pairs), lambda p: f"{p[0].full_name} {p[1]}"):
+        try:
+            rows += crashes(store, level, kinds[level], place, steady, seconds, count)
+        except StoreError as error:
+            say(f"{store.full_name} {level}: not loaded: {error}")
+    table = pd.DataFrame(rows)
+    for column in table.columns[table.columns.str.endswith(("_writes", "_records"))]:
+        table[column] = table[column].astype("Int64")
+    write_whole(out, table.to_csv(index=False, float_format="%.6g").encode())
 
 
 @cli.command(short_help="Show what is done, what failed, and why.")

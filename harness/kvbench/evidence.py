@@ -17,15 +17,18 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from tqdm import tqdm
 
-from kvbench import BadInput, stores
+from kvbench import BadInput, how_it_ended, stores
 from kvbench.contract import StoreError
 from kvbench.factors import DEFAULT
 from kvbench.stores import Store
@@ -37,7 +40,9 @@ FLUSHED, FLUSHED_SIZE = 4000, 100_000  # 100 MB of values and more: any buffer i
 IMAGE = 256 << 20  # bytes of the disk that is copied
 CRASHES = 5  # of each kind at each level
 CRASHED = ((100, 3000), (4000, 2000), (100_000, 400))  # bytes at most, writes at most
-CHECK_LIMIT = 20  # seconds: an engine may hang on what a crash has left
+CHECK_LIMIT = 60  # seconds: an engine may hang on what a crash has left
+POLL = 0.001  # seconds between two looks at a writer
+STORE = "store"  # the folder of a store on a disk
 MORE = 100_000  # writes that a writer still has to do when it is interrupted
 TRACER = (
     "strace", "--follow-forks", "--seccomp-bpf", "--quiet=all", "--signal=none", "--string-limit=0",
@@ -56,10 +61,22 @@ SYNC = re.compile(
 )
 EACH_WRITE = re.compile(r"\b(?:O|RWF)_D?SYNC\b")  # which fcntl cannot set
 
+Times = npt.NDArray[np.uint64]
 Crash = Callable[..., int]
 
 
-def _command(module: str, store: Store, folder: Path, *more: object, **options: str) -> list[str]:
+class Stopped(NamedTuple):
+    """A writer after a signal."""
+
+    process: subprocess.Popen[str]
+    returned: Times  # when each of its acknowledged writes returned, in ns
+    at: int  # when the signal was sent
+
+
+Write = Callable[[Path, signal.Signals], Stopped]  # in a folder, until it is sent the signal
+
+
+def command_of(module: str, store: Store, folder: Path, *more: object, **options: str) -> list[str]:
     """A module's command line for a store in a folder."""
     pairs = [f"{name}={value}" for name, value in options.items()]
     return [sys.executable, "-m", module, str(folder), store.full_name, *map(str, more), *pairs]
@@ -117,7 +134,7 @@ def count_syncs(store: Store, place: Path, count: int, size: int, **options: str
     calls that write and sync."""
     with tempfile.TemporaryDirectory(dir=place) as folder, tempfile.TemporaryDirectory() as aside:
         trace, done = Path(aside) / "trace", Path(aside) / "done"
-        command = _command("kvbench.writer", store, Path(folder), count, size, done, **options)
+        command = command_of("kvbench.writer", store, Path(folder), count, size, done, **options)
         ended = subprocess.run(
             [*TRACER, f"--output={trace}", f"--trace={TRACED}", *command],
             capture_output=True, text=True, check=False,
@@ -135,29 +152,78 @@ def syncs_per_write(store: Store, place: Path, **options: str) -> dict[str, floa
     return {call: slope for call, slope in slopes.items() if slope != 0}
 
 
-def _interrupt(
-    store: Store, folder: Path, acknowledged: int, size: int, stop: signal.Signals, **options: str
-) -> tuple[subprocess.Popen[str], int]:
-    """Send a signal to a writer after at least so many writes. Returns its process, and how many
-    of its writes had returned."""
-    with tempfile.TemporaryDirectory() as aside:
-        trace, count = Path(aside) / "done", acknowledged + MORE
-        process = subprocess.Popen(
-            _command("kvbench.writer", store, folder, count, size, trace, **options),
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+def interrupt(
+    command: list[str], trace: Path, count: int, due: Callable[[Times], bool], stop: signal.Signals
+) -> Stopped:
+    """Send a signal to a writer of `count` writes once it is `due`, by the writes that returned."""
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    try:
         while process.poll() is None and not (trace.exists() and trace.stat().st_size == count * 8):
-            pass
+            time.sleep(POLL)
+        returned: Times = np.zeros(count, np.uint64)
         if process.poll() is None or trace.exists():
-            done = np.memmap(trace, np.uint64, "r", shape=count)
-            while done[acknowledged - 1] == 0 and process.poll() is None:
-                pass
-        process.send_signal(stop)
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
-        if process.poll() not in (None, 0, -signal.SIGKILL):
-            errors = process.communicate()[1].strip()
-            raise StoreError(errors[-300:] or f"exit status {process.returncode}")
-        return process, int(np.argmin(done != 0)) if (done == 0).any() else count
+            returned = np.memmap(trace, np.uint64, "r", shape=count)
+            while process.poll() is None and not due(returned):
+                time.sleep(POLL)
+    except BaseException:  # Ctrl-C: what still writes could not be unmounted
+        process.kill()
+        process.communicate()
+        raise
+    sent = time.monotonic_ns()
+    process.send_signal(stop)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
+    if process.poll() not in (None, 0, -signal.SIGKILL):
+        errors = process.communicate()[1].strip()
+        raise StoreError(errors[-300:] or f"exit status {process.returncode}")
+    done = int(np.argmin(returned != 0)) if (returned == 0).any() else count
+    times = np.array(returned[:done])
+    return Stopped(process, times, max(sent, int(times[-1]) if done else 0))
+
+
+@contextlib.contextmanager
+def killed(folder: Path, write: Write) -> Iterator[tuple[Path, Stopped]]:
+    """Kill what writes into a folder; yields the folder."""
+    stopped = write(folder, signal.SIGKILL)
+    stopped.process.communicate()
+    yield folder, stopped
+
+
+@contextlib.contextmanager
+def cut_off(image: Path, write: Write) -> Iterator[tuple[Path, Stopped]]:
+    """Copy the disk under what writes into its folder; yields the folder in the copy.
+
+    The disk is an image with ext4 and a journal. While the writer is stopped, the copy holds what
+    had reached the device, and nothing that was only in the page cache. Nor is anything of the copy
+    in the page cache afterwards, as when a machine has started again. Needs root.
+    """
+    copy = image.with_name("copy")
+    with mounted(image, image.with_name("mounted")) as folder:
+        stopped = write(folder / STORE, signal.SIGSTOP)
+        try:
+            copy_of(image, copy)
+        finally:
+            stopped.process.kill()
+            stopped.process.communicate()
+    with open(copy, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    with mounted(copy, image.with_name("again")) as folder:
+        yield folder / STORE, stopped
+    copy.unlink()
+
+
+def _writer(store: Store, acknowledged: int, size: int, **options: str) -> Write:
+    """Writes that are stopped after at least so many."""
+
+    def write(folder: Path, stop: signal.Signals) -> Stopped:
+        with tempfile.TemporaryDirectory() as aside:
+            trace, count = Path(aside) / "done", acknowledged + MORE
+            command = command_of("kvbench.writer", store, folder, count, size, trace, **options)
+            return interrupt(command, trace, count, lambda done: done[acknowledged - 1] != 0, stop)
+
+    return write
 
 
 def check_writes(store: Store, folder: Path, acknowledged: int, size: int, **options: str) -> None:
@@ -185,28 +251,38 @@ def check_writes(store: Store, folder: Path, acknowledged: int, size: int, **opt
         opened.close()
 
 
-def _check_apart(store: Store, folder: Path, acknowledged: int, size: int, **options: str) -> None:
-    """Check in a process of its own: an engine may crash, or hang, on what it finds."""
+def run_apart(command: list[str]) -> str:
+    """The last line that a program prints, in a process of its own: an engine may crash, or hang,
+    on what it finds. Raises StoreError with that line if it fails."""
     try:
         ended = subprocess.run(
-            _command("kvbench.evidence", store, folder, acknowledged, size, **options),
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             check=False, timeout=CHECK_LIMIT,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise StoreError(f"not open and read within {CHECK_LIMIT} s") from None
+    said = ended.stdout.strip().splitlines()[-1:]
     if ended.returncode:
-        last = (ended.stdout.strip().splitlines() or [f"exit status {ended.returncode}"])[-1]
-        raise StoreError(last)
+        killed = [how_it_ended(ended.returncode)] if ended.returncode < 0 or not said else []
+        raise StoreError(": ".join(said + killed))
+    return "".join(said)
+
+
+def _survive(
+    crash: AbstractContextManager[tuple[Path, Stopped]], store: Store, size: int, **options: str
+) -> int:
+    """Check what a crash has left. Returns how many writes had returned."""
+    with crash as (folder, stopped):
+        count = len(stopped.returned)
+        run_apart(command_of("kvbench.evidence", store, folder, count, size, **options))
+    return count
 
 
 def survive_kill(store: Store, place: Path, acknowledged: int, size: int, **options: str) -> int:
     """Kill a writer after at least `acknowledged` writes, and check those that had returned.
     Returns how many had; raises StoreError if one is lost. `place` is an empty folder."""
-    process, count = _interrupt(store, place, acknowledged, size, signal.SIGKILL, **options)
-    process.communicate()
-    _check_apart(store, place, count, size, **options)
-    return count
+    write = _writer(store, acknowledged, size, **options)
+    return _survive(killed(place, write), store, size, **options)
 
 
 def _must(*command: str) -> None:
@@ -215,21 +291,29 @@ def _must(*command: str) -> None:
         raise BadInput(f"{command[0]}: {done.stderr.strip()}")
 
 
-def _make_image(image: Path, size: int) -> None:
+def copy_of(source: Path, target: Path) -> None:
+    """Copy a file or a folder; holes stay holes."""
+    _must("cp", "--archive", os.fspath(source), os.fspath(target))
+
+
+def make_image(image: Path, size: int) -> None:
+    """An empty file system."""
     with open(image, "wb") as file:
         file.truncate(size)
     _must("mkfs.ext4", "-q", "-F", str(image))
 
 
 @contextlib.contextmanager
-def _mounted(image: Path, folder: Path) -> Iterator[None]:
+def mounted(image: Path, folder: Path) -> Iterator[Path]:
+    """Where the image is mounted: in the new folder, which is removed afterwards."""
     folder.mkdir()
     # The journal would commit every 5 s: here only a sync may write to the image.
     _must("mount", "-o", "loop,commit=600", str(image), str(folder))
     try:
-        yield
+        yield folder
     finally:
         _must("umount", str(folder))
+        folder.rmdir()
 
 
 @functools.cache  # asked once for each row of the table
@@ -240,8 +324,8 @@ def mounting_fails(place: Path) -> str:
             return f"{program} is not installed"
     try:
         with tempfile.TemporaryDirectory(dir=place) as folder:
-            _make_image(Path(folder) / "image", 8 << 20)
-            with _mounted(Path(folder) / "image", Path(folder) / "mounted"):
+            make_image(Path(folder) / "image", 8 << 20)
+            with mounted(Path(folder) / "image", Path(folder) / "mounted"):
                 return ""
     except BadInput as error:
         return str(error)
@@ -250,26 +334,13 @@ def mounting_fails(place: Path) -> str:
 def survive_power_loss(
     store: Store, place: Path, acknowledged: int, size: int, **options: str
 ) -> int:
-    """Copy the disk under a writer after at least `acknowledged` writes, and check in the copy
-    those that had returned. Returns how many had; raises StoreError if one is lost.
-
-    The disk is an image with ext4 and a journal. While the writer is stopped, the copy holds what
-    had reached the device, and nothing that was only in the page cache. Needs root. `place` is an
-    empty folder.
-    """
-    image, copy = place / "image", place / "copy"
-    _make_image(image, IMAGE)
-    with _mounted(image, place / "mounted"):
-        folder = place / "mounted" / "store"
-        folder.mkdir()
-        os.sync()
-        process, count = _interrupt(store, folder, acknowledged, size, signal.SIGSTOP, **options)
-        shutil.copyfile(image, copy)
-        process.kill()
-        process.communicate()
-    with _mounted(copy, place / "again"):
-        _check_apart(store, place / "again" / "store", count, size, **options)
-    return count
+    """The same for a simulated loss of power. `place` is an empty folder."""
+    image = place / "image"
+    make_image(image, IMAGE)
+    with mounted(image, place / "mounted") as folder:
+        (folder / STORE).mkdir()
+    write = _writer(store, acknowledged, size, **options)
+    return _survive(cut_off(image, write), store, size, **options)
 
 
 def _survived(crash: Crash, store: Store, place: Path, **options: str) -> int:

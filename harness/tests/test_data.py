@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import Run
 from kvbench import BadInput, stores
+from kvbench.crashes import COLUMNS
 from kvbench.factors import FACTORS, LEVELS
 from kvbench.grid import read_grids
 from kvbench.tables import ADDED, SCHEMA_VERSION, SCHEMAS, TABLES, read_tables
@@ -38,6 +39,8 @@ def test_the_dictionary_describes_the_schema() -> None:
     for name, factor in FACTORS.items():
         if name != "operations":
             assert meanings[name] == factor.meaning
+    crashed = [row[0] for row in described.pop("crashes.csv")]
+    assert set(COLUMNS) < set(crashed)  # test_crashes.py has the command write them
     for path in (
         DATA / "durability/evidence.csv",
         DATA / "speed/speed.csv",
