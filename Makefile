@@ -120,8 +120,9 @@ ifdef EXPERIMENT
 pilot reference: setup
 	kvbench sweep harness/grids/$(EXPERIMENT).toml --scale $@ --out build/$(EXPERIMENT)-$@ \
 	    || test $$? -eq 3 # 3: some cells failed, the others count
+	if [ $(EXPERIMENT) = age ]; then kvbench crash --place build --out build/age-$@/crashes.csv; fi
 	kvbench collect build/$(EXPERIMENT)-$@
-	@echo "To publish it: mkdir -p data/$(EXPERIMENT) && cp build/$(EXPERIMENT)-$@/*.parquet data/$(EXPERIMENT) && make figures"
+	@echo "To publish it: mkdir -p data/$(EXPERIMENT) && cp build/$(EXPERIMENT)-$@/*.parquet $(if $(filter age,$(EXPERIMENT)),build/age-$@/*.csv )data/$(EXPERIMENT) && make figures"
 else
 reference:
 	@echo "make reference: name an experiment with EXPERIMENT=NAME; allowed: $(RERUNS)" >&2; exit 2

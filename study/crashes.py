@@ -1,0 +1,186 @@
+"""What a crash costs: what each one lost, and how long the store took to open again."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from kvbench.crashes import KINDS
+from kvbench.factors import format_bytes
+from matplotlib.figure import Figure
+
+from study import figures, formats
+from study.fields import each, where
+from study.stores import STORES
+
+FILE = "crashes.csv"
+ALL = 0.99  # of the time of writing: such a window says only that it is no shorter
+# What was lost, with its colour and marker.
+LOSSES = {
+    "nothing, or a clean suffix": ("#0072B2", "o"),
+    "writes between others that were kept": ("#D55E00", "s"),
+    "everything since the writing began": ("#000000", ">"),
+}
+WINDOWS = {"window_writes": "lost window [writes]", "window_ms": "lost window [ms]"}
+TIMES = {"open_ms": "open", "first_get_ms": "first correct get"}
+
+
+def read(folder: Path) -> pd.DataFrame:
+    """The crashes in a folder, in the order of STORES, with what each one `lost`, one of LOSSES;
+    empty if the folder has no such table."""
+    if not (folder / FILE).exists():
+        return pd.DataFrame()
+    found = pd.read_csv(folder / FILE).fillna({"reason": ""})
+    order = {name: at for at, name in enumerate(STORES)}
+    found = found.sort_values("store", key=lambda name: name.map(order), kind="stable")
+    suffix, holes, everything = LOSSES
+    lost = pd.Series(suffix, index=found.index).mask(found.kept_writes > 0, holes)
+    whole = (found.kept_writes == 0) & (found.window_ms >= ALL * 1000 * found.writing_s)
+    return found.assign(lost=lost.mask(whole, everything), unread=found.reason != "")
+
+
+def _names(rows: pd.DataFrame) -> dict[str, str]:
+    """What each level stands for, of those that were measured."""
+    return {
+        level: f"{level}: {'killed' if 'KILL' in kind else kind}"
+        for level, kind in KINDS.items()
+        if level in set(rows.durability)
+    }
+
+
+def _charts(rows: pd.DataFrame, depth: int) -> tuple[Figure, Any, list[str]]:
+    """Charts of a row a store: a column a level, and `depth` rows."""
+    stores = list(dict.fromkeys(rows.store))
+    names = _names(rows)
+    figure, axes = plt.subplots(
+        depth, len(names), figsize=(7, 0.7 + depth * (0.5 + 0.2 * len(stores))), squeeze=False,
+        sharex="row", sharey=True, layout="constrained",
+    )  # fmt: skip
+    for axis, name in zip(axes[0], names.values(), strict=True):
+        axis.set_title(name)
+    for axis in axes.flat:
+        figures.name_rows(axis, stores)
+    return figure, axes, stores
+
+
+def _places(rows: pd.DataFrame, stores: list[str], share: float = 1, aside: float = 0) -> Any:
+    """The crashes of a store, one below the other, in a share of its row."""
+    middle = np.array([stores.index(store) for store in rows.store], float)
+    return middle + 0.7 * ((rows.number - 0.5) / rows.number.max() - 0.5) * share + aside
+
+
+def _said(rows: pd.DataFrame) -> str:
+    size = format_bytes(int(rows.value_bytes.max()))
+    versions = ", ".join(
+        f"{row.store} {row.engine_version}" for row in each(rows.drop_duplicates("store"))
+    )
+    return (
+        f"{rows.groupby(['store', 'durability']).number.max().max()} crashes of each store and "
+        f"level; {rows.records.max():,} loaded records of {size}; written for "
+        f"{rows.writing_s.min():.1f} to {rows.writing_s.max():.1f} s.\n{versions}."
+    )
+
+
+def draw_lost(rows: pd.DataFrame) -> Figure:
+    """The window of what each crash lost, in writes and in milliseconds, a point a crash; the
+    number of those after which the store could not be read."""
+    figure, axes, stores = _charts(rows, len(WINDOWS))
+    handles: dict[str, Any] = {}
+    for (i, (column, label)), (j, level) in figures.pairs(
+        list(WINDOWS.items()), list(_names(rows))
+    ):
+        axis, own = axes[i, j], where(rows, durability=level)
+        for name, (ink, shape) in LOSSES.items():
+            some = where(own, lost=name, unread=False)
+            look: Any = {"color": ink, "alpha": 0.7, "linestyle": "none", "markersize": 2.5}
+            shown = axis.plot(some[column], _places(some, stores), shape, label=name, **look)
+            handles[name] = shown[0]
+        for y, store in enumerate(stores):
+            count = int(where(own, store=store).unread.sum())
+            if count or store not in set(own.store):
+                text = f"{count} not read" if count else "no such level"
+                place: Any = {"transform": axis.get_yaxis_transform(), "ha": "right"}
+                axis.text(0.99, y, text, va="center", fontsize=5, **place)
+        axis.set_xscale("symlog", linthresh=1)
+        axis.set_xlim(left=-0.5)
+        axis.xaxis.set_major_formatter("{x:,g}")
+        axis.set_xlabel(label)
+    figures.legend(figure, handles)
+    figures.note(figure, _said(rows))
+    return figure
+
+
+def draw_times(rows: pd.DataFrame) -> Figure:
+    """The time to open the store after each crash, and to the first correct get."""
+    figure, axes, stores = _charts(rows, 1)
+    handles: dict[str, Any] = {}
+    for axis, level in zip(axes[0], _names(rows), strict=True):
+        own = where(rows, durability=level)
+        styles = zip(TIMES.items(), figures.LEVEL_STYLES[1:], strict=False)
+        for at, ((column, name), (ink, shape)) in enumerate(styles):
+            places = _places(own, stores, 0.5, (at - 0.5) * 0.4)
+            look: Any = {"color": ink, "alpha": 0.7, "linestyle": "none", "markersize": 2.5}
+            handles[name] = axis.plot(own[column], places, shape, **look)[0]
+        axis.set_xscale("log")
+        axis.xaxis.set_major_formatter("{x:,g}")
+        axis.set_xlabel("time after the crash [ms]")
+    figures.legend(figure, handles)
+    figures.note(figure, _said(rows))
+    return figure
+
+
+def _range(values: "pd.Series[float]") -> str:
+    """Median and greatest of what is known."""
+    known = values.dropna()
+    if known.empty:
+        return formats.NOT_STATED
+    middle, most = (f"{x:,.0f}" if x >= 100 else f"{x:.3g}" for x in (known.median(), known.max()))
+    return f"{middle} ({most})"
+
+
+def table(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row a store and level, as text: medians over the crashes, the greatest in brackets."""
+    _, holes, everything = LOSSES
+    names = _names(rows)
+    return pd.DataFrame(
+        {
+            "store": store,
+            "crash": names[str(level)],
+            "crashes": len(own),
+            "not read": int(own.unread.sum()),
+            "lost nothing": int((own.lost_writes == 0).sum()),
+            "lost all": int((~own.unread & (own.lost == everything)).sum()),
+            "with holes": int((own.lost == holes).sum()),
+            "window [writes]": _range(own.window_writes),
+            "window [ms]": _range(own.window_ms),
+            "damaged records": _range(own.damaged_records),
+            "open [ms]": _range(own.open_ms),
+            "first get [ms]": _range(own.first_get_ms),
+        }
+        for (store, level), own in rows.groupby(["store", "durability"], sort=False)
+    )
+
+
+def reasons(rows: pd.DataFrame) -> str:
+    """Why stores could not be opened or read, as a sentence; empty if all could."""
+    unread = rows[rows.unread]
+    said = (unread.store + ": " + unread.reason).value_counts(sort=False)
+    found = "; ".join(f"{formats.escape(str(text))} ({count})" for text, count in said.items())
+    return f"Not read: {found}." if found else ""
+
+
+def facts(rows: pd.DataFrame) -> dict[str, Any]:
+    """Numbers for the text: of each level the crashes, and the stores that never lost a write."""
+    found: dict[str, Any] = {}
+    for level in _names(rows):
+        own = where(rows, durability=level)
+        worst = own.assign(bad=own.unread | (own.lost_writes > 0)).groupby("store", sort=False).bad
+        safe = [str(store) for store, bad in worst.any().items() if not bad]
+        found[level] = {
+            "crashes": len(own),
+            "unread": int(own.unread.sum()),
+            "holes": int((own.kept_writes > 0).sum()),
+            "safe": ", ".join(safe) or "none",
+        }
+    return found
