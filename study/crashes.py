@@ -1,5 +1,6 @@
 """What a crash costs: what each one lost, and how long the store took to open again."""
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ def read(folder: Path) -> pd.DataFrame:
     empty if the folder has no such table."""
     if not (folder / FILE).exists():
         return pd.DataFrame()
-    found = pd.read_csv(folder / FILE).fillna({"reason": ""})
+    found = pd.read_csv(folder / FILE, dtype={"reason": str})
+    found["reason"] = found.reason.fillna("")
     order = {name: at for at, name in enumerate(STORES)}
     found = found.sort_values("store", key=lambda name: name.map(order), kind="stable")
     suffix, holes, everything = LOSSES
@@ -78,7 +80,8 @@ def _said(rows: pd.DataFrame) -> str:
     return (
         f"{rows.groupby(['store', 'durability']).number.max().max()} crashes of each store and "
         f"level; {rows.records.max():,} loaded records of {size}; written for "
-        f"{rows.writing_s.min():.1f} to {rows.writing_s.max():.1f} s.\n{versions}."
+        f"{rows.writing_s.min():.1f} to {rows.writing_s.max():.1f} s.\n"
+        + textwrap.fill(f"{versions}.", figures.FOOT_CHARACTERS)
     )
 
 

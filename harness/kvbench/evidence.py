@@ -172,8 +172,9 @@ def interrupt(
         process.communicate()
         raise
     sent = time.monotonic_ns()
-    process.send_signal(stop)
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
+    if process.poll() is None:  # otherwise there is nothing left to wait for
+        process.send_signal(stop)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
     if process.poll() not in (None, 0, -signal.SIGKILL):
         errors = process.communicate()[1].strip()
         raise StoreError(errors[-300:] or f"exit status {process.returncode}")

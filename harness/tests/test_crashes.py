@@ -11,6 +11,8 @@ from kvbench import evidence
 from kvbench.crashes import KILL, POWER, Row, Steady, crashes
 from kvbench.stores import Store
 
+from study import crashes as study
+
 README = Path(__file__).parents[2] / "data" / "README.md"
 SMALL = Steady.of(300, "100 B")
 
@@ -102,4 +104,8 @@ def test_the_table_of_crashes_has_a_row_each(kvbench: Run, tmp_path: Path) -> No
     described = README.read_text().partition("## crashes.csv")[2].partition("\n## ")[0]
     assert list(table.columns) == re.findall(r"^\| (\w+) \| (?!type)", described, flags=re.M)
     assert list(table.number) == [1, 2] * (len(table) // 2)
+    rows = study.read(tmp_path)
+    assert [len(rows), len(study.table(rows))] == [len(table), len(table) // 2]
+    assert study.draw_lost(rows).axes and study.draw_times(rows).axes
+    assert study.facts(rows)["none"]["crashes"] == 2
     assert not any(path.name != out.name for path in tmp_path.iterdir())
