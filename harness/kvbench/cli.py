@@ -359,7 +359,7 @@ def _refuse_unknown(names: Sequence[str]) -> None:
 @click.option(
     "--records",
     type=click.IntRange(1, 10_000_000),
-    default=50_000,
+    default=30_000,
     show_default=True,
     help="Loaded and written to disk before a crash.",
 )
@@ -369,7 +369,7 @@ def _refuse_unknown(names: Sequence[str]) -> None:
 @click.option(
     "--seconds",
     type=click.FloatRange(0.01, 60),
-    default=1.5,
+    default=1.0,
     show_default=True,
     help="Of writing before a crash at most; each crash comes after a random time of at least a "
     "quarter of it.",
