@@ -175,7 +175,16 @@ def test_the_syncs_that_a_store_reports_are_true(store: Store, level: str, tmp_p
             {"journal_mode": "delete", "synchronous": "3"},
         ),
         ("lmdb", {"durability": "process"}, {"sync": "off"}),
-        ("lmdb", {"durability": "sync"}, {"sync": "each transaction"}),
+        ("lmdb", {"durability": "sync"}, {"sync": "each transaction", "readahead": "on"}),
+        ("lmdb", {"profile": "recommended"}, {"readahead": "off", "sync": "each transaction"}),
+        ("mdbx", {"profile": "recommended"}, {"readahead": "off", "sync": "each transaction"}),
+        (
+            "rocksdb",
+            {"profile": "recommended", "memory": str(4 << 20)},
+            {"use_direct_reads": "1", "use_direct_io_for_flush_and_compaction": "1"}
+            | {"cache_index_and_filter_blocks": "true", "block_cache": str(2 << 20)},
+        ),
+        ("rocksdb", {}, {"use_direct_reads": "0", "cache_index_and_filter_blocks": "false"}),
         (
             "rocksdb",
             {"memory": str(4 << 20)},
@@ -302,6 +311,32 @@ def test_rocksdb_states_the_settings_of_its_tables(tmp_path: Path) -> None:
     assert "bloom" in effective["filter_policy"].lower()
 
 
+def test_recommended_settings_name_their_source() -> None:
+    means = {
+        store.name: setting.means
+        for store in KNOWN.values()
+        for setting in store.settings
+        if (setting.name, setting.value) == ("profile", "recommended")
+    }
+    assert {"lmdb", "sqlite", "leveldb", "rocksdb"} & set(KEEPING) <= set(means)
+    assert all("documentation, " in text and "://" in text for text in means.values())
+
+
+def test_sqlite_maps_its_file_as_recommended(tmp_path: Path) -> None:
+    """It lowers the size to its own limit."""
+    if not KNOWN["sqlite"].available:
+        pytest.skip(KNOWN["sqlite"].reason)
+    mapped = []
+    for number, options in enumerate(({}, {"profile": "recommended"})):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        opened = KNOWN["sqlite"].open(folder, **options)
+        mapped.append(int(opened.effective_options()["mmap_size"]))
+        opened.close()
+    assert mapped[0] == 0
+    assert mapped[1] >= 1 << 30
+
+
 def test_an_exclusive_lock_refuses_a_second_session(tmp_path: Path) -> None:
     """Otherwise SQLite would wait ten minutes for the lock."""
     if not KNOWN["sqlite"].available:
@@ -314,13 +349,17 @@ def test_an_exclusive_lock_refuses_a_second_session(tmp_path: Path) -> None:
     opened.close()
 
 
+@pytest.mark.parametrize("asked", [{"bloom_bits": "80"}, {"profile": "recommended"}], ids=str)
 @pytest.mark.parametrize("label", ["leveldb", "hyperleveldb", "basho", "rocksdb"])
-def test_a_bloom_filter_adds_its_bits_to_the_tables(label: str, tmp_path: Path) -> None:
-    """At 80 bits per key, the filters for 20,000 keys take 200 KB."""
+def test_a_bloom_filter_adds_its_bits_to_the_tables(
+    label: str, asked: dict[str, str], tmp_path: Path
+) -> None:
+    """At 80 bits per key, the filters for 20,000 keys take 200 KB; the recommended filters have 10
+    bits per key."""
     if not KNOWN[label].available:
         pytest.skip(KNOWN[label].reason)
     used = []
-    for options in ({}, {"bloom_bits": "80", "write_buffer": str(8 << 20), "block_cache": "1024"}):
+    for options in ({}, asked | {"write_buffer": str(8 << 20), "block_cache": "1024"}):
         folder = tmp_path / str(len(options))
         folder.mkdir()
         opened = KNOWN[label].open(folder, compression="none", **options)
@@ -331,7 +370,8 @@ def test_a_bloom_filter_adds_its_bits_to_the_tables(label: str, tmp_path: Path) 
         opened.close()
         tables = (file for file in folder.rglob("*") if file.suffix in (".ldb", ".sst"))
         used.append(sum(file.stat().st_size for file in tables))
-    assert 150_000 < used[1] - used[0] < 300_000
+    expected = 20_000 * int(asked.get("bloom_bits", "10")) / 8
+    assert 0.75 * expected < used[1] - used[0] < 1.5 * expected
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
  * The API has no way to ask whether a key exists, so insert, update and remove read it first. */
 #include "../shim.h"
 
+#define RECOMMENDED_BLOOM_BITS 10
 #define MAX_BLOOM_BITS 1000 /* the engine's bits of a table are 32-bit numbers */
 
 struct kv {
@@ -28,6 +29,12 @@ static const struct kv_setting settings[] = {
     {.name = "write_buffer", .least = 64 << 10, .means = "bytes of the memtable"},
     {.name = "block_cache", .least = 1, .means = "bytes of an LRU cache of uncompressed blocks"},
     {.name = "bloom_bits", .least = 1, .means = "bits a key of a Bloom filter; as shipped none"},
+    {.name = "profile",
+     .value = "recommended",
+     .means =
+         "for data larger than memory a Bloom filter of 10 bits a key; memory sizes the cache: "
+         "LevelDB's documentation, Filters and Cache, "
+         "https://github.com/google/leveldb/blob/main/doc/index.md"},
     {.name = "compression", .value = "none", .means = "no compression of blocks"},
     {.name = "compression", .value = "snappy", .means = "each block by Snappy, as shipped"},
     {.name = "compression", .value = "*", .lacks = "it has Snappy alone"},
@@ -63,6 +70,8 @@ static void set_options(struct kv *kv, const struct kv_option *options, size_t c
     size_t buffer = kv_number(options, count, "write_buffer");
     size_t cache = kv_number(options, count, "block_cache");
     uint64_t bits = kv_number(options, count, "bloom_bits");
+    if (bits == 0 && kv_is(options, count, "profile", "recommended"))
+        bits = RECOMMENDED_BLOOM_BITS;
     buffer = buffer == 0 ? half : buffer;
     cache = cache == 0 ? half : cache;
     if (buffer > 0)

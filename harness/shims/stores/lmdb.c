@@ -20,6 +20,9 @@ static const struct kv_setting settings[] = {
     {"memory", "*", .lacks = "no cache of its own: it maps the page cache"},
     {"compression", "none", .means = "the engine has none"},
     {"compression", "*", .lacks = "the engine has none"},
+    {"profile", "recommended",
+     .means = "for data larger than memory MDB_NORDAHEAD: LMDB's documentation, mdb_env_open, "
+              "http://www.lmdb.tech/doc/group__mdb.html"},
     {NULL},
 };
 
@@ -97,12 +100,13 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
 {
     struct kv opened = {0};
     unsigned nosync = kv_is(options, count, "durability", "process") ? MDB_NOSYNC : 0;
+    unsigned ahead = kv_is(options, count, "profile", "recommended") ? MDB_NORDAHEAD : 0;
     int code = mdb_env_create(&opened.env);
     if (code != 0)
         return status_of(code);
     code = mdb_env_set_mapsize(opened.env, MAP_SIZE);
     if (code == 0) /* MDB_NOTLS: a thread may hold two sessions */
-        code = mdb_env_open(opened.env, path, MDB_NOTLS | nosync, 0666);
+        code = mdb_env_open(opened.env, path, MDB_NOTLS | nosync | ahead, 0666);
     if (code == 0)
         code = open_dbi(&opened);
     int status = code == 0 ? begin(&opened, kv) : status_of(code);
@@ -201,12 +205,12 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
     if ((code = mdb_env_info(kv->env, &info)) != 0 || (code = mdb_env_stat(kv->env, &stat)) != 0 ||
         (code = mdb_env_get_flags(kv->env, &flags)) != 0)
         return status_of(code);
-    snprintf(text, capacity, "map_size=%zu\npage_size=%u\nsync=%s\nwritemap=%s\n", info.me_mapsize,
-             stat.ms_psize,
+    snprintf(text, capacity, "map_size=%zu\npage_size=%u\nsync=%s\nwritemap=%s\nreadahead=%s\n",
+             info.me_mapsize, stat.ms_psize,
              flags & MDB_NOSYNC       ? "off"
              : flags & MDB_NOMETASYNC ? "data"
                                       : "each transaction",
-             flags & MDB_WRITEMAP ? "on" : "off");
+             flags & MDB_WRITEMAP ? "on" : "off", flags & MDB_NORDAHEAD ? "off" : "on");
     return KV_OK;
 }
 

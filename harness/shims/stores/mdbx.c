@@ -27,6 +27,9 @@ static const struct kv_setting settings[] = {
     {"memory", "*", .lacks = "no cache of its own: it maps the page cache"},
     {"compression", "none", .means = "the engine has none"},
     {"compression", "*", .lacks = "the engine has none"},
+    {"profile", "recommended",
+     .means = "for data larger than memory MDBX_NORDAHEAD: libmdbx's documentation, Opening & "
+              "Closing, https://libmdbx.dqdkfa.ru/group__c__opening.html"},
     {"page_size", "4096", .means = "bytes; as shipped the operating system's"},
     {"page_size", "8192", .means = "bytes"},
     {"page_size", "16384", .means = "bytes"},
@@ -115,6 +118,8 @@ static int open_env(MDBX_env *env, const char *path, const struct kv_option *opt
     unsigned flags = MDBX_NOSTICKYTHREADS;
     if (kv_is(options, count, "durability", "process"))
         flags |= MDBX_UTTERLY_NOSYNC;
+    if (kv_is(options, count, "profile", "recommended"))
+        flags |= MDBX_NORDAHEAD;
     int code = mdbx_env_set_geometry(env, -1, -1, MAP_SIZE, -1, -1, page == 0 ? -1 : page);
     return code != MDBX_SUCCESS ? code : mdbx_env_open(env, path, flags, 0666);
 }
@@ -228,13 +233,14 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
         (code = mdbx_env_get_flags(kv->env, &flags)) != MDBX_SUCCESS)
         return status_of(code);
     snprintf(text, capacity,
-             "map_size=%llu\ngrowth_step=%llu\npage_size=%u\nsync=%s\nwritemap=%s\n",
+             "map_size=%llu\ngrowth_step=%llu\npage_size=%u\nsync=%s\nwritemap=%s\nreadahead=%s\n",
              (unsigned long long)info.mi_geo.upper, (unsigned long long)info.mi_geo.grow,
              (unsigned)info.mi_dxb_pagesize,
              flags & MDBX_SAFE_NOSYNC  ? "off"
              : flags & MDBX_NOMETASYNC ? "data"
                                        : "each transaction",
-             flags & MDBX_WRITEMAP ? "on" : "off");
+             flags & MDBX_WRITEMAP ? "on" : "off",
+             flags & MDBX_NORDAHEAD ? "off" : "as the engine decides");
     return KV_OK;
 }
 

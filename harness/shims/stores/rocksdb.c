@@ -208,7 +208,8 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
              "max_background_compactions=%d\ntarget_file_size_base=%" PRIu64
              "\nmax_bytes_for_level_base=%" PRIu64 "\ndisable_auto_compactions=%d\n"
              "level0_triggers=%d %d %d\nblock_cache=%" PRIu64
-             "\ncompression=%s\nuse_fsync=%d\nwal=%s\nsync=%s\n",
+             "\ncompression=%s\nuse_fsync=%d\nuse_direct_reads=%d\n"
+             "use_direct_io_for_flush_and_compaction=%d\nwal=%s\nsync=%s\n",
              rocksdb_options_get_write_buffer_size(family[0]),
              rocksdb_options_get_max_write_buffer_number(family[0]),
              rocksdb_options_get_max_background_jobs(db),
@@ -220,7 +221,8 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
              rocksdb_options_get_level0_slowdown_writes_trigger(family[0]),
              rocksdb_options_get_level0_stop_writes_trigger(family[0]), cache,
              compression_name((unsigned)rocksdb_options_get_compression(family[0])),
-             rocksdb_options_get_use_fsync(db),
+             rocksdb_options_get_use_fsync(db), rocksdb_options_get_use_direct_reads(db),
+             rocksdb_options_get_use_direct_io_for_flush_and_compaction(db),
              rocksdb_writeoptions_get_disable_WAL(kv->write) ? "off" : "on",
              rocksdb_writeoptions_get_sync(kv->write) ? "each write" : "off");
     rocksdb_load_latest_options_destroy(db, names, family, families);

@@ -11,6 +11,7 @@
 
 #define OUT_OF_REACH (1 << 30) /* files in level 0 */
 #define MAX_JOBS 1000
+#define RECOMMENDED_BLOOM_BITS 10
 
 static const struct kv_setting settings[] = {
     {"durability", "none", .means = "write option disableWAL"},
@@ -23,6 +24,13 @@ static const struct kv_setting settings[] = {
     {"block_cache", .least = 1, .means = "bytes of an LRU cache of uncompressed blocks"},
     {"block_size", .least = 1, .means = "bytes of a table's block, before compression"},
     {"bloom_bits", .least = 1, .means = "bits a key of a Bloom filter; as shipped none"},
+    {"profile", "recommended",
+     .means = "for data larger than memory a Bloom filter of 10 bits a key, "
+              "cache_index_and_filter_blocks, pin_l0_filter_and_index_blocks_in_cache, "
+              "use_direct_reads, use_direct_io_for_flush_and_compaction; memory sizes the cache: "
+              "RocksDB's documentation, Setup Options and Basic Tuning, "
+              "https://github.com/facebook/rocksdb/wiki/Setup-Options-and-Basic-Tuning, and Direct "
+              "IO, https://github.com/facebook/rocksdb/wiki/Direct-IO"},
     {"log", "on", .means = "a write goes to the log, as shipped"},
     {"log", "off", .means = "write option disableWAL; refused at a durability above none"},
     {"background_jobs", .least = 1,
@@ -59,7 +67,7 @@ static const char *compression_name(unsigned number)
 
 /* What is 0 stays as shipped. */
 static void set_tables(rocksdb_options_t *to, size_t cache_bytes, size_t block_size,
-                       uint64_t bloom_bits)
+                       uint64_t bloom_bits, bool recommended)
 {
     rocksdb_block_based_table_options_t *tables = rocksdb_block_based_options_create();
     if (cache_bytes > 0) {
@@ -72,6 +80,10 @@ static void set_tables(rocksdb_options_t *to, size_t cache_bytes, size_t block_s
     if (bloom_bits > 0) /* the options take it over */
         rocksdb_block_based_options_set_filter_policy(
             tables, rocksdb_filterpolicy_create_bloom_full((double)bloom_bits));
+    if (recommended) { /* else indexes and filters take memory beside the cache */
+        rocksdb_block_based_options_set_cache_index_and_filter_blocks(tables, 1);
+        rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(tables, 1);
+    }
     rocksdb_options_set_block_based_table_factory(to, tables);
     rocksdb_block_based_options_destroy(tables);
 }
@@ -95,10 +107,16 @@ static void set_options(rocksdb_options_t *to, const struct kv_option *options, 
     int jobs = (int)kv_number(options, count, "background_jobs");
     uint64_t file = kv_number(options, count, "target_file_size");
     uint64_t level = kv_number(options, count, "level_base");
+    uint64_t bits = kv_number(options, count, "bloom_bits");
+    bool recommended = kv_is(options, count, "profile", "recommended");
     if (buffer > 0 || half > 0)
         rocksdb_options_set_write_buffer_size(to, buffer > 0 ? buffer : half);
+    if (recommended) {
+        rocksdb_options_set_use_direct_reads(to, 1);
+        rocksdb_options_set_use_direct_io_for_flush_and_compaction(to, 1);
+    }
     set_tables(to, cache > 0 ? cache : half, kv_number(options, count, "block_size"),
-               kv_number(options, count, "bloom_bits"));
+               bits == 0 && recommended ? RECOMMENDED_BLOOM_BITS : bits, recommended);
     if (jobs > 0) { /* the engine adds threads to its pool for as many compactions by itself */
         rocksdb_options_set_max_background_jobs(to, jobs);
         rocksdb_options_set_max_background_compactions(to, jobs);
@@ -129,7 +147,8 @@ static void set_write_options(rocksdb_writeoptions_t *to, const struct kv_option
 static int add_unread(const char *folder_path, char *text, size_t capacity)
 {
     static const char *const wanted[] = {
-        "block_size=", "filter_policy=", "memtable_factory=", "allow_concurrent_memtable_write="};
+        "block_size=", "filter_policy=", "memtable_factory=", "allow_concurrent_memtable_write=",
+        "cache_index_and_filter_blocks="};
     char newest[256] = "", path[PATH_MAX + sizeof newest], line[1024];
     DIR *folder = opendir(folder_path);
     if (folder == NULL)

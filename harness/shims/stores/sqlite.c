@@ -18,6 +18,8 @@ static const char *const sql[STATEMENTS] = {
     [SCAN + KV_BACKWARD] = "SELECT key, value FROM records WHERE key <= ?1 ORDER BY key DESC",
 };
 
+#define MOST_MAPPED "1099511627776" /* bytes; the engine lowers it to its own limit */
+
 struct kv {
     sqlite3 *db;
     sqlite3_stmt *statement[STATEMENTS];
@@ -42,6 +44,11 @@ static const struct kv_setting settings[] = {
     {"journal_mode", "wal", .means = "a write-ahead log, also where the durability has another"},
     {"compression", "none", .means = "the engine has none"},
     {"compression", "*", .lacks = "the engine has none"},
+    {"profile", "recommended",
+     .means =
+         "mmap_size=as much as it is compiled for, so that pages stay in the page cache alone; "
+         "cache_size as shipped: SQLite's documentation, Memory-Mapped I/O, "
+         "https://www.sqlite.org/mmap.html"},
     {NULL},
 };
 
@@ -122,6 +129,7 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
         {"locking_mode", kv_given(options, count, "locking_mode")},
         {"journal_mode", journal},
         {"synchronous", synchronous},
+        {"mmap_size", kv_is(options, count, "profile", "recommended") ? MOST_MAPPED : NULL},
     };
     for (size_t i = 0, used = 0; i < sizeof pragmas / sizeof *pragmas; i++, used = strlen(text))
         if (pragmas[i].value != NULL) /* else as shipped */
