@@ -60,7 +60,7 @@ endfunction()
 
 # What the crate's structures are held to: the layout of kv.h.
 add_executable(rust_layout EXCLUDE_FROM_ALL rust/layout.c)
-add_custom_command(OUTPUT ${rust_crate}/kv_layout.rs COMMAND rust_layout > ${rust_crate}/kv_layout.rs VERBATIM)
+add_custom_command(OUTPUT ${rust_crate}/kv_layout.rs COMMAND rust_layout > ${rust_crate}/kv_layout.rs DEPENDS rust_layout VERBATIM)
 add_custom_target(rust_layout_text DEPENDS ${rust_crate}/kv_layout.rs)
 
 function(kv_rust_build name)
