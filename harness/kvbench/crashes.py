@@ -41,6 +41,7 @@ WRITTEN, LOADED = 512 << 20, 1 << 30  # bytes of values at most
 IMAGE = 6 << 30  # bytes of the disk, of which only those written take space
 LEAST_SIZE, MOST_SIZE = 16, 1 << 20  # bytes of a value: shorter ones may be alike
 VERSIONS = 127  # of a record, after which they repeat
+LOAD_LIMIT = 600  # seconds
 LEAST_SHARE = 0.25  # of the seconds of writing
 UNREAD = "opened, but not read"
 TRIED = 100  # records that are tried for a first correct get
@@ -271,10 +272,10 @@ def crashes(
             evidence.make_image(loaded, IMAGE)
             with evidence.mounted(loaded, Path(name) / "mounted") as root:
                 (root / STORE).mkdir()
-                evidence.run_apart(command(root / STORE, "load", ""))
+                evidence.run_apart(command(root / STORE, "load", ""), LOAD_LIMIT)
         else:
             loaded.mkdir()
-            evidence.run_apart(command(loaded, "load", ""))
+            evidence.run_apart(command(loaded, "load", ""), LOAD_LIMIT)
         for number in range(1, count + 1):
             lasting = choose.uniform(LEAST_SHARE * seconds, seconds)
             write = _writer(steady, lasting, lambda folder, trace: command(folder, "write", trace))
