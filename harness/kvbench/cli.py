@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import shlex
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -504,6 +505,7 @@ def _prepare_streams() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command. Bad input is one line on standard error and exit status 2."""
     _prepare_streams()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was mounted is unmounted
     try:
         code = cli.main(arguments, prog_name="kvbench", standalone_mode=False)
     except click.ClickException as error:

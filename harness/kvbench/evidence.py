@@ -170,14 +170,14 @@ def interrupt(
             returned = np.memmap(trace, np.uint64, "r", shape=count)
             while process.poll() is None and not due(returned):
                 time.sleep(POLL)
+        sent = time.monotonic_ns()
+        if process.poll() is None:  # otherwise there is nothing left to wait for
+            process.send_signal(stop)
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
     except BaseException:  # Ctrl-C: what still writes could not be unmounted
         process.kill()
         process.communicate()
         raise
-    sent = time.monotonic_ns()
-    if process.poll() is None:  # otherwise there is nothing left to wait for
-        process.send_signal(stop)
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
     if process.poll() not in (None, 0, -signal.SIGKILL):
         errors = process.communicate()[1].strip()
         raise StoreError(errors[-300:] or f"exit status {process.returncode}")
@@ -209,8 +209,8 @@ def cut_off(image: Path, write: Write) -> Iterator[tuple[Path, Stopped]]:
 
     The disk is an image with ext4 and a journal. While the writer is stopped and the file system is
     shut down, the copy holds what had reached the device at one moment, and nothing that was only
-    in the page cache. Nor is anything of the copy
-    in the page cache afterwards, as when a machine has started again. Needs root.
+    in the page cache. Nor is anything of the copy in the page cache afterwards, as when a machine
+    has started again. Needs root.
     """
     copy = image.with_name("copy")
     with mounted(image, image.with_name("mounted")) as folder:
@@ -322,12 +322,13 @@ def make_image(image: Path, size: int) -> None:
 def mounted(image: Path, folder: Path) -> Iterator[Path]:
     """Where the image is mounted: in the new folder, which is removed afterwards."""
     folder.mkdir()
-    # The journal would commit every 5 s: here only a sync may write to the image.
-    _must("mount", "-o", "loop,commit=600", str(image), str(folder))
     try:
+        # The journal would commit every 5 s: here only a sync may write to the image.
+        _must("mount", "-o", "loop,commit=600", str(image), str(folder))
         yield folder
     finally:
-        _must("umount", str(folder))
+        if folder.is_mount():
+            _must("umount", str(folder))
         folder.rmdir()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import BOUND, KEEPING, KNOWN
 from kvbench import evidence
+from kvbench.cli import STOPPED
 from kvbench.contract import StoreError
 from kvbench.factors import DEFAULT
 from kvbench.stores import Store
@@ -294,3 +295,25 @@ def test_an_atomic_update_leaves_no_temporary_file(tmp_path: Path) -> None:
         store.close()
         files = [name for _, _, names in os.walk(folder) for name in names]
         assert sorted(files) == sorted((b"key".hex(), b"other".hex()))
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM], ids=lambda stop: stop.name)
+def test_evidence_that_is_stopped_leaves_nothing_behind(
+    stop: signal.Signals, tmp_path: Path
+) -> None:
+    if why := evidence.mounting_fails(tmp_path) or evidence.tracing_fails():
+        pytest.skip(why)
+    place, out = tmp_path / "place", tmp_path / "evidence.csv"
+    place.mkdir()
+    command = [sys.executable, "-m", "kvbench.cli", "evidence", "gdbm", "--out", str(out)]
+    with subprocess.Popen(
+        [*command, "--place", str(place)], stderr=subprocess.PIPE, text=True
+    ) as run:
+        while run.poll() is None and not list(place.glob("*/*/mounted/store/*")):
+            pass
+        run.send_signal(stop)
+        _, said = run.communicate()
+    assert run.returncode == STOPPED, said
+    assert not list(place.iterdir()) and not out.exists()
+    assert str(place) not in Path("/proc/mounts").read_text()
