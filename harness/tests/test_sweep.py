@@ -402,7 +402,7 @@ def test_an_older_release_is_listed_with_the_reason(kvbench: Run, own_shims: Pat
 def test_capabilities_are_listed(kvbench: Run) -> None:
     rows = listed_stores(kvbench)
     assert set(rows) == set(stores.known())
-    assert rows["lmdb"]["capabilities"] == ["batch", "scan", "threads"]
+    assert rows["lmdb"]["capabilities"] == ["batch", "scan", "threads", "writers"]
     assert rows["lmdb"]["max_key"] == 511
     assert rows["sqlite"]["version"].startswith("3.")
 
