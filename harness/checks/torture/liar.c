@@ -160,7 +160,8 @@ static const struct {
      "\"live_records\": 1, \"live_bytes\": 1, \"disk_bytes\": -5, \"settled\": \"yes\", "
      "\"debt_s\": 1, \"debt_cpu_s\": 1, \"debt_bytes\": 1, \"ended_disk_bytes\": 1, "
      "\"debt_disk_bytes\": 1, \"floor_ns\": NaN, \"open_s\": 1, \"load_s\": 1, "
-     "\"rounds_s\": 1, \"check_s\": 1, \"close_s\": 1, \"operations\": [{}]}"},
+     "\"rounds_s\": 1, \"check_s\": 1, \"close_s\": 1, \"reopen_s\": 1, \"timeline\": [], "
+     "\"operations\": [{}]}"},
 };
 
 /* Crashes, hangs, ends the worker or forges its answer. If it returns, the status is undefined, or
