@@ -38,7 +38,8 @@ PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 LEAK = re.compile(r"^(?:Direct|Indirect) leak of .*", re.MULTILINE)
 FOUND = BUILT / "fuzz"  # inputs of the fuzzer that break something; they stay
 # ThreadSanitizer's: only races count, and what they say is read from its log.
-TSAN = "exitcode=0:detect_deadlocks=0:report_thread_leaks=0:report_mutex_bugs=0"
+# The longest history, so that the earlier access of a race keeps its stack.
+TSAN = "exitcode=0:detect_deadlocks=0:report_thread_leaks=0:report_mutex_bugs=0:history_size=7"
 ACCESS = re.compile(r"^  (?:Previous )?(?:atomic )?(?:read|write) of size", re.I | re.M)
 FRAME = re.compile(r"^    #\d+ (.*)", re.M)
 OWN = re.compile(r"/harness/(?:shims|checks/sanitize)/")
