@@ -17,6 +17,7 @@
 # make pilot EXPERIMENT=NAME       an experiment at the scale of the committed data (5 to 30 minutes);
 #                 NAME: leveldb-2011, rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb, redb-2026, threads, load or age (needs root)
 # make reference EXPERIMENT=NAME   the same at full scale (hours)
+#                 FS=ext4 gives either a new file system for each trial, as root (docs/measuring.md)
 #
 # Check the harness itself:
 # make bench      measure what the harness costs, until each goal is met or missed (an hour at most, idle machine)
@@ -118,7 +119,7 @@ figures: setup
 # An experiment at one of the scales that its grid names
 ifdef EXPERIMENT
 pilot reference: setup
-	kvbench sweep harness/grids/$(EXPERIMENT).toml --scale $@ --out build/$(EXPERIMENT)-$@ \
+	kvbench sweep harness/grids/$(EXPERIMENT).toml --scale $@ --out build/$(EXPERIMENT)-$@ $(FS:%=--fs %) \
 	    || test $$? -eq 3 # 3: some cells failed, the others count
 	if [ $(EXPERIMENT) = age ]; then kvbench crash --place build --out build/age-$@/crashes.csv; fi
 	kvbench collect build/$(EXPERIMENT)-$@
