@@ -15,7 +15,7 @@
 # make durability, memory-budget, compression, cold-cache, builds   one factor each (5 to 20 minutes;
 #                 memory-budget and cold-cache need root, durability needs it for power failures)
 # make pilot EXPERIMENT=NAME       an experiment at the scale of the committed data (5 to 30 minutes);
-#                 NAME: leveldb-2011, rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb, redb-2026, threads, load or age (needs root)
+#                 NAME: leveldb-2011, rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb, redb-2026, threads, load, age or beyond-memory (these two need root)
 # make reference EXPERIMENT=NAME   the same at full scale (hours)
 #                 FS=ext4 gives either a new file system for each trial, as root (docs/measuring.md)
 #
@@ -32,7 +32,7 @@ LOCAL := build/local
 ANALYSES := best-option latency space
 NOTEBOOKS := $(ANALYSES:%=notebooks/%.ipynb)
 EXPERIMENTS := durability memory-budget compression cold-cache builds
-RERUNS := leveldb-2011 rocksdb-2013 lmdb-2014 files-or-store sqlite-35 ycsb redb-2026 threads load age
+RERUNS := leveldb-2011 rocksdb-2013 lmdb-2014 files-or-store sqlite-35 ycsb redb-2026 threads load age beyond-memory
 SOURCES := $(shell find harness/shims harness/kvbench study -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake' -o -name '*.rs' -o -name 'Cargo.*')
 
 # The environment comes first on the PATH: papermill, Quarto and nbval find its Python and kernel there.

@@ -1,0 +1,31 @@
+"""The experiment with data larger than memory, at a tiny scale, and what the study makes of it."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+from conftest import SHIMS, Run
+from kvbench.control_group import refused
+from kvbench.factors import LEVELS
+
+from study import beyond
+from study.results import Results
+
+GRID = SHIMS.parent / "grids" / "beyond-memory.toml"
+
+
+@pytest.mark.check
+@pytest.mark.skipif(bool(refused()), reason=refused())
+def test_the_study_sets_recommended_beside_shipped(kvbench: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert kvbench("sweep", GRID, "--scale", "tiny", "--out", out).returncode in (0, 3)
+    assert kvbench("collect", out).returncode == 0
+    data = Results(str(out), varying=[*LEVELS, "memory", "memory_max"])
+    rows = beyond.steps(data)
+    assert set(rows.kind) == set(beyond.KINDS)
+    assert set(rows.label) == set(beyond.LABELS)
+    assert set(rows.share) == {0.5, 2}
+    failed = beyond.lost(data)
+    assert all(reason.startswith("needs more memory") for reason in failed.reason)
+    assert len(beyond.draw(rows, "get", "time", "get [µs]", data).axes) >= 2
+    plt.close("all")

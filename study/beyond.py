@@ -1,0 +1,79 @@
+"""Data larger than memory: times of gets and updates, and what a get reads from storage."""
+
+import math
+from typing import Any
+
+import pandas as pd
+from kvbench.factors import RecordSize, parse_bytes
+from matplotlib.figure import Figure
+
+from study import figures, formats
+from study.fields import over_trials, where
+from study.results import Results
+
+KINDS = ("get", "update")
+LABELS = ("as shipped", "recommended")
+COLUMNS = 4  # of the small charts
+
+
+def steps(data: Results) -> pd.DataFrame:
+    """A row a timed step and trial: its `kind`, the `share` of the data in the cap, the mean `time`
+    in µs and the bytes that the storage layer read for each operation of the step, `read`."""
+    rows, found = data.operations, []
+    for kind in KINDS:
+        own = rows[rows.operation.str.match(rf"mix( \d+)? {kind}$")]
+        step = own.operation.str.removesuffix(f" {kind}")  # the counters are on the step's own row
+        keys = pd.MultiIndex.from_arrays([own.cell, step])
+        read = (rows.read_bytes / rows.n).set_axis([rows.cell, rows.operation]).reindex(keys)
+        found.append(own.assign(kind=kind, read=read.to_numpy()))
+    shown: pd.DataFrame = pd.concat(found)
+    live = shown.records * [RecordSize.parse(size).mean for size in shown.record_size]
+    shown["share"] = live / shown.memory_max.map(parse_bytes)
+    shown["time"] = shown.mean_ns / 1000
+    return shown
+
+
+def points(rows: pd.DataFrame, value: str) -> pd.DataFrame:
+    """The points of a value over the trials, by kind, store, label, key order and share."""
+    own = rows[rows[value].notna()]
+    return over_trials(own, value, ["kind", "store", "label", "key_order", "share"])
+
+
+def lost(data: Results) -> pd.DataFrame:
+    """The cells that failed, in the words of their reason; a row a store, label and number."""
+    cells = where(data.all_cells, status="failed")
+    by = ["store", "label", "records", "reason"]
+    found: pd.DataFrame = cells.groupby(by).size().rename("cells").reset_index()
+    return found
+
+
+def draw(rows: pd.DataFrame, kind: str, value: str, label: str, data: Results) -> Figure:
+    """A chart a store: a value over the share, a line a label and key order."""
+    found = where(points(rows, value), kind=kind)
+    stores = [store for store in data.stores() if store in set(found.store)]
+    columns = max(min(COLUMNS, len(stores)), 1)
+    figure, axes = figures.grid(max(math.ceil(len(stores) / columns), 1), columns, 1.3)
+    handles: dict[str, Any] = {}
+    shares = sorted(rows.share.unique())
+    for axis, store in zip(axes.flat, stores, strict=False):
+        lines = [(part, order) for part in LABELS for order in ("uniform", "zipfian")]
+        for (part, order), (ink, mark) in zip(lines, figures.LEVEL_STYLES[1:], strict=False):
+            own = where(found, store=store, label=part, key_order=order).sort_values("share")
+            if own.empty:
+                continue
+            look: Any = {"color": ink, "marker": mark, "markersize": 3, "linewidth": 0.9}
+            drawn = figures.draw_points(axis, own.share, own, elinewidth=0.7, **look)
+            handles[f"{part}, {order}"] = drawn
+        axis.set_title(store)
+        axis.set(xscale="log", yscale="log")
+        axis.set_xticks(shares, [formats.number(share) for share in shares])
+        axis.minorticks_off()
+    for axis in axes.flat[len(stores) :]:
+        axis.set_axis_off()
+    for axis in axes[-1]:
+        axis.set_xlabel("data / cap")
+    for row in axes:
+        row[0].set_ylabel(label)
+    figures.legend(figure, handles)
+    figures.foot(figure, data, f"Cap on all memory: {data.level('memory_max')[0]}.", settings=False)
+    return figure
