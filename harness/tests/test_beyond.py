@@ -16,8 +16,8 @@ GRID = SHIMS.parent / "grids" / "beyond-memory.toml"
 
 @pytest.mark.check
 @pytest.mark.skipif(bool(refused()), reason=refused())
-def test_the_study_sets_recommended_beside_shipped(kvbench: Run, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+def test_the_study_sets_recommended_beside_shipped(kvbench: Run, on_disk: Path) -> None:
+    out = on_disk / "out"
     assert kvbench("sweep", GRID, "--scale", "tiny", "--out", out).returncode in (0, 3)
     assert kvbench("collect", out).returncode == 0
     data = Results(str(out), varying=[*LEVELS, "memory", "memory_max"])
