@@ -95,6 +95,19 @@ def kvbench() -> Run:
     return run
 
 
+@pytest.fixture
+def tiny(kvbench: Run, tmp_path: Path) -> Callable[[str], Path]:
+    """Sweeps an experiment at its tiny scale; returns the folder of the collected results."""
+
+    def sweep(name: str) -> Path:
+        grid, out = SHIMS.parent / "grids" / f"{name}.toml", tmp_path / "out"
+        assert kvbench("sweep", grid, "--scale", "tiny", "--out", out).returncode == 0
+        assert kvbench("collect", out).returncode == 0
+        return out
+
+    return sweep
+
+
 def _command(texts: list[str], env: dict[str, str], output: int, errors: int) -> None:
     os.dup2(output, 1), os.dup2(errors, 2)
     os.closerange(3, 1024)  # a new process would not inherit these files

@@ -1,24 +1,19 @@
 """The experiment with stores that grow old, at a tiny scale, and what the study makes of it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
-from conftest import SHIMS, Run
 from kvbench.factors import LEVELS
 
 from study import age
 from study.results import Results
 
-GRID = SHIMS.parent / "grids" / "age.toml"
-
 
 @pytest.mark.check
-def test_the_study_shows_how_each_store_grows_old(kvbench: Run, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert kvbench("sweep", GRID, "--scale", "tiny", "--out", out).returncode == 0
-    assert kvbench("collect", out).returncode == 0
-    data = Results(str(out), varying=LEVELS)
+def test_the_study_shows_how_each_store_grows_old(tiny: Callable[[str], Path]) -> None:
+    data = Results(str(tiny("age")), varying=LEVELS)
     rows = age.seconds(data)
     assert age.window(data) == age.LEAST_WINDOW
     assert rows.groupby("cell").n.count().min() >= 5

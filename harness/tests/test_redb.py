@@ -1,9 +1,10 @@
 """redb's benchmark: our rows beside the published ones."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import KNOWN, SHIMS, Run
+from conftest import KNOWN, SHIMS
 from kvbench.factors import LEVELS
 
 from study.reruns import redb_2026
@@ -26,13 +27,10 @@ PUBLISHED = {  # of the README: milliseconds over operations, MiB over records
 
 @pytest.mark.check
 def test_redbs_benchmark_stands_beside_the_published_table(
-    kvbench: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    out = tmp_path / "out"
-    grid = SHIMS.parent / "grids" / "redb-2026.toml"
-    assert kvbench("sweep", grid, "--scale", "tiny", "--out", out).returncode == 0
-    assert kvbench("collect", out).returncode == 0
+    out = tiny("redb-2026")
     data = Results(str(out), varying=LEVELS)
     page = Page(data)
     assert set(data.cells[data.cells.label == "removals"].guarantee) == {"process"}

@@ -1,24 +1,19 @@
 """The experiment with several threads, at a tiny scale, and what the study makes of it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
-from conftest import SHIMS, Run
 from kvbench.factors import LEVELS
 
 from study import threads
 from study.results import Results
 
-GRID = SHIMS.parent / "grids" / "threads.toml"
-
 
 @pytest.mark.check
-def test_the_study_shows_what_each_number_of_threads_gains(kvbench: Run, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert kvbench("sweep", GRID, "--scale", "tiny", "--out", out).returncode == 0
-    assert kvbench("collect", out).returncode == 0
-    data = Results(str(out), varying=LEVELS)
+def test_the_study_shows_what_each_number_of_threads_gains(tiny: Callable[[str], Path]) -> None:
+    data = Results(str(tiny("threads")), varying=LEVELS)
     found = threads.rows(data)
     read = found[found.kind == threads.READS].groupby("store").number.agg(list)
     assert all(sorted(numbers) == [1, 2] for numbers in read)
