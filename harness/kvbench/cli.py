@@ -23,7 +23,19 @@ if TYPE_CHECKING:
     from kvbench.results import Folder
     from kvbench.sweep import Sweep
 
-PATH = click.Path(path_type=Path)
+
+class _Writable(click.Path):
+    """A file that is written at the end, so refused at the beginning if it cannot be."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(value)
+        if path.is_dir() or not os.access(path.parent, os.W_OK):
+            allowed = "a file in a folder that exists and is writable"
+            raise BadInput(f"--out: {str(path)!r} cannot be written; allowed: {allowed}")
+        return path
+
+
+PATH, FILE = click.Path(path_type=Path), _Writable(path_type=Path)
 MOST_SECONDS = 1e6  # that a cell may take: the system waits for 24 days at most
 SOME_FAILED = 3  # exit status when the sweep ended, but not every cell was measured
 STOPPED = 130  # exit status after an interrupt, as shells have it
@@ -299,7 +311,7 @@ def _dry_run(sweep: "Sweep") -> None:
 
 @cli.command("evidence", short_help="Test what durability levels do.")
 @click.argument("names", nargs=-1, metavar="[STORE]...")
-@click.option("--out", type=PATH, required=True, help="The CSV file to write.")
+@click.option("--out", type=FILE, required=True, help="The CSV file to write.")
 @click.option(
     "--place",
     type=PATH,
@@ -348,7 +360,7 @@ def _refuse_unknown(names: Sequence[str]) -> None:
 
 @cli.command("crash", short_help="Measure what a crash costs.")
 @click.argument("names", nargs=-1, metavar="[STORE]...")
-@click.option("--out", type=PATH, required=True, help="The CSV file to write.")
+@click.option("--out", type=FILE, required=True, help="The CSV file to write.")
 @click.option(
     "--place",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -369,7 +381,7 @@ def _refuse_unknown(names: Sequence[str]) -> None:
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.01, 60),
+    type=float,
     default=1.0,
     show_default=True,
     help="Of writing before a crash at most; each crash comes after a random time of at least a "
@@ -402,6 +414,8 @@ def crash_command(
     from kvbench.progress import progress  # noqa: PLC0415
 
     _refuse_unknown(names)
+    if not 0.01 <= seconds <= 60:  # nor a NaN
+        raise BadInput(f"--seconds: {seconds} is not allowed; allowed: 0.01 to 60")
     steady = Steady.of(records, value_size)
     kinds = dict(KINDS)
     if why := mounting_fails(place):

@@ -318,6 +318,12 @@ def test_a_results_parameter_that_is_not_a_folder_is_refused(given: object) -> N
         (["sweep", "grid.toml", "--out", "x", "--fast"], ["--fast"]),
         (["sweep", "GRID", "--out", "x", "--memory-max", "much"], ["memory_max", "much"]),
         (["evidence", "mongodb", "--out", "x.csv"], ["mongodb", "leveldb"]),
+        (["evidence", "flat", "--out", "no/x.csv"], ["no/x.csv", "a folder that exists"]),
+        (["crash", "mongodb", "--out", "x.csv"], ["mongodb", "leveldb"]),
+        (["crash", "flat", "--out", "no/x.csv"], ["no/x.csv", "a folder that exists"]),
+        (["crash", "flat", "--out", "."], ["'.'", "a file"]),
+        (["crash", "flat", "--out", "x.csv", "--seconds", "nan"], ["nan", "0.01 to 60"]),
+        (["crash", "flat", "--out", "x.csv", "--value-size", "much"], ["much"]),
         (["measure"], ["measure"]),
         (["sweep", "GRID", "--out", "x", "--dry-run", "--time-limit", "nan"], ["nan"]),
         (
