@@ -32,7 +32,7 @@ static const struct kv_setting settings[] = {
     {.name = "profile",
      .value = "recommended",
      .means =
-         "for data larger than memory a Bloom filter of 10 bits a key; memory sizes the cache: "
+         "for data larger than memory a Bloom filter of 10 bits a key; block_cache sizes the cache: "
          "LevelDB's documentation, Filters and Cache, "
          "https://github.com/google/leveldb/blob/main/doc/index.md"},
     {.name = "compression", .value = "none", .means = "no compression of blocks"},
