@@ -19,6 +19,7 @@ WINDOW, LEAST_WINDOW = 30, 3  # seconds; with fewer than three a slow decline is
 SHARE = 8  # a window is an eighth of a shorter run at most
 COLUMNS = 4  # of the small charts
 BY = ["store", "records"]
+WRITES = [f"{CHURN} update", f"{CHURN} insert"]
 
 
 def window(data: Results) -> int:
@@ -166,10 +167,18 @@ def peaks(data: Results) -> "pd.Series[float]":
     return found
 
 
+def times(data: Results) -> "pd.Series[float]":
+    """How often each cell wrote its data while it churned."""
+    written = data.operations[data.operations.operation.isin(WRITES)].groupby("cell").n.sum()
+    found: pd.Series[float] = written / data.cells.set_index("cell").records
+    return found
+
+
 def ends(data: Results) -> pd.DataFrame:
     """How each store ends, a row a store and number of records: medians over the trials."""
     cells = data.cells.merge(peaks(data), left_on="cell", right_index=True)
-    columns = ["debt_s", "debt_bytes", "peak", "reopen_s"]
+    cells["times"] = cells.cell.map(times(data))
+    columns = ["times", "debt_s", "debt_bytes", "peak", "reopen_s"]
     found = cells.groupby(BY)[columns].median().reset_index()
     order = {store: at for at, store in enumerate(data.stores())}
     found = found.sort_values(BY, key=lambda column: column.map(order).fillna(column))
@@ -177,6 +186,7 @@ def ends(data: Results) -> pd.DataFrame:
         {
             "store": row.store,
             "data": names(data)[row.records],
+            "written / data": formats.number(round(row.times, 1)),
             "debt": f"{formats.time(row.debt_s * 1e9)}, {formats.size(row.debt_bytes)}",
             "peak space / live bytes": f"{row.peak:.2f}",
             "time to open again": formats.time(row.reopen_s * 1e9),

@@ -59,7 +59,8 @@ def _steps(cell: Cell, record: float, operation: float, sync: float) -> float:
             total += step.get("seconds", 0) or ops * (operation + writes * sync)
         elif step.name == CHURN:
             ops = step.get("times", 3) * cell.records
-            total += max(step.get("seconds", 0), ops * (operation + sync))
+            needed = max(step.get("seconds", 0), ops * (operation + sync))
+            total += min(needed, step.get("most", 24 * 3600))
         elif step.name in SCANS:
             total += ops * record / 2
         elif step.name in RANDOM_READS:

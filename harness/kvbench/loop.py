@@ -162,10 +162,12 @@ class ShimLoop:
         self._call("loop_load", ctypes.byref(plan.c), size, phases.at(0))
         return phases.phase(0, self.meter)
 
-    def run(self, plan: Plan, least_s: float = 0) -> dict[str, Phase]:
+    def run(self, plan: Plan, least_s: float = 0, longest_s: float = 0) -> dict[str, Phase]:
         phases = Phases(WHOLE + 1).note_seconds(WHOLE, *range(WHOLE))
         least = ctypes.c_uint64(round(least_s * SECOND))
+        self._loop.longest = round(longest_s * SECOND)
         self._call("loop_run", ctypes.byref(plan.c), least, phases.c)
+        self._loop.longest = 0
         return {"": phases.phase(WHOLE, self.meter)} | self._kinds(phases)
 
     def _kinds(self, phases: Phases) -> dict[str, Phase]:

@@ -264,7 +264,7 @@ class Measurement:
         if step.name == TRAFFIC:
             return loop.traffic(Traffic.of(step, records.cell))
         if step.name == CHURN:
-            return loop.run(records.churned(step), least)
+            return loop.run(records.churned(step), least, step.get("most", 0))
         growing = "insert" in step.shares()
         return loop.run(records.mixed(step), 0 if growing else least)
 

@@ -51,7 +51,7 @@ PARAMETERS: dict[str, dict[str, int]] = {
     "compact": {},
     **{name: _OPS for name in YCSB},
     MIX: {"reads": 0, "seconds": 1, "load": 1, **_OPS},
-    CHURN: {"times": 1, "seconds": 1, **_RATE},
+    CHURN: {"times": 1, "seconds": 1, "most": 1, **_RATE},
     TRAFFIC: {"readers": 0, "writers": 0, "reads": 0, "writes": 0, "seconds": 1},
 }
 # The capability that a store needs for a step; for that of several threads, see `lacks`.
@@ -66,8 +66,7 @@ MOST_STEPS = 100
 MOST_THREADS = 1024  # of a kind
 MOST = {
     "batch": 100_000, "seconds": 3600, "readers": MOST_THREADS, "writers": MOST_THREADS,
-    "rate": 10**9, "writes": 10**9, "load": 99,
-    "times": 10_000,
+    "rate": 10**9, "writes": 10**9, "load": 99, "times": 10_000, "most": 24 * 3600,
 }  # fmt: skip
 PERCENT = 100
 GAPS = ("constant", "exponential")  # in an open loop
@@ -83,7 +82,8 @@ class Step:
     rate that such a mix reached before in a closed loop are due, with exponential gaps.
 
     churn: updates by popularity, removes, and inserts of removed records (CHURN_SHARES), until as
-    many bytes were written as `times` (3) the data have, and for `seconds` at least.
+    many bytes were written as `times` (3) the data have, and for `seconds` at least; but after
+    `most` seconds it ends (default: no limit).
 
     rangerandom: each operation reads `length` (10) records forward.
 
@@ -122,6 +122,10 @@ class Step:
         endless = step.threads()[0] == 0 or given.get("reads") == 0
         if name == TRAFFIC and endless and "seconds" not in given:
             raise BadInput(f"{step}: it would never end; allowed: with seconds=N")
+        if given.get("most", 2**31) < given.get("seconds", 0):
+            raise BadInput(
+                f"{str(step)!r} ends before it may; allowed: most={given['seconds']} or more"
+            )
         if {"load", "rate"} <= set(given):
             raise BadInput(f"{str(step)!r} has two rates; allowed: load or rate")
         if "gaps" in given and not {"load", "rate"} & set(given):

@@ -85,7 +85,7 @@ static const struct {
     FIELD(loop_phase, wall), FIELD(loop_phase, paused), FIELD(loop_phase, items), WHOLE(loop_phase),
     FIELD(loop, driver), FIELD(loop, kv), FIELD(loop, stride), FIELD(loop, key_size),
     FIELD(loop, values), FIELD(loop, buffer), FIELD(loop, value), FIELD(loop, capacity),
-    FIELD(loop, room), FIELD(loop, pace), FIELD(loop, meter), FIELD(loop, times),
+    FIELD(loop, room), FIELD(loop, pace), FIELD(loop, longest), FIELD(loop, meter), FIELD(loop, times),
     FIELD(loop, ended), FIELD(loop, entered), FIELD(loop, mark), FIELD(loop, error), WHOLE(loop),
     FIELD(loop_rounds, records), FIELD(loop_rounds, timed), FIELD(loop_rounds, order),
     FIELD(loop_rounds, burst), FIELD(loop_rounds, samples), FIELD(loop_rounds, least),

@@ -400,7 +400,7 @@ static int run_one(struct loop *loop, const struct plan *plan, const struct plan
     return checked ? compare(loop, item, (struct kv_slice){loop->buffer, size}) : KV_OK;
 }
 
-/* Runs what is left of a plan. */
+/* Runs what is left of a plan, but no longer than a run may take. */
 static int run(struct loop *loop, struct plan *plan, struct loop_phase *kinds,
                struct loop_phase *whole)
 {
@@ -417,6 +417,8 @@ static int run(struct loop *loop, struct plan *plan, struct loop_phase *kinds,
             if (status != KV_OK)
                 return status;
         }
+        if (loop->longest > 0 && loop->ended - loop->entered >= loop->longest)
+            return KV_OK;
     }
 }
 

@@ -52,6 +52,7 @@ struct loop {
     size_t capacity;       /* the largest value, in bytes */
     size_t room;           /* bytes of `value`, at least `capacity` */
     struct loop_pace pace;
+    uint64_t longest; /* ns after which a run ends though its plan goes on; 0: never */
     struct meter meter;
     uint64_t *times; /* where it goes when each operation returned, as soon as it has, or NULL */
     /* Its own: when the operation before ended, when the phase began, and what was counted then. */

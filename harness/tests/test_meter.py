@@ -315,6 +315,20 @@ def test_a_store_that_slows_down_is_not_steady_and_one_that_compacts_is(
     assert steadiness(counts[1:-1], 3).steady == steady
 
 
+@pytest.mark.check
+def test_churn_ends_after_the_seconds_that_it_may_take(
+    sweep_wrapped: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    """Two milliseconds an operation, of which 33,000 would take a minute."""
+    source = PACED.replace("INTERVAL", "2000000").replace("STALLS", "0")
+    workload = "churn times=300 seconds=1 most=1"
+    result = sweep_wrapped(source, tmp_path / "out", records=[100], workloads=[workload])
+    churn = next(row for row in result["operations"] if row["operation"] == "churn")
+    assert 0 < churn["n"] < 10_000
+    counts = [row["n"] for row in result["timeline"] if row["operation"] == "churn"]
+    assert sum(counts) == churn["n"]
+
+
 @pytest.mark.skipif("lmdb" not in AVAILABLE, reason="no lmdb")
 def test_the_seconds_of_a_timeline_add_up_to_its_step(
     kvbench: Run, write_grid: WriteGrid, on_disk: Path
