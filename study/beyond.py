@@ -7,7 +7,7 @@ import pandas as pd
 from kvbench.factors import RecordSize, parse_bytes
 from matplotlib.figure import Figure
 
-from study import figures, formats
+from study import figures, formats, levels
 from study.fields import over_trials, where
 from study.results import Results
 
@@ -45,6 +45,22 @@ def lost(data: Results) -> pd.DataFrame:
     by = ["store", "label", "records", "reason"]
     found: pd.DataFrame = cells.groupby(by).size().rename("cells").reset_index()
     return found
+
+
+def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
+    """How many times as long a get takes with the most data as with the least, as shipped, and how
+    many times as long as with recommended settings; of uniform records."""
+    own = where(points(rows, "time"), kind="get", key_order="uniform")
+    wide = own.pivot(index="store", columns=["label", "share"], values="median")
+    least, most = rows.share.min(), rows.share.max()
+    shipped, recommended = (wide[label][most] for label in LABELS)
+    return {
+        "least": formats.number(least),
+        "most": formats.number(most),
+        "slower": levels.extremes((shipped / wide[LABELS[0]][least]).dropna().sort_values()),
+        "gain": levels.extremes((shipped / recommended).dropna().sort_values(), ".2f", ".1f"),
+        "lost": int(lost(data).cells.sum()),
+    }
 
 
 def draw(rows: pd.DataFrame, kind: str, value: str, label: str, data: Results) -> Figure:

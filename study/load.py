@@ -160,7 +160,8 @@ def table(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def facts(found: pd.DataFrame, below: pd.DataFrame, data: Results) -> dict[str, Any]:
-    """Values for the text: where the closed loop hides most of P99.9 at half its rate."""
+    """Values for the text: how often the closed loop hides P99.9 at half its rate, and where it
+    hides most."""
     rows = where(found, percentile="p999_ns")
     wide = rows.pivot(index=[*FIELD, "store"], columns="load", values="median")
     ratio = (wide[50] / wide[0]).dropna().sort_values()
@@ -170,5 +171,7 @@ def facts(found: pd.DataFrame, below: pd.DataFrame, data: Results) -> dict[str, 
         "trials": data.trials,
         "records": f"{max(data.counts()):,}",
         "late": {name: formats.time(below[f"late_{name}_ns"].max()) for name in LATE},
-        "hidden": hidden | {"times": f"{ratio.iloc[-1]:.2g}"},
+        "hidden": hidden | {"times": formats.number(round(ratio.iloc[-1]))},
+        "rows": len(ratio),
+        "tenfold": int((ratio > 10).sum()),
     }

@@ -25,6 +25,7 @@ def test_the_study_sets_recommended_beside_shipped(kvbench: Run, on_disk: Path) 
     assert set(rows.kind) == set(beyond.KINDS)
     assert set(rows.label) == set(beyond.LABELS)
     assert set(rows.share) == {0.5, 2}
+    assert beyond.facts(rows, data)["most"] == "2"
     failed = beyond.lost(data)
     assert all(reason.startswith("needs more memory") for reason in failed.reason)
     assert len(beyond.draw(rows, "get", "time", "get [µs]", data).axes) >= 2
