@@ -48,15 +48,23 @@ def lost(data: Results) -> pd.DataFrame:
 
 
 def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
-    """How many times as long a get takes with the most data as with the least, as shipped, and how
-    many times as long as with recommended settings; of uniform records."""
+    """How many times as long a get takes with the most data as with the least, as shipped, how many
+    times as long as with recommended settings, and what it reads; of uniform records."""
     own = where(points(rows, "time"), kind="get", key_order="uniform")
     wide = own.pivot(index="store", columns=["label", "share"], values="median")
     least, most = rows.share.min(), rows.share.max()
     shipped, recommended = (wide[label][most] for label in LABELS)
+    large = where(points(rows, "read"), kind="get", label=LABELS[0], share=most)
+    read = large.sort_values("median").set_index("store")["median"]
     return {
         "least": formats.number(least),
         "most": formats.number(most),
+        "read": {
+            "least": formats.size(read.iloc[0]),
+            "least_store": read.index[0],
+            "most": formats.size(read.iloc[-1]),
+            "most_store": read.index[-1],
+        },
         "slower": levels.extremes((shipped / wide[LABELS[0]][least]).dropna().sort_values()),
         "gain": levels.extremes((shipped / recommended).dropna().sort_values(), ".2f", ".1f"),
         "lost": int(lost(data).cells.sum()),
@@ -81,7 +89,8 @@ def draw(rows: pd.DataFrame, kind: str, value: str, label: str, data: Results) -
             drawn = figures.draw_points(axis, own.share, own, elinewidth=0.7, **look)
             handles[f"{part}, {order}"] = drawn
         axis.set_title(store)
-        axis.set(xscale="log", yscale="log")
+        axis.set(xscale="log", yscale="log", ylim=(found.low.min() / 1.5, found.high.max() * 1.5))
+        axis.yaxis.set_major_formatter("{x:,g}")
         axis.set_xticks(shares, [formats.number(share) for share in shares])
         axis.minorticks_off()
     for axis in axes.flat[len(stores) :]:

@@ -85,7 +85,7 @@ def test_experiments_have_every_cell_of_their_grids(name: str) -> None:
 
 
 RERUNS = ["leveldb-2011", "rocksdb-2013", "lmdb-2014", "files-or-store", "sqlite-35", "ycsb"]
-RERUNS += ["redb-2026", "threads", "load", "age"]
+RERUNS += ["redb-2026", "threads", "load", "age", "beyond-memory"]
 
 
 @pytest.mark.parametrize("name", RERUNS)
