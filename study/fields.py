@@ -1,12 +1,14 @@
-"""Fields: medians and ranges over the trials, the best store of each, and how often it is best."""
+"""Fields: medians and ranges over the trials, the best stores of each, and what others cost."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from kvbench.factors import UNCAPPED
 from kvbench.histogram import quantile
-from kvbench.stats import Points, best, points
+from kvbench.regret import rank
+from kvbench.stats import Points, points
 
 from study import formats
 from study.formats import NOT_STATED
@@ -19,7 +21,7 @@ WRITTEN = {
 }  # fmt: skip
 SPACE = {"ended_disk_bytes": "space at the end", "debt_disk_bytes": "space once quiet"}
 
-# What best() found, and how its values are shown.
+# What best_of() found, and how its values are shown.
 Panel = tuple[pd.DataFrame, Callable[[float], str]]
 
 
@@ -84,30 +86,62 @@ def over_trials(rows: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
     return summary
 
 
+def regrets(
+    rows: pd.DataFrame, value: str, by: Sequence[str], largest: bool = False
+) -> pd.DataFrame:
+    """How many times as slow, or as large, each store is as the best of its field, with the bounds
+    `low` and `high` (see kvbench.regret), the number of `trials` and the `verdict`: a row a store
+    that is ranked, the best first, with its `mean` value. `tellable` is the field's least regret
+    that these trials could tell from none."""
+    known = rows[rows[value].notna()]
+    if "cooled" in known:
+        keys = [*by, "store"]
+        known = known[~known.groupby(keys, observed=True).cooled.transform("any")]
+    found = []
+    for key, field in known.groupby(list(by), observed=True):
+        values = {
+            str(store): dict(zip(own.trial.fillna(1), own[value], strict=True))
+            for store, own in field.groupby("store", observed=True)
+        }
+        ranking = rank(values, largest)
+        for store, own in ranking.regrets.items():
+            mean = np.exp(np.mean(np.log(list(values[store].values()))))
+            shown = (own.estimate, own.low, own.high, own.trials, own.verdict)
+            found.append((*key, store, mean, *shown, ranking.tellable))
+    columns = ["store", "mean", "regret", "low", "high", "trials", "verdict", "tellable"]
+    return pd.DataFrame(found, columns=[*by, *columns])
+
+
 def best_of(
     rows: pd.DataFrame, value: str, by: Sequence[str], largest: bool = False
 ) -> pd.DataFrame:
-    """The best store of each group with its median over the trials, and the stores that tie. Where
-    no store can be ranked, `store` is empty and `reason` says why."""
-    summary = ranked(over_trials(rows, value, [*by, "store"])).dropna(subset="median")
-    own = dict(iter(summary.groupby(list(by), observed=True)))
+    """A row a field: the `store` that is best by its mean `value` over the trials (geometric); the
+    other stores that are surely `among` the best and those that may be, `undecided`, where the
+    first itself is listed if it is. Where no store can be ranked, `store` is empty and `reason`
+    says why."""
+    ranked = dict(iter(regrets(rows, value, by, largest).groupby(list(by), observed=True)))
     found = []
-    for key, group in rows.groupby(list(by), observed=True):
-        if key not in own:
-            reason = NOT_WARM if group[value].notna().any() else NOT_STATED
-            found.append((*key, "", float("nan"), (), False, reason))
+    for key, field in rows.groupby(list(by), observed=True):
+        if key not in ranked:
+            reason = NOT_WARM if field[value].notna().any() else NOT_STATED
+            found.append((*key, "", float("nan"), (), (), float("nan"), False, reason))
             continue
-        table = own[key].set_index("store")
-        stores = {store: Points(*table.loc[store, list(Points._fields)]) for store in table.index}
-        first, ties = best(stores, largest)
-        near = "near_floor" in table and bool(table.near_floor[first])
-        found.append((*key, first, stores[first].median, ties, near, ""))
-    return pd.DataFrame(found, columns=[*by, "store", "value", "ties", "near_floor", "reason"])
+        table = ranked[key].set_index("store")
+        first = table.index[0]
+        among, undecided = (
+            tuple(table.index[table.verdict == verdict]) for verdict in ("in", "undecided")
+        )
+        near = "near_floor" in field and field[field.store == first].near_floor.mean() >= 0.5
+        others = tuple(store for store in among if store != first)
+        shown = (first, table["mean"].iloc[0], others, undecided, table.tellable.iloc[0])
+        found.append((*key, *shown, bool(near), ""))
+    columns = ["store", "value", "among", "undecided", "tellable", "near_floor", "reason"]
+    return pd.DataFrame(found, columns=[*by, *columns])
 
 
 def decided(found: pd.DataFrame) -> pd.DataFrame:
-    """The fields that have a best store."""
-    return found[found.store != ""]
+    """The fields of which it is known for every store whether it is among the best."""
+    return found[(found.store != "") & (found.undecided.str.len() == 0)]
 
 
 def debts(cells: pd.DataFrame, stores: Sequence[str], sizes: Sequence[str]) -> pd.DataFrame:
@@ -136,39 +170,39 @@ def worst_calls(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def shares(found: pd.DataFrame, stores: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """For each store: in how many fields it is best or ties, and as a share of all fields."""
-    found = decided(found)
-    counts = {
-        store: int((found.store == store).sum() + sum(store in ties for ties in found.ties))
-        for store in stores
-    }
+    """For each store: in how many fields it is surely among the best, `least` as a share of all
+    that are ranked, and `most` the share of those where it may be."""
+    ranked = found[found.store != ""]
+    counts = {}
+    for store in stores:
+        maybe = sum(store in row.undecided for row in each(ranked))
+        surely = sum(
+            store in row.among or (store == row.store and store not in row.undecided)
+            for row in each(ranked)
+        )
+        counts[store] = (surely, surely + maybe)
     return {
-        store: {"fields": n, "share": f"{n / max(1, len(found)):.0%}"}
-        for store, n in counts.items()
+        store: {
+            "fields": least,
+            "least": f"{least / max(1, len(ranked)):.0%}",
+            "most": f"{most / max(1, len(ranked)):.0%}",
+        }
+        for store, (least, most) in counts.items()
     }
-
-
-def leaders(panels: Mapping[str, Panel], stores: Sequence[str]) -> dict[str, dict[str, str]]:
-    """For each operation the store that is best or ties most often, and how often."""
-    found = {}
-    for title, (rows, _) in panels.items():
-        counts = shares(rows, stores)
-        store = max(counts, key=lambda name: counts[name]["fields"])
-        found[title.split(":")[0]] = {"store": store, "share": counts[store]["share"]}
-    return found
 
 
 def best_table(panels: Mapping[str, Panel], sizes: Sequence[str]) -> str:
     """What figures.best_figure() shows, as a Markdown table."""
     lines = [
-        "| measure | record size | records | data | best | value | ties |",
-        "|---|---|--:|---|---|--:|---|",
+        "| measure | record size | records | data | best | value | as good | may be as good |",
+        "|---|---|--:|---|---|--:|---|---|",
     ]
     for title, (rows, show) in panels.items():
         order = rows.assign(size=rows.record_size.map(sizes.index))
         for row in each(order.sort_values(["size", "records", "compressibility"])):
             cells = (title.split(":")[0], row.record_size, f"{row.records:,}", row.compressibility)
             value = show(row.value) if row.store else row.reason
-            found = (*cells, row.store, value, ", ".join(row.ties))
+            others = (store for store in row.undecided if store != row.store)
+            found = (*cells, row.store, value, ", ".join(row.among), ", ".join(others))
             lines.append("| " + " | ".join(map(formats.escape, found)) + " |")
     return "\n".join(lines)

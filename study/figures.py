@@ -276,7 +276,13 @@ def best_figure(
                 axis.text(x + 0.5, y + 0.5, row.reason, ha="center", va="center", fontsize=4.6)
                 continue
             axis.add_patch(Rectangle((x, y), 1, 1, facecolor=tint(row.store), edgecolor="white"))
-            middle = 0.31 if row.ties else 0.5
+            others = [store for store in row.undecided if store != row.store]
+            lines = [
+                sign + " ".join(map(letter, stores))
+                for sign, stores in (("= ", row.among), ("? ", others))
+                if stores
+            ]
+            middle = 0.5 - 0.19 * len(lines)
             axis.text(
                 x + 0.5,
                 y + middle,
@@ -285,16 +291,16 @@ def best_figure(
                 va="center",
                 fontsize=5,
             )
-            if row.ties:
-                ties = "= " + " ".join(letter(store) for store in row.ties)
-                axis.text(
-                    x + 0.5, y + 0.77, ties, ha="center", va="center", fontsize=4.6, color="#222222"
-                )
+            for line, text in enumerate(lines, 1):
+                look: Any = {"ha": "center", "va": "center", "fontsize": 4.2, "color": "#222222"}
+                axis.text(x + 0.5, y + middle + 0.33 * line, text, **look)
     axes[-1, 0].set_xlabel("number of records")
     figure.supylabel("record size", fontsize=7)
     stores = results.stores()
     letters = ", ".join(f"{letter(store)} {store}" for store in stores if letter(store) != store)
-    said = f"Letters after = are ties: {letters or 'names'}. Blank: not measured."
+    said = (
+        f"After =: surely as good; after ?: undecided. {letters or 'Names'}. Blank: not measured."
+    )
     foot(figure, results, said, settings=settings)
     return figure
 

@@ -17,7 +17,7 @@ from kvbench.machine import FSYNC_BYTES
 from kvbench.meter import INTERVAL
 from kvbench.noise import SPREAD
 from kvbench.plan import CHURN_SHARE, EVICTIONS, PER_EVICTION, SAMPLES, TRIED
-from kvbench.stats import TIE
+from kvbench.regret import IN, RECOMMENDED
 from kvbench.worker import RATIO_BLOCK
 from matplotlib.figure import Figure
 
@@ -37,7 +37,8 @@ def method() -> dict[str, str]:
         "tried": f"{TRIED:,}",
         "churn": f"{1 / CHURN_SHARE:.0%}",
         "bin_width": f"{np.expm1(LOG_WIDTH):.0%}",
-        "tie": f"{TIE:.0%}",
+        "good": f"{IN - 1:.0%}",
+        "recommended": f"{RECOMMENDED - 1:.0%}",
         "warm": f"{WARM:.0%}",
         "spread": f"{SPREAD:g}",
         "memory_interval": f"{INTERVAL * 1000:.0f} ms",

@@ -1,14 +1,12 @@
 """Statistics over trials: a trial is one run of a cell in a fresh process."""
 
 import math
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 CONFIDENCE = 0.95
-TIE = 0.05  # stores within 5 % of the best are as good as it
 BEYOND = 10  # samples that must lie beyond a percentile; with fewer it is left to chance
 
 
@@ -72,24 +70,6 @@ def median_interval(values: ArrayLike) -> Points:
     if beyond == 0:
         raise ValueError(f"{n} trials; an interval of the median needs at least 6")
     return Points(float(np.median(found)), float(found[beyond - 1]), float(found[-beyond]), n)
-
-
-def best(found: Mapping[str, Points], largest: bool = False) -> tuple[str, tuple[str, ...]]:
-    """The store with the best median, and the stores that tie with it.
-
-    A store ties when its median is within 5 % of the best one's, or when the ranges of the two
-    over their trials overlap. One trial has no range.
-    """
-    sign = -1 if largest else 1
-    name, *others = sorted(found, key=lambda store: (sign * found[store].median, store))
-    first = found[name]
-
-    def ties(other: Points) -> bool:
-        close = abs(other.median - first.median) <= TIE * abs(first.median)
-        overlap = other.low <= first.high and other.high >= first.low
-        return close or (overlap and min(other.n, first.n) > 1)
-
-    return name, tuple(other for other in others if ties(found[other]))
 
 
 def enough(n: float, share: float) -> bool:

@@ -65,7 +65,7 @@ def test_a_store_that_did_not_stay_warm_is_shown_but_not_ranked(altered: Altered
     (before,) = best(DATA / "pilot").store
     data = Results(str(altered("pilot", chill(0.94, before))))
     (row,) = fields.each(best(data.folder))
-    assert before not in (row.store, *row.ties) and row.store
+    assert before not in (row.store, *row.among, *row.undecided) and row.store
     times = fields.over_trials(data.operations, "mean_ns", [*BY, "store"])
     own = fields.where(times, operation="get", store=before, **FIELD)
     assert (own["median"] > 0).all()
@@ -92,7 +92,7 @@ def test_a_field_without_a_warm_store_is_blank_with_the_reason(altered: Altered)
     found = best(data.folder)
     assert found[["store", "reason"]].to_numpy().tolist() == [["", "not warm"]]
     table = fields.best_table({"get: time": (found, str)}, data.sizes())
-    assert table.endswith("| incompressible |  | not warm |  |")
+    assert table.endswith("| incompressible |  | not warm |  |  |")
     assert set(fields.shares(found, ["flat"])["flat"].values()) == {0, "0%"}
     drawn = figures.best_figure({"get: time": (found, str)}, data)
     assert "not warm" in [text.get_text() for text in drawn.axes[0].texts]

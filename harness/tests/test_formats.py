@@ -41,7 +41,7 @@ def test_markup_in_a_name_has_no_effect() -> None:
         [
             {
                 **{"record_size": "1 KiB", "records": 10, "compressibility": "compressible"},
-                **{"store": HOSTILE, "value": 1.0, "ties": (HOSTILE,)},
+                **{"store": HOSTILE, "value": 1.0, "among": (HOSTILE,), "undecided": ()},
             }
         ]
     )

@@ -1,5 +1,5 @@
-"""The statistics over trials: medians and ranges, the best store of a field, and its ties; and
-when a run is steady."""
+"""The statistics over trials: medians and ranges, the best stores of a field, and when a run is
+steady."""
 
 import math
 
@@ -7,14 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
-from kvbench.stats import Points, best, enough, median_interval, points, steadiness
+from kvbench.stats import Points, enough, median_interval, points, steadiness
 
-from study.fields import best_of, over_trials
+from study.fields import best_of, decided, over_trials, regrets, shares
 from study.results import FLOORS
-
-
-def found(largest: bool = False, **stores: list[float]) -> tuple[str, tuple[str, ...]]:
-    return best({store: points(values) for store, values in stores.items()}, largest)
 
 
 def test_points_are_median_and_range_of_the_trials_that_have_a_value() -> None:
@@ -38,30 +34,11 @@ def test_the_interval_of_the_median_holds_it_in_95_of_100_experiments() -> None:
     assert 0.025 < missed / 4000 < 0.05  # 3.5 % is what the binomial distribution says
 
 
-def test_the_least_median_is_best() -> None:
-    assert found(a=[10, 11, 12], b=[1, 2, 3], c=[5, 6, 7]) == ("b", ())
-
-
-def test_the_greatest_is_best_where_more_is_better() -> None:
-    assert found(largest=True, a=[0.5, 0.5], b=[0.9, 0.9]) == ("b", ())
-
-
-def test_within_five_per_cent_ties() -> None:
-    assert found(a=[100], b=[104.9], c=[105.1]) == ("a", ("b",))
-
-
-def test_overlapping_ranges_tie() -> None:
-    assert found(a=[10, 20, 21], b=[20.5, 40, 60], c=[22, 40, 60]) == ("a", ("b",))
-
-
-def test_one_trial_has_no_range_to_overlap() -> None:
-    assert found(a=[10], b=[10.4, 50, 60]) == ("a", ())
-
-
 def test_times_near_the_floor_are_marked() -> None:
     times = pd.DataFrame(
         {
             "store": ["a"] * 3 + ["b"] * 3,
+            "trial": [1, 2, 3] * 2,
             "records": 100,
             "value": [50.0, 60, 70, 90, 90, 60],
         }
@@ -71,8 +48,36 @@ def test_times_near_the_floor_are_marked() -> None:
     assert summary.near_floor.to_dict() == {"a": True, "b": False}
     assert best_of(marked, "value", ["records"]).near_floor.tolist() == [True]
     (row,) = best_of(times, "value", ["records"]).to_dict("records")
-    assert (row["store"], row["value"], row["ties"]) == ("a", 60, ("b",))
+    assert (row["store"], row["undecided"]) == ("a", ("a", "b"))
+    assert row["value"] == pytest.approx((50 * 60 * 70) ** (1 / 3))
     assert not row["near_floor"]
+
+
+def test_fields_are_ranked_by_the_trials_of_their_stores() -> None:
+    random = np.random.default_rng(1)
+    means = {"a": 100, "b": 300, "c": 104}
+    times = pd.DataFrame(
+        [
+            {"store": store, "trial": trial, "records": count, "value": value}
+            for count, noise in ((10, 0.001), (20, 0.3))
+            for trial in range(1, 16)
+            for store, mean in means.items()
+            for value in [mean * np.exp(noise * random.standard_normal())]
+        ]
+    )
+    found = regrets(times, "value", ["records"])
+    first = found[found.records == 10].set_index("store")
+    assert first.verdict.to_dict() == {"a": "in", "c": "in", "b": "out"}
+    assert first.regret["b"] == pytest.approx(3, abs=0.05)
+    assert first.low["b"] < 3 < first.high["b"]
+    table = best_of(times, "value", ["records"])
+    assert table.among.tolist() == [("c",), ()]
+    assert len(decided(table)) == 1
+    counted = shares(table, ["a", "b", "c"])
+    assert counted["a"] == {"fields": 1, "least": "50%", "most": "100%"}
+    assert counted["b"]["least"] == "0%"
+    (least,) = best_of(times[times.records == 10], "value", ["records"], largest=True).store
+    assert least == "b"
 
 
 def test_a_percentile_needs_ten_samples_beyond_it() -> None:

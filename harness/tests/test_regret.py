@@ -1,0 +1,152 @@
+"""Which stores are called best, on fields whose answer is known."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from kvbench.regret import IN, LOOKS, Ranking, look, rank
+
+Logs = npt.NDArray[np.float64]
+RANDOM = np.random.default_rng
+
+
+def ranked(logs: Logs, largest: bool = False) -> Ranking:
+    """Of logs with a row a trial and a column a store; NaN where a trial is missing."""
+    values = {
+        f"s{store}": {trial: float(np.exp(log)) for trial, log in enumerate(column, 1)}
+        for store, column in enumerate(logs.T)
+    }
+    return rank(values, largest)
+
+
+def fields(
+    count: int, deviation: float, stores: int = 13, trials: int = 15
+) -> Iterator[tuple[Logs, Logs]]:
+    """True logs of each store, some on the edge of being in, and logs of trials whose differences
+    between two stores have this standard deviation at the median; stores differ in theirs."""
+    random = RANDOM(1)
+    for _ in range(count):
+        truth = random.choice([0, 0.03, math.log(IN), 0.2, 0.4, 0.7, 1.6], stores)
+        truth[0] = 0
+        own = deviation / math.sqrt(2) * np.exp(0.5 * random.standard_normal(stores))
+        shared = random.normal(0, 0.2, (trials, 1))  # the trial's own, which pairs take out
+        yield truth, truth + shared + own * random.standard_normal((trials, stores))
+
+
+def wrong(found: Ranking, truth: Logs) -> bool:
+    """Whether a store of the field is called what it is not. On the edge neither is true."""
+    calls = {
+        "in": lambda log: log < math.log(IN) - 1e-9,
+        "out": lambda log: log > math.log(IN) + 1e-9,
+    }
+    return any(
+        own.verdict != "undecided" and not calls[own.verdict](truth[int(store[1:])])
+        for store, own in found.regrets.items()
+    )
+
+
+def missed(found: Ranking, truth: Logs) -> bool:
+    """Whether any interval of the field misses its store's regret."""
+    return any(
+        not own.low - 1e-9 <= math.exp(truth[int(store[1:])]) <= own.high + 1e-9
+        for store, own in found.regrets.items()
+    )
+
+
+@pytest.mark.parametrize("deviation", [0.08, 0.16, 0.30])
+@pytest.mark.parametrize("trials", LOOKS)
+def test_no_more_than_5_percent_of_fields_have_a_wrong_store_or_interval(
+    trials: int, deviation: float
+) -> None:
+    found = [(ranked(logs[:trials]), truth) for truth, logs in fields(600, deviation)]
+    assert sum(wrong(*own) for own in found) <= 0.05 * len(found)
+    assert sum(missed(*own) for own in found) <= 0.05 * len(found)
+
+
+@pytest.mark.parametrize("deviation", [0.08, 0.30])
+def test_stopping_once_decided_makes_no_more_errors(deviation: float) -> None:
+    errors = 0
+    for truth, logs in fields(600, deviation, stores=4):
+        for trials in LOOKS:
+            found = ranked(logs[:trials])
+            if found.decided:
+                break
+        errors += wrong(found, truth) or missed(found, truth)
+    assert errors <= 0.05 * 600
+
+
+def test_more_trials_decide_more() -> None:
+    def decided(trials: int) -> int:
+        found = (ranked(logs[:trials]) for _, logs in fields(100, 0.16))
+        return sum(own.verdict != "undecided" for field in found for own in field.regrets.values())
+
+    counts = [decided(trials) for trials in LOOKS]
+    assert counts == sorted(counts)
+    assert 2 * counts[0] < counts[-1]
+
+
+def test_regrets_are_ratios_to_the_best_and_come_in_their_order() -> None:
+    random = RANDOM(2)
+    found = ranked(np.log([300, 100, 105]) + random.normal(0, 0.005, (15, 3)))
+    assert list(found.regrets) == ["s1", "s2", "s0"]
+    best, second, last = found.regrets.values()
+    assert (best.estimate, best.low, best.verdict, best.trials) == (1, 1, "in", 15)
+    assert second.estimate == pytest.approx(1.05, abs=0.01) and second.verdict == "in"
+    assert last.low < 3 < last.high and last.verdict == "out" and not last.recommended
+    assert found.decided and 1 < found.tellable < 1.03
+
+
+def test_the_largest_is_best_where_more_is_better() -> None:
+    values = {"a": {1: 0.5, 2: 0.5}, "b": {1: 1.0, 2: 1.0}}
+    assert {name: own.estimate for name, own in rank(values, largest=True).regrets.items()} == {
+        "b": 1,
+        "a": 2,
+    }
+
+
+def test_pairs_take_out_what_a_trial_does_to_all_stores() -> None:
+    random = RANDOM(3)
+    noise = random.normal(0, 1, (7, 1))
+    found = ranked(np.log([100, 300]) + noise + random.normal(0, 0.01, (7, 2)))
+    assert found.decided
+
+
+def test_exchanged_stores_exchange_their_regrets() -> None:
+    ((_, logs),) = fields(1, 0.16)
+    before, after = ranked(logs).regrets, ranked(logs[:, ::-1]).regrets
+    for store in range(13):
+        assert before[f"s{store}"] == pytest.approx(after[f"s{12 - store}"])
+
+
+def test_a_missing_trial_is_left_out_of_the_pairs_of_its_store_alone() -> None:
+    ((_, logs),) = fields(1, 0.16, stores=3)
+    lacking = logs.copy()
+    lacking[:13, 2] = np.nan
+    assert ranked(lacking).regrets["s2"].trials == 2
+    pair = {name: own.high for name, own in ranked(logs[:, :2]).regrets.items()}
+    assert all(ranked(lacking).regrets[name].high >= high for name, high in pair.items())
+
+
+def test_one_trial_decides_nothing() -> None:
+    assert [own.verdict for own in rank({"a": {1: 1.0}, "b": {1: 9.0}}).regrets.values()] == [
+        "undecided",
+        "undecided",
+    ]
+    assert math.isinf(rank({"a": {1: 1.0}, "b": {2: 9.0}}).tellable)
+
+
+def test_a_field_of_one_store_has_no_regret() -> None:
+    found = rank({"a": {1: 3.0, 2: 4.0}, "b": {}})
+    assert list(found.regrets) == ["a"] and found.regrets["a"].estimate == 1
+    assert rank({}).regrets == {}
+
+
+@pytest.mark.parametrize(
+    ("trials", "counted", "error"),
+    [(3, 3, 0.05), (6, 6, 0.05), (7, 7, 0.005), (9, 7, 0.005), (10, 10, 0.01), (99, 15, 0.035)],
+)
+def test_looks_spend_the_error_between_them(trials: int, counted: int, error: float) -> None:
+    assert look(trials) == (counted, error)
+    assert sum(LOOKS.values()) == pytest.approx(0.05)
