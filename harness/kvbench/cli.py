@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import shlex
 import signal
@@ -10,14 +11,13 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from tabulate import tabulate
 
 from kvbench import BadInput, one_line, say, stores, write_whole
-from kvbench.factors import Cell
-from kvbench.grid import TIME_LIMIT, read_grids, reference
+from kvbench.grid import TIME_LIMIT, Grid, read_grids, reference
 
 if TYPE_CHECKING:
     from kvbench.results import Folder
@@ -37,6 +37,7 @@ class _Writable(click.Path):
 
 PATH, FILE = click.Path(path_type=Path), _Writable(path_type=Path)
 MOST_SECONDS = 1e6  # that a cell may take: the system waits for 24 days at most
+MOST_MINUTES = 10_000  # of a sitting
 SOME_FAILED = 3  # exit status when the sweep ended, but not every cell was measured
 STOPPED = 130  # exit status after an interrupt, as shells have it
 MOST_SHOWN = 10  # cells in a warning
@@ -156,6 +157,18 @@ def grid_keys() -> None:
     help="Stop a cell that takes longer, and record it as failed.",
 )
 @click.option(
+    "--again",
+    is_flag=True,
+    help="Measure one trial more than OUT has, whatever number GRID says; a trial that was stopped "
+    "is finished.",
+)
+@click.option(
+    "--minutes",
+    type=float,
+    metavar="MINUTES",
+    help="Begin no further cell after so many, and stop.  [default: until all are measured]",
+)
+@click.option(
     "--scale",
     metavar="NAME|FACTOR",
     help="One of the scales that GRID defines, or a factor for its record counts.",
@@ -195,6 +208,8 @@ def sweep(
     dry_run: bool,
     retry: bool,
     time_limit: float,
+    again: bool,
+    minutes: float | None,
     scale: str | None,
     place: Path | None,
     fs: str | None,
@@ -211,27 +226,35 @@ def sweep(
     Then the files of earlier stores slow down no later one, the device's bytes are those of the
     store alone, and a cold cache holds no inode.
 
-    Ctrl-C finishes the running cell and stops; a second Ctrl-C stops at once. The same command
-    goes on where a sweep was stopped or killed. A crash, a full disk or an engine that hangs
-    costs one cell: `kvbench status` shows the reason, and --retry measures it again.
+    Ctrl-C, and the end of --minutes, finishes the running cell and stops; a second Ctrl-C stops at
+    once. The same command goes on where a sweep was stopped or killed. A crash, a full disk or an
+    engine that hangs costs one cell: `kvbench status` shows the reason, and --retry measures it
+    again.
     """
-    from kvbench.results import Folder  # noqa: PLC0415 - slow to import
+    from kvbench.results import MARK, Folder  # noqa: PLC0415 - slow to import
     from kvbench.sweep import Sweep  # noqa: PLC0415
 
     if not 0 < time_limit <= MOST_SECONDS:  # nor a NaN
         allowed = f"more than 0, and {MOST_SECONDS:,.0f} at most"
         raise BadInput(f"--time-limit: {time_limit:.0f} is not allowed; allowed: {allowed}")
+    if minutes is not None and not 0 < minutes <= MOST_MINUTES:
+        allowed = f"more than 0, and {MOST_MINUTES:,} at most"
+        raise BadInput(f"--minutes: {minutes:g} is not allowed; allowed: {allowed}")
     replaced: dict[str, Any] = {} if memory_max is None else {"memory_max": [memory_max]}
     if threads is not None:
         replaced["threads"] = [
             int(number) if number.isdecimal() and len(number) < 10 else number
             for number in threads.split(",")
         ]
-    job = Sweep(read_grids(grid, stores.names(), replaced, scale), out, retry, place, fs, probe)
+    grids = read_grids(grid, stores.names(), replaced, scale)
+    if again:
+        replaced["trials"] = _next_trial(grids, Folder(out) if (out / MARK).exists() else None)
+        grids = read_grids(grid, stores.names(), replaced, scale)
+    job = Sweep(grids, out, retry, place, fs, probe)
     if dry_run:
         _dry_run(job)
         return
-    counts = job.run(time_limit)
+    counts = job.run(time_limit, math.inf if minutes is None else 60 * minutes)
     _print_counts(counts)
     for line in _reasons(job.reasons):
         say(line)
@@ -242,6 +265,14 @@ def sweep(
         sys.exit(STOPPED)
     if counts["failed"]:
         sys.exit(SOME_FAILED)
+
+
+def _next_trial(grids: Sequence[Grid], folder: "Folder | None") -> int:
+    """The last trial of the folder if it lacks cells, else the next."""
+    done = Counter(cell.trial for cell in folder.done()) if folder else Counter()
+    last = max(done, default=0)
+    whole = len({cell for grid in grids for cell in grid.cells() if cell.trial == 1})
+    return last + (last == 0 or done[last] >= whole)
 
 
 def _warn(folder: "Folder") -> None:
@@ -281,32 +312,54 @@ def _warn(folder: "Folder") -> None:
 def _dry_run(sweep: "Sweep") -> None:
     from kvbench.estimate import seconds  # noqa: PLC0415 - slow to import
     from kvbench.machine import fsync_milliseconds  # noqa: PLC0415
-    from kvbench.results import Folder  # noqa: PLC0415
+    from kvbench.results import MARK, Folder  # noqa: PLC0415
 
     Folder.refuse_foreign(sweep.out)
     # A dry run makes no folder for the stores: time the device's sync in the nearest one above.
     with tempfile.TemporaryDirectory(dir=sweep.nearest()) as probe:
         fsync_ms = fsync_milliseconds(Path(probe))
-    rows, times, loaded, skipped = [], [], 0, 0
-    for cell, skip_reason in sweep.plan():
-        if why := skip_reason or sweep.stores[cell.full_name].reason:
-            skipped += 1
-        else:
-            times.append(seconds(cell, fsync_ms))
-            loaded += cell.live_bytes
+    done = Folder(sweep.out).done() if (sweep.out / MARK).exists() else {}
+    left = {cell for _, cell, _ in sweep.plan(done)} - done.keys()
+    rows, plan = [], []
+    for grid, cell, skip_reason in sweep.plan():
+        why = skip_reason or sweep.stores[cell.full_name].reason
+        cost = 0 if why else seconds(cell, fsync_ms)
+        loaded = 0 if why else cell.live_bytes
+        plan.append(_Planned(why, loaded, cost, cell.trial <= grid.trials[0], cell in left))
         if cell.trial == 1:
             levels = ", ".join(cell.levels())
             factors = (cell.full_name, cell.record_size, cell.records, cell.compressibility, levels)
-            rows.append((*factors, why or f"{cell.live_bytes:,} B, {times[-1]:.1f} s"))
+            rows.append((*factors, why or f"{cell.live_bytes:,} B, {cost:.1f} s"))
     headers = ("store", "record size", "records", "compressibility", "levels", "each trial")
     click.echo(tabulate(sorted(rows), headers=headers))
-    trials = max(grid.trials for grid in sweep.grids)
-    click.echo(
-        f"{trials} trials: {len(times)} cells to measure, {skipped} not, "
-        f"{loaded:,} bytes to load, about {sum(times) / 60:.1f} minutes"
-    )
+    least, most = (max(grid.trials[end] for grid in sweep.grids) for end in (0, 1))
+    _print_total(f"{least} trials", [cell for cell in plan if cell.certain])
+    if least < most:
+        _print_total(f"{most} trials, if nothing is decided", plan)
+    if done:
+        _print_total("left", [cell for cell in plan if cell.left])
     if sweep.fs:
         click.echo(f"{sweep.fs} of their own: a file of {sweep.file_system_bytes():,} bytes")
+
+
+class _Planned(NamedTuple):
+    """A cell: why it is not measured, its bytes and seconds, whether it belongs to the least number
+    of trials, and whether it is needed and has no result."""
+
+    why: str
+    loaded: int
+    seconds: float
+    certain: bool
+    left: bool
+
+
+def _print_total(what: str, plan: Sequence[_Planned]) -> None:
+    measured = sum(1 for cell in plan if not cell.why)
+    click.echo(
+        f"{what}: {measured} cells to measure, {len(plan) - measured} not, "
+        f"{sum(cell.loaded for cell in plan):,} bytes to load, "
+        f"about {sum(cell.seconds for cell in plan) / 60:.1f} minutes"
+    )
 
 
 @cli.command("evidence", short_help="Test what durability levels do.")
@@ -450,20 +503,21 @@ def status(folder: Path) -> None:
     Prints the number of cells by status, each failed cell with its reason, and why other cells
     were not measured.
     """
-    from kvbench.results import Folder  # noqa: PLC0415 - slow to import
+    from kvbench.decide import needed  # noqa: PLC0415 - slow to import
+    from kvbench.results import Folder  # noqa: PLC0415
 
     results = Folder(folder)
     counts: Counter[str] = Counter()
     reasons: Counter[tuple[str, str]] = Counter()
-    to_do = results.planned()
     failures = []
     for name, result in results.current().items():
         counts[result["status"]] += 1
-        to_do.discard(Cell.from_factors(result["cell"]))
         if result["status"] == "failed":
             failures.append(one_line(f"failed: {name}: {result['reason']}"))
         else:
             reasons[result["status"], result["reason"]] += 1
+    done = results.done()
+    to_do = {cell for grid in results.grids() for cell in needed(grid, done)} - done.keys()
     counts["to do"] = len(to_do)
     _print_counts(counts)
     for line in (*failures, *_reasons(reasons)):

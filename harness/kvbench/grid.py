@@ -25,6 +25,7 @@ from kvbench.factors import (
     Operation,
     parse_bytes,
 )
+from kvbench.regret import LOOKS
 from kvbench.stores import compared
 from kvbench.workload import MOST_THREADS, ROUNDS, parse
 
@@ -42,7 +43,11 @@ OWN = {
     "stores": ("Stores to measure, as `kvbench stores` lists them", "names"),
     "access": ("`c`: through shims in C; `python`: through Python bindings", "c, python"),
     "bindings": ("Bindings to measure where `access` has `python`", "names"),
-    "trials": ("Trials of each cell, each in a fresh process on a fresh store", "1 or more"),
+    "trials": (
+        'Trials of each cell, each in a fresh process on a fresh store. `"7-15"`: after 7 and 10 '
+        "trials a sweep goes on with those fields alone whose best stores are not yet known",
+        'a whole number, or two of 7, 10 and 15, as "7-15"',
+    ),
     "options": (
         "The engines' own options, a table for each store: `{ sqlite = { page_size = 1024 } }`",
         "numbers, sizes and words",
@@ -102,6 +107,17 @@ def _threaded(workloads: object, threads: object) -> Any:
     ]
 
 
+def _trials(value: object) -> tuple[int, int]:
+    """The least and the greatest number of trials."""
+    if isinstance(value, str):
+        found = tuple(number for number in LOOKS if str(number) in value.split("-"))
+        if "-".join(map(str, found)) == value and len(found) == 2:
+            return found
+        raise BadInput(f"trials: {value!r:.200} is not allowed; allowed: {OWN['trials'][1]}")
+    number = FACTORS["trial"].level(value)
+    return number, number
+
+
 def _options(values: object, stores: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """The options of each store that has any, as one text; sizes in bytes."""
     found = []
@@ -135,7 +151,7 @@ class Grid:
     options: tuple[tuple[str, str], ...]  # a store and its own options
     levels: Mapping[str, tuple[Any, ...]]  # of each other factor
     label: str
-    trials: int
+    trials: tuple[int, int]  # the least, and the most if the best stores stay unknown
     seed: int
     least_ms: int
     byte_limit: int  # cells whose values exceed it are skipped
@@ -167,7 +183,7 @@ class Grid:
                 for name, factor in VARIED.items()
             },
             label=FACTORS["label"].level(given["label"]),
-            trials=FACTORS["trial"].level(given["trials"]),
+            trials=_trials(given["trials"]),
             seed=FACTORS["seed"].level(given["seed"]),
             least_ms=FACTORS["least_ms"].level(given["least_ms"]),
             byte_limit=byte_limit,
@@ -211,8 +227,8 @@ class Grid:
         ]
 
     def size(self) -> int:
-        """How many cells it has."""
-        return self.trials * len(self.accesses()) * math.prod(map(len, self.levels.values()))
+        """How many cells it has at most."""
+        return self.trials[1] * len(self.accesses()) * math.prod(map(len, self.levels.values()))
 
     def values(self) -> dict[str, Any]:
         """As plain values: what from_values takes."""
@@ -220,6 +236,8 @@ class Grid:
             **{key: value for key, value in vars(self).items() if key != "levels"},
             **{VARIED[name].key: levels for name, levels in self.levels.items()},
         }
+        least, most = self.trials
+        values["trials"] = least if least == most else f"{least}-{most}"
         values["record_sizes"] = tuple(map(str, self.levels["record_size"]))
         values["options"] = {
             store: dict(pair.split("=", 1) for pair in text.split(", ") if pair)
@@ -231,28 +249,32 @@ class Grid:
         text = json.dumps(self.values(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
+    def looks(self) -> list[int]:
+        """The numbers of trials after which the fields are looked at, the most at last."""
+        least, most = self.trials
+        return [*(number for number in LOOKS if least <= number < most), most]
+
     def cells(self) -> Iterator[Cell]:
-        """All cells: one block for each trial, shuffled by the seed."""
+        """All cells, one trial after the other. The seed shuffles the fields of each and the stores
+        of each field, which follow one another: a machine that drifts changes them alike."""
         options = dict(self.options)
-        for trial in range(1, self.trials + 1):
-            block = [
-                Cell(
-                    store=store,
-                    binding=binding,
-                    operations=self.operations,
-                    trial=trial,
-                    seed=self.seed,
-                    label=self.label,
-                    least_ms=self.least_ms,
-                    options=options.get(store, ""),
-                    **dict(zip(self.levels, levels, strict=True)),
-                )
-                for (store, binding), *levels in itertools.product(
-                    self.accesses(), *self.levels.values()
-                )
-            ]
-            random.Random(f"{self.seed} {trial}").shuffle(block)
-            yield from block
+        fields = list(itertools.product(*self.levels.values()))
+        for trial in range(1, self.trials[1] + 1):
+            order = random.Random(f"{self.seed} {trial}")
+            for levels in order.sample(fields, len(fields)):
+                stores = self.accesses()
+                for store, binding in order.sample(stores, len(stores)):
+                    yield Cell(
+                        store=store,
+                        binding=binding,
+                        operations=self.operations,
+                        trial=trial,
+                        seed=self.seed,
+                        label=self.label,
+                        least_ms=self.least_ms,
+                        options=options.get(store, ""),
+                        **dict(zip(self.levels, levels, strict=True)),
+                    )
 
     def skip_reason(self, cell: Cell) -> str:
         """Why the cell is not measured; empty if it is."""

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kvbench import BadInput, one_line, write_whole
+from kvbench.decide import means
 from kvbench.factors import Cell
 from kvbench.grid import Grid
 from kvbench.stores import Store, checksum
@@ -147,17 +148,17 @@ class Folder:
         path = self.path / "machines" / f"{name}.json"
         return _read(path, "machine") if path.exists() else {}
 
-    def planned(self) -> set[Cell]:
-        """All cells of the grids that were swept into the folder, here or elsewhere."""
-        cells: set[Cell] = set()
+    def grids(self) -> list[Grid]:
+        """The grids that were swept into the folder, here or elsewhere."""
+        grids = []
         for path in self._files("grids"):
             values = _read(path, "grid")["grid"]
             try:
                 names = [name for name in values["stores"] if isinstance(name, str)]
-                cells.update(Grid.from_values(values, names).cells())
+                grids.append(Grid.from_values(values, names))
             except (BadInput, KeyError, TypeError) as error:
                 raise BadInput(f"{path}: not a grid: {error}") from None
-        return cells
+        return grids
 
     def _files(self, kind: str) -> list[Path]:
         folder = self.path / kind
@@ -173,13 +174,15 @@ class Folder:
     def _cell_path(self, name: str) -> Path:
         return self.path / "cells" / f"{name}.json"
 
+    def result(self, name: str) -> dict[str, Any] | None:
+        """The result of a cell; None when it has none yet."""
+        path = self._cell_path(name)
+        return _read(path, "status", "reason") if path.exists() else None
+
     def outcome(self, name: str) -> tuple[str, str]:
         """Status and reason of a cell, which is "to do" when it has no result yet."""
-        path = self._cell_path(name)
-        if not path.exists():
-            return "to do", ""
-        result = _read(path, "status", "reason")
-        return str(result["status"]), str(result["reason"])
+        result = self.result(name)
+        return (str(result["status"]), str(result["reason"])) if result else ("to do", "")
 
     def write(self, name: str, result: dict[str, Any]) -> None:
         """Keep a result, with its place in the order of all that were written here."""
@@ -213,6 +216,10 @@ class Folder:
         of these one of the installed code if there is one, of these the last written. The clock
         decides only among results that older versions wrote, which have no place in an order."""
         return {name: result for name, (_, result) in self._current().items()}
+
+    def done(self) -> dict[Cell, dict[str, float]]:
+        """The mean times of each cell that has a result, by operation; see decide.needed."""
+        return {cell: means(result) for cell, result in self._current().values()}
 
     def _current(self) -> dict[str, tuple[Cell, dict[str, Any]]]:
         found: dict[tuple[Cell, str], tuple[tuple[bool, bool, int, str, str], dict[str, Any]]] = {}

@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import errno
 import json
+import math
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ import psutil
 
 from kvbench import BadInput, how_it_ended, loopback, machine, say, stores
 from kvbench.control_group import capped, refused
+from kvbench.decide import Means, means, needed
 from kvbench.estimate import seconds
 from kvbench.factors import LEVELS, UNCAPPED, Cell, parse_bytes
 from kvbench.filesystem import Mounted
@@ -224,16 +226,17 @@ class Sweep:
                         f"does {found[cell]:,.0f} a second here; allowed: rate=N, N below that"
                     )
 
-    def plan(self) -> Iterator[tuple[Cell, str]]:
-        """Yield each cell with the reason to skip it, which is empty if it is to be measured."""
-        for grid, cell in self._cells():
-            yield cell, grid.skip_reason(cell) or self._lacks(cell)
-
-    def _cells(self) -> list[tuple[Grid, Cell]]:
-        """Each cell once, the first trial of all grids before the second of any."""
-        found = {cell: grid for grid in self.grids for cell in grid.cells()}
-        pairs = ((grid, cell) for cell, grid in found.items())
-        return sorted(pairs, key=lambda pair: pair[1].trial)
+    def plan(self, done: Means | None = None) -> Iterator[tuple[Grid, Cell, str]]:
+        """Yield each cell once, the first trial of all grids before the second of any, with the
+        reason to skip it, which is empty if it is to be measured. Without what is done, these are
+        the cells that may be needed at most."""
+        grids = {
+            cell: grid
+            for grid in self.grids
+            for cell in (grid.cells() if done is None else needed(grid, done))
+        }
+        for cell, grid in sorted(grids.items(), key=lambda pair: pair[0].trial):
+            yield grid, cell, grid.skip_reason(cell) or self._lacks(cell)
 
     def _lacks(self, cell: Cell) -> str:
         """Which level of the cell its store or this machine lacks, and why."""
@@ -253,10 +256,21 @@ class Sweep:
     def _name(self, cell: Cell, machine_id: str) -> str:
         return cell_name(cell, self.stores[cell.full_name], machine_id)
 
+    def _done(self, folder: Folder, machine_id: str) -> dict[Cell, dict[str, float]]:
+        """What the cells have measured that may turn out not to be needed."""
+        found = {}
+        for grid in self.grids:
+            if len(grid.looks()) > 1:
+                for cell in grid.cells():
+                    if result := folder.result(self._name(cell, machine_id)):
+                        found[cell] = means(result)
+        return found
+
     def todo(self, folder: Folder, machine_id: str) -> list[tuple[str, Cell, str]]:
-        """Name, cell and skip reason of each cell that has no result yet."""
+        """Name, cell and skip reason of each cell that is needed and has no result yet."""
         final = {"ok"} if self.retry else {"ok", "failed"}
-        names = ((self._name(cell, machine_id), cell, why) for cell, why in self.plan())
+        plan = self.plan(self._done(folder, machine_id))
+        names = ((self._name(cell, machine_id), cell, why) for _, cell, why in plan)
         return [
             (name, cell, why)
             for name, cell, why in names
@@ -265,9 +279,10 @@ class Sweep:
             and not (status == "unavailable" and not self.stores[cell.full_name].available)
         ]
 
-    def run(self, time_limit: float = TIME_LIMIT) -> Counter[str]:
-        """Measure each cell that has no result yet. Returns the grid's number of cells by status,
-        and keeps their `reasons`."""
+    def run(self, time_limit: float = TIME_LIMIT, sitting: float = math.inf) -> Counter[str]:
+        """Measure each cell that has no result yet; begin no further one after `sitting` seconds.
+        Returns the grid's number of cells by status, and keeps their `reasons`."""
+        end = time.monotonic() + sitting
         if self.fs:
             self._check_file_system(self.fs)
         folder = Folder.make(self.out)
@@ -300,13 +315,21 @@ class Sweep:
                 self._say_what_does_not_fit(
                     (cell for cell in fit if self.stores[cell.full_name].available), shelves
                 )
-                for name, cell, why in progress(todo, costs, lambda item: str(item[1])):
-                    if asked.is_set():
-                        self.stopped = True
-                        break
-                    shelf = shelves[cell.place]
-                    result = self._finish(name, cell, why, description, shelf, time_limit)
-                    self._write(folder, name, result, shelves.values())
+                tried: set[str] = set()  # some fail once more with every try
+                while todo and not self.stopped:
+                    costs = [
+                        0 if why else seconds(c, description["fsync_ms"]) for _, c, why in todo
+                    ]
+                    for name, cell, why in progress(todo, costs, lambda item: str(item[1])):
+                        if asked.is_set() or time.monotonic() > end:
+                            self.stopped = True
+                            break
+                        shelf = shelves[cell.place]
+                        result = self._finish(name, cell, why, description, shelf, time_limit)
+                        self._write(folder, name, result, shelves.values())
+                        tried.add(name)
+                    found = self.todo(folder, description["machine"])
+                    todo = [item for item in found if item[0] not in tried]
             finally:
                 for shelf in shelves.values():
                     shelf.clear()
@@ -347,7 +370,7 @@ class Sweep:
     def file_system_bytes(self) -> int:
         """The size of the stores' own file system for the whole grid. Raises BadInput if the disk
         is too small."""
-        cells = [cell for cell, why in self.plan() if self._on_disk(cell, why)]
+        cells = [cell for _, cell, why in self.plan() if self._on_disk(cell, why)]
         return loopback.size_for(cells, self.nearest())
 
     def _describe(self, shelf: Shelf, identity: str) -> dict[str, Any]:
@@ -427,7 +450,8 @@ class Sweep:
         return result | {"wall_s": time.monotonic() - start}
 
     def _count(self, folder: Folder, machine_id: str) -> Counter[str]:
-        names = (self._name(cell, machine_id) for _, cell in self._cells())
+        plan = self.plan(self._done(folder, machine_id))
+        names = (self._name(cell, machine_id) for _, cell, _ in plan)
         self.reasons = Counter(map(folder.outcome, names))
         counts: Counter[str] = Counter()
         for (status, _), number in self.reasons.items():

@@ -4,9 +4,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import KNOWN
 from kvbench import BadInput, stores
+from kvbench.decide import needed
 from kvbench.estimate import seconds
 from kvbench.factors import Cell, RecordSize, format_bytes, parse_bytes
 from kvbench.grid import Grid, read_grids
@@ -103,6 +105,10 @@ def test_bytes_survive_formatting(count: int) -> None:
         ({"label": "<b>"}, ["label", "<b>", "letters"]),
         ({"label": ["equal"]}, ["label", "equal"]),
         ({"threads": [0]}, ["threads", "0", "1 to 1024"]),
+        *(
+            ({"trials": trials}, ["trials", repr(trials), 'two of 7, 10 and 15, as "7-15"'])
+            for trials in ("7", "7-11", "15-7", "7-10-15", "", "7-", "five")
+        ),
         ({"thread": 4}, ["thread", "stores, access, bindings, record_sizes"]),
     ],
 )
@@ -116,14 +122,74 @@ def test_bad_values_are_named_with_what_is_allowed(
         assert word in str(caught.value)
 
 
-def test_each_trial_shuffles_all_cells() -> None:
+def test_each_trial_shuffles_fields_and_the_stores_of_each() -> None:
     levels = grid(records=[10, 20, 30, 40], trials=3, stores=["flat", "lmdb"])
     cells = list(levels.cells())
     assert [cell.trial for cell in cells] == [1] * 8 + [2] * 8 + [3] * 8
     blocks = [[(cell.store, cell.records) for cell in cells if cell.trial == t] for t in (1, 2, 3)]
     assert sorted(blocks[0]) == sorted(blocks[1]) == sorted(blocks[2])
     assert blocks[0] != blocks[1] != blocks[2]
+    fields = list(zip(cells[::2], cells[1::2], strict=True))
+    assert all(one.records == other.records for one, other in fields)
+    assert {one.store for one, _ in fields} == {"flat", "lmdb"}
     assert cells == list(levels.cells())
+
+
+def test_trials_until_decided_are_looked_at_three_times_at_most() -> None:
+    levels = grid(trials="7-15")
+    assert levels.looks() == [7, 10, 15]
+    assert max(cell.trial for cell in levels.cells()) == 15
+    assert Grid.from_values(levels.values(), STORES) == levels
+    assert grid(trials="10-15").looks() == [10, 15]
+    assert grid(trials=7).looks() == [7]
+
+
+def done(levels: Grid, trials: int, *decided: int) -> dict[Cell, dict[str, float]]:
+    """What the cells of so many trials measured; stores differ in the fields of the decided record
+    counts alone, and one store failed."""
+    random = np.random.default_rng(1)
+    return {
+        cell: {
+            "get": float(random.normal(100, 1)),
+            "update": (1 + (cell.records in decided) * 9 * STORES.index(cell.store))
+            * float(random.normal(100, 20)),
+        }
+        if cell.store != "lmdb"
+        else {}
+        for cell in levels.cells()
+        if cell.trial <= trials
+    }
+
+
+@pytest.mark.parametrize(
+    ("trials", "decided", "wanted"),
+    [
+        (0, [], (7, 7)),
+        (6, [], (7, 7)),
+        (7, [], (10, 10)),
+        (7, [10], (7, 10)),
+        (7, [10, 20], (7, 7)),
+        (9, [10], (7, 10)),
+        (10, [10], (7, 15)),
+        (15, [10], (7, 15)),
+    ],
+)
+def test_fields_that_are_not_decided_get_further_trials_of_all_stores(
+    trials: int, decided: list[int], wanted: tuple[int, int]
+) -> None:
+    """A field is decided when all its operations are; what is not complete is not looked at."""
+    levels = grid(stores=STORES, trials="7-15", records=[10, 20], operations=["get", "update"])
+    found = needed(levels, done(levels, trials, *decided))
+    for count, most in zip((10, 20), wanted, strict=True):
+        cells = [cell for cell in found if cell.records == count]
+        assert sorted((cell.trial, cell.store) for cell in cells) == [
+            (trial, store) for trial in range(1, most + 1) for store in sorted(STORES)
+        ]
+
+
+def test_a_fixed_number_of_trials_is_needed_whatever_they_show() -> None:
+    levels = grid(trials=3)
+    assert needed(levels, {}) == needed(levels, done(levels, 3)) == list(levels.cells())
 
 
 def test_access_chooses_shims_and_bindings() -> None:
@@ -196,12 +262,21 @@ def test_shipped_grids_are_valid(path: Path) -> None:
             assert Grid.from_values(levels.values(), stores.names()) == levels
 
 
-def test_the_main_grid_has_the_levels_of_its_source() -> None:
-    (levels,) = read_grids(GRIDS / "paper.toml", STORES)
-    assert levels.levels["records"] == (100, 1000, 10_000, 100_000, 1_000_000)
-    sizes = "100 B,1 KiB,10 KiB,100 KiB,1 MiB,1 B-1 KiB,1-10 KiB,10-100 KiB,100 KiB-1 MiB"
-    assert [str(size) for size in levels.levels["record_size"]] == sizes.split(",")
-    assert levels.byte_limit == 50 << 30
+def test_the_main_grid_has_every_store_in_each_of_its_fields() -> None:
+    """With as many trials as can decide a field, but for folders of a million files."""
+    grids = read_grids(GRIDS / "reference.toml", stores.names(), scale="reference")
+    trials: dict[tuple[object, ...], dict[str, int]] = {}
+    for levels in grids:
+        for cell in levels.cells():
+            field = trials.setdefault((str(cell.record_size), cell.records, cell.durability), {})
+            field[cell.store] = cell.trial
+    assert len(trials) == 3 * (4 * 2 + 1 + 2 + 2)
+    for (size, records, durability), found in trials.items():
+        assert len(found) == 13
+        files = {found.pop("flat"), found.pop("nested")}
+        most = 5 if durability == "default" else 15
+        assert files == {3 if records == 1_000_000 else most}, (size, records)
+        assert set(found.values()) == {most}
 
 
 def test_an_engine_is_measured_in_one_build_unless_both_are_named() -> None:

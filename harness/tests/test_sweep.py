@@ -69,7 +69,7 @@ def test_a_worker_loads_no_more_than_it_needs() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in done.stdout.split()}
     assert "numpy" in loaded
-    assert not loaded & {"pandas", "pyarrow", "psutil", "click", "tqdm", "matplotlib"}
+    assert not loaded & {"pandas", "pyarrow", "psutil", "click", "tqdm", "matplotlib", "scipy"}
 
 
 def test_a_kill_at_the_very_start_leaves_no_foreign_folder(
@@ -118,6 +118,52 @@ def test_dry_run_measures_and_writes_nothing(
     assert done.returncode == 0
     assert "1 trials: 2 cells to measure, 2 not, 208,000 bytes to load, about" in done.stdout
     assert not out.exists()
+
+
+def test_a_field_gets_trials_until_its_best_stores_are_known(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    """A store that does nothing is surely faster than files. Made to look alike, both go on."""
+    out = tmp_path / "out"
+    grid = write_grid(stores=["null", "flat"], operations=["get"], records=[10], trials="7-15")
+    dry = kvbench("sweep", grid, "--out", out, "--dry-run").stdout
+    assert (
+        "7 trials: 14 cells to measure" in dry
+        and "15 trials, if nothing is decided: 30 cells to measure" in dry
+    )
+    assert kvbench("sweep", grid, "--out", out).stdout.strip() == "14 ok"
+    assert kvbench("status", out).stdout.strip() == "14 ok"
+    assert kvbench("sweep", grid, "--out", out).stdout.strip() == "14 ok"
+    for path in (out / "cells").glob("*.json"):
+        result = json.loads(path.read_text())
+        get = next(row for row in result["operations"] if row["operation"] == "get")
+        pace = 3 if result["cell"]["store"] == "flat" else 5
+        get["n"] = get["sum_ns"] // (1000 + 100 * (pace * result["cell"]["trial"] % 7))
+        path.write_text(json.dumps(result))
+    assert "14 ok, 6 to do" in kvbench("status", out).stdout
+    assert "left: 6 cells to measure" in kvbench("sweep", grid, "--out", out, "--dry-run").stdout
+    assert kvbench("sweep", grid, "--out", out).stdout.strip() in ("20 ok", "30 ok")
+
+
+def test_again_measures_one_more_trial(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    grid = write_grid(stores=["null", "flat"], trials=9)
+    for trial in (1, 2, 3):
+        done = kvbench("sweep", grid, "--out", out, "--again")
+        assert done.stdout.strip() == f"{2 * trial} ok"
+    next((out / "cells").glob("flat*_t3_*.json")).unlink()
+    assert kvbench("sweep", grid, "--out", out, "--again").stdout.strip() == "6 ok"
+
+
+def test_a_sitting_ends_and_the_next_goes_on(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    stopped = kvbench("sweep", write_grid(trials=2), "--out", out, "--minutes", "1e-9")
+    assert stopped.returncode == STOPPED
+    assert stopped.stdout.startswith("2 to do\nstopped; to go on: ")
+    done = kvbench("sweep", write_grid(trials=2), "--out", out, "--minutes", "9999")
+    assert (done.returncode, done.stdout.strip()) == (0, "2 ok")
 
 
 @pytest.mark.check

@@ -64,7 +64,7 @@ def _quick_grid(results: Path) -> Rounds:
     fsync = machine.fsync_milliseconds(results)
     planned = sum(
         seconds(cell, fsync)
-        for cell, why in job.plan()
+        for _, cell, why in job.plan()
         if not why and job.stores[cell.full_name].available
     )
     line = functools.partial(Line, "cell", sample=False)
