@@ -16,7 +16,9 @@
 #                 memory-budget and cold-cache need root, durability needs it for power failures)
 # make pilot EXPERIMENT=NAME       an experiment at the scale of the committed data (5 to 30 minutes);
 #                 NAME: leveldb-2011, rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb, redb-2026, threads, load, age or beyond-memory (these two need root)
-# make reference EXPERIMENT=NAME   the same at full scale (hours)
+# make reference  the reference data: one sitting of two hours, as root, from where the last one stopped;
+#                 SITTING=60 sets its minutes, DRY_RUN=1 prints what is left
+# make reference EXPERIMENT=NAME   one experiment at full scale (hours)
 #                 FS=ext4 gives either a new file system for each trial, as root (docs/measuring.md)
 #
 # Check the harness itself:
@@ -125,8 +127,9 @@ pilot reference: setup
 	kvbench collect build/$(EXPERIMENT)-$@
 	@echo "To publish it: mkdir -p data/$(EXPERIMENT) && cp build/$(EXPERIMENT)-$@/*.parquet $(if $(filter age,$(EXPERIMENT)),build/age-$@/*.csv )data/$(EXPERIMENT) && make figures"
 else
-reference:
-	@echo "make reference: name an experiment with EXPERIMENT=NAME; allowed: $(RERUNS)" >&2; exit 2
+SITTING ?= 120
+reference: setup
+	sh harness/reference.sh $(if $(DRY_RUN),--dry-run,$(SITTING))
 
 pilot: setup
 	for grid in pilot pilot-mebibyte pilot-million; do \
