@@ -149,19 +149,6 @@ def draw_sizes(
     return handles
 
 
-def draw_counts(axis: Any, place: float, counts: Mapping[str, int], labels: bool) -> None:
-    """A stacked bar of the numbers of three verdicts: for, against, neither."""
-    start = 0
-    looks = (("#0072B2", "white"), ("#D55E00", "white"), ("#BBBBBB", "black"))
-    for (verdict, count), (ink, text) in zip(counts.items(), looks, strict=True):
-        bar: Any = {"color": ink, "edgecolor": "white", "label": verdict if labels else None}
-        axis.barh(place, count, 0.36, left=start, **bar)
-        if count:
-            middle: Any = {"ha": "center", "va": "center", "fontsize": 6}
-            axis.text(start + count / 2, place, str(count), color=text, **middle)
-        start += count
-
-
 def name_rows(axis: Any, names: Sequence[str], **look: Any) -> None:
     """The names of the rows, the first above."""
     axis.set_yticks(range(len(names)), names, **({"fontsize": 6} | look))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from kvbench.stats import enough
+from kvbench.histogram import enough
 from kvbench.workload import parse
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
@@ -164,14 +164,11 @@ def facts(found: pd.DataFrame, below: pd.DataFrame, data: Results) -> dict[str, 
     hides most."""
     rows = where(found, percentile="p999_ns")
     wide = rows.pivot(index=[*FIELD, "store"], columns="load", values="median")
-    ratio = (wide[50] / wide[0]).dropna().sort_values()
-    level, reads, store = ratio.index[-1]
-    hidden = {"store": store, "durability": level, "reads": int(reads)}
+    ratio = (wide[50] / wide[0]).dropna()
     return {
         "trials": data.trials,
         "records": f"{max(data.counts()):,}",
         "late": {name: formats.time(below[f"late_{name}_ns"].max()) for name in LATE},
-        "hidden": hidden | {"times": formats.number(round(ratio.iloc[-1]))},
         "rows": len(ratio),
         "tenfold": int((ratio > 10).sum()),
     }

@@ -1,10 +1,10 @@
 """Verdicts: published claims tested on collected data.
 
 A claim is a figure with a limit, at its source's settings and at equal ones; claims/ has them all.
-A figure is computed trial by trial, so that both sides of a ratio share its seed; its interval
-is the range over the trials. The claim holds when the whole interval satisfies the limit, does not
-hold when none of it does, and is inconclusive otherwise. One trial has no interval: its value
-decides, and the verdict says so.
+A figure is computed trial by trial, so that both sides of a ratio share its seed; its mean has an
+interval of 95 % by Student's t. The claim is replicated when the whole interval satisfies the
+limit, contradicted when none of it does, and inconclusive otherwise, also with one trial. It is out
+of scope when what it needs was not measured, or cannot be here.
 """
 
 import dataclasses
@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from kvbench.factors import DEFAULT, UNCAPPED
-from kvbench.stats import Points, points
+from kvbench.stats import Interval, mean_interval
 from kvbench.tables import read_tables
 
 from study import formats
 from study.fields import WARM, quantiles, resident, where, written
 
-HOLDS, FAILS, OPEN = "holds", "does not hold", "inconclusive"
+HOLDS, FAILS, OPEN = "replicated", "contradicted", "inconclusive"
+SCOPE = "out of scope"
 OWN = "this paper"  # the source of our own questions
 LARGEST = ("efficiency", "rate", "longest_share")  # columns whose largest value is asked for
 LIMITS: dict[str, Callable[[Any, Any], Any]] = {
@@ -230,11 +231,13 @@ def rank(fields: Fields, store: str) -> Figure:
 
 @dataclasses.dataclass(frozen=True)
 class Limit:
-    """`number` is what the figure is compared with; of "within" the factor around it."""
+    """`number` is what the figure is compared with; of "within" the factor around it. It is
+    `theirs` if the source states it, and if it asks only which of two is more."""
 
     sign: str
     number: float
     factor: float = 1.0
+    theirs: bool = False
 
     def holds(self, found: float) -> bool:
         if self.sign == "within":
@@ -250,9 +253,13 @@ class Limit:
         return OPEN if any(ends) or straddles else FAILS
 
     def __str__(self) -> str:
+        whose = (
+            "" if self.theirs or (self.number == 1 and self.sign in "<>") else ", threshold ours"
+        )
         if self.sign == "within":
-            return f"from {self.number / self.factor:.3g} to {self.number * self.factor:.3g}"
-        return f"{self.sign} {self.number:g}"
+            ends = f"{self.number / self.factor:.3g} to {self.number * self.factor:.3g}"
+            return f"from {ends}{whose}"
+        return f"{self.sign} {self.number:g}{whose}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,32 +279,33 @@ class Claim:
     note: str = ""  # what the data can't know
 
 
-NOTHING = points([])
+NOTHING = mean_interval([])
 
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
     verdict: str
     why: str
-    found: Points = NOTHING
+    found: Interval = NOTHING
 
 
 def answer(figure: Figure | str, limit: Limit, data: pd.DataFrame) -> Answer:
     if isinstance(figure, str):
-        return Answer(OPEN, figure)
+        return Answer(SCOPE, figure)
     try:
-        found = points(figure.values(data))
+        found = mean_interval(figure.values(data))
         facts = [fact(one, data) for one in figure.sides]
     except Missing as missing:
-        return Answer(OPEN, str(missing))
+        return Answer(SCOPE, str(missing))
     if not found.n:
-        return Answer(OPEN, "no trial has both sides")
-    verdict = limit.verdict(found.low, found.high)
+        return Answer(SCOPE, "no trial has both sides")
     if found.n == 1:
-        found = found._replace(low=np.nan, high=np.nan)
-        facts.insert(0, "rests on one trial")
-    elif verdict == OPEN:
-        facts.insert(0, "the trials disagree")
+        verdict = OPEN
+        facts.insert(0, "one trial has no interval")
+    else:
+        verdict = limit.verdict(found.low, found.high)
+        if verdict == OPEN:
+            facts.insert(0, "the interval includes the limit")
     return Answer(verdict, "; ".join(dict.fromkeys(facts)), found)
 
 
@@ -341,7 +349,7 @@ def judge(claims: Sequence[Claim], data: pd.DataFrame) -> pd.DataFrame:
             got = answer(claim.source if figure is None else figure, claim.limit, data)
             row |= {
                 f"{settings}_verdict": got.verdict,
-                f"{settings}_value": got.found.median,
+                f"{settings}_value": got.found.mean,
                 f"{settings}_low": got.found.low,
                 f"{settings}_high": got.found.high,
                 f"{settings}_trials": got.found.n,
@@ -356,16 +364,13 @@ def _text(claim: Claim) -> str:
     return figures[0].text if figures else "no figure"
 
 
-def counts(table: pd.DataFrame, settings: str) -> dict[str, int]:
-    """The number of claims by their verdict, at the settings `source` or `equal`."""
-    found = table[f"{settings}_verdict"]
-    return {verdict: int((found == verdict).sum()) for verdict in (HOLDS, FAILS, OPEN)}
-
-
-def turned(table: pd.DataFrame) -> int:
-    """The number of claims that are decided otherwise at equal settings."""
-    first, second = table.source_verdict, table.equal_verdict
-    return int(((first != second) & (first != OPEN) & (second != OPEN)).sum())
+def effects(table: pd.DataFrame) -> pd.DataFrame:
+    """The claims with a published ratio and one measured at the source's settings: a row for each
+    published figure, `printed`, of which two versions of a source may have one each."""
+    texts = table.published.str.replace(",", "").str.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w%])")
+    plain = table.published.str.fullmatch(r"[\d.,]+( and [\d.,]+)?")
+    own = table.assign(printed=texts)[plain & table.source_value.notna()].explode("printed")
+    return own.assign(printed=own.printed.astype(float))
 
 
 def listing(table: pd.DataFrame, sources: Sequence[str]) -> str:
@@ -394,6 +399,6 @@ def _told(row: Mapping[Any, Any], settings: str) -> str:
     if not trials:
         return f"{verdict}: {formats.escape(why)}"
     if trials == 1:
-        return f"**{verdict}** in one trial: {formats.number(value)}"
+        return f"**{verdict}**, one trial: {formats.number(value)}"
     ends = f"{formats.number(low)} to {formats.number(high)}"
     return f"**{verdict}** {formats.number(value)} ({ends})"

@@ -4,6 +4,7 @@ Bin i holds the times from 1.02^i to 1.02^(i+1) ns. A quantile is the geometric 
 so its error is a factor of sqrt(1.02) at most: less than 1 %.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 LOG_WIDTH = np.log(1.02)
+BEYOND = 10  # samples that must lie beyond a quantile; with fewer it is left to chance
 
 
 def quantile(
@@ -22,6 +24,11 @@ def quantile(
     rank = max(1, int(np.ceil(share * places[-1])))
     middle = np.exp((bins[int(np.searchsorted(places, rank))] + 0.5) * LOG_WIDTH)
     return float(np.clip(middle, least, most))
+
+
+def enough(n: float, share: float) -> bool:
+    """Whether a quantile of n samples can be stated: at least BEYOND of them lie beyond it."""
+    return n - math.ceil(share * n) >= BEYOND
 
 
 class Histogram:

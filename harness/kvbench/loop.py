@@ -18,13 +18,12 @@ from kvbench.bindings import Binding, load, open_binding
 from kvbench.cache import PAGE
 from kvbench.contract import Capability, StoreError
 from kvbench.factors import Cell
-from kvbench.histogram import Histogram
+from kvbench.histogram import Histogram, enough
 from kvbench.library import Constant, Status, filled, loop_library, structure
 from kvbench.meter import Meter
 from kvbench.phase import BINS, QUANTILES, SECOND, Phase, Phases
 from kvbench.plan import CODES, NAMES, ORDERS, SAMPLES, Plan, Records
 from kvbench.shim import option_array, read_effective_options
-from kvbench.stats import enough
 from kvbench.stores import Store
 from kvbench.workload import Step
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import stdtrit
 
 CONFIDENCE = 0.95
-BEYOND = 10  # samples that must lie beyond a percentile; with fewer it is left to chance
 
 
 WINDOWS = 5  # in which a store must be steady
@@ -59,6 +59,34 @@ def points(values: ArrayLike) -> Points:
     return Points(float(np.median(found)), float(found.min()), float(found.max()), len(found))
 
 
+class Interval(NamedTuple):
+    """A mean over trials, the bounds of its interval, and their number."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+
+def mean_interval(values: ArrayLike) -> Interval:
+    """The mean over the trials and its interval of CONFIDENCE by Student's t, which one trial has
+    not; NaN marks a trial that lacks the value. Positive values differ by factors: their mean is
+    the geometric one."""
+    found = np.asarray(values, float)
+    found = found[~np.isnan(found)]
+    n = len(found)
+    if not n:
+        return Interval(np.nan, np.nan, np.nan, 0)
+    positive = bool((found > 0).all())
+    scaled = np.log(found) if positive else found
+    mean, half = scaled.mean(), np.nan
+    if n > 1:
+        half = stdtrit(n - 1, (1 + CONFIDENCE) / 2) * scaled.std(ddof=1) / math.sqrt(n)
+    ends = np.array([mean, mean - half, mean + half])
+    shown, low, high = (np.exp(ends) if positive else ends).tolist()
+    return Interval(shown, low, high, n)
+
+
 def median_interval(values: ArrayLike) -> Points:
     """The median of six trials or more, and an interval that holds the median of all possible
     trials in at least 95 % of experiments, whatever their distribution: two of the sorted values.
@@ -70,8 +98,3 @@ def median_interval(values: ArrayLike) -> Points:
     if beyond == 0:
         raise ValueError(f"{n} trials; an interval of the median needs at least 6")
     return Points(float(np.median(found)), float(found[beyond - 1]), float(found[-beyond]), n)
-
-
-def enough(n: float, share: float) -> bool:
-    """Whether a quantile of n samples can be stated: at least BEYOND of them lie beyond it."""
-    return n - math.ceil(share * n) >= BEYOND

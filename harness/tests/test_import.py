@@ -196,9 +196,8 @@ def test_figures_say_what_is_not_stated(imported: Import) -> None:
     for wrong in ("inf", "nan", "None", "as shipped"):
         assert wrong not in said
     found = fields.best_of(data.operations, "mean_ns", ["record_size", "compressibility"])
-    assert found[["store", "compressibility", "value"]].to_numpy().tolist() == [
-        ["badger", "not stated", 900]
-    ]
+    assert found[["store", "compressibility"]].to_numpy().tolist() == [["badger", "not stated"]]
+    assert found["value"].tolist() == [pytest.approx(900)]
 
 
 def test_stated_and_unstated_durability_are_not_compared(imported: Import) -> None:

@@ -52,7 +52,7 @@ def test_the_figure_and_the_tables_follow_from_a_sweep(data: Results) -> None:
     assert shown["gets in %"] == 90
     assert len(load.pacer_table(below)) == 2
     assert len(load.draw(rows, data).axes) == 3
-    assert load.facts(found, below, data)["hidden"]["store"] == "lmdb"
+    assert load.facts(found, below, data)["rows"] == 1
 
 
 def test_the_bound_is_the_greater_of_the_nearest_rates() -> None:

@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
-from kvbench.stats import Points, enough, median_interval, points, steadiness
+from kvbench.histogram import enough
+from kvbench.stats import Points, mean_interval, median_interval, points, steadiness
 
 from study.fields import best_of, decided, over_trials, regrets, shares
 from study.results import FLOORS
@@ -32,6 +33,18 @@ def test_the_interval_of_the_median_holds_it_in_95_of_100_experiments() -> None:
     trials = [median_interval(random.lognormal(0, 0.3, 15)) for _ in range(4000)]
     missed = sum(not found.low <= 1 <= found.high for found in trials)
     assert 0.025 < missed / 4000 < 0.05  # 3.5 % is what the binomial distribution says
+
+
+def test_the_mean_has_student_s_interval_and_is_geometric_where_all_is_positive() -> None:
+    found = mean_interval([1, 100, math.nan])
+    assert (found.mean, found.n) == (pytest.approx(10), 2)
+    assert found.low == pytest.approx(10 / 100 ** (12.7062 / 2), rel=1e-3)
+    plain = mean_interval([0, 1, 1, 2])
+    assert plain.mean == 1
+    assert plain.high - 1 == pytest.approx(3.18245 * math.sqrt(2 / 3) / 2, rel=1e-4)
+    one = mean_interval([3])
+    assert one.mean == pytest.approx(3) and math.isnan(one.low)
+    assert mean_interval([]).n == 0
 
 
 def test_times_near_the_floor_are_marked() -> None:

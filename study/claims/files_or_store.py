@@ -28,6 +28,7 @@ EMBEDDED = ("leveldb", "rocksdb", "bdb", "sqlite")
 EVERYONE = FILES + EMBEDDED
 OPERATIONS = ("insert", "get", "update", "remove")
 TINY, SMALL, MEDIUM, LARGE_SIZE = "1 B-1 KiB", "1-10 KiB", "10-100 KiB", "100 KiB-1 MiB"
+PLAIN = "incompressible"  # what the source stored without compression
 SHIPPED: dict[str, Any] = {"label": ("as shipped", "as shipped, uncompressed")}
 EQUAL: dict[str, Any] = {"label": "equal settings"}
 
@@ -75,23 +76,23 @@ def _filesystem_or_store(source: str) -> Iterator[Claim]:
                f"{SMALL}, get and insert, 100,000", record_size=SMALL, operation=bulk_ops, records=100_000)
     yield wins("5.1-medium", "From 10 to 100 KiB files are best or close to it for get and insert", FILES,
                f"{MEDIUM}, get and insert", slack=1.25, record_size=MEDIUM, operation=bulk_ops)
-    yield wins("5.1-medium-remove", "but LevelDB or RocksDB removes faster below 10,000 records, uncompressed",
+    yield wins("5.1-medium-remove", "but LevelDB or RocksDB removes faster below 10,000 records, without compression",
                ("leveldb", "rocksdb"), f"{MEDIUM}, remove, below 10,000", record_size=MEDIUM,
-               operation="remove", records=(100, 1000))
+               operation="remove", records=(100, 1000), compressibility=PLAIN)
     yield wins("5.1-medium-update", "and Berkeley DB is best at updates", ("bdb",), f"{MEDIUM}, update",
                record_size=MEDIUM, operation="update")
     yield wins("5.1-large", "From 100 KiB to 1 MiB files are mostly faster for get and insert", FILES,
                f"{LARGE_SIZE}, get and insert", record_size=LARGE_SIZE, operation=bulk_ops)
     yield wins("5.1-large-leveldb", "but LevelDB without compression is for 1,000 records or fewer", ("leveldb",),
                f"{LARGE_SIZE}, get and insert, up to 1,000", stores=(*FILES, "leveldb"), record_size=LARGE_SIZE,
-               operation=bulk_ops, records=(100, 1000), compression=("none", "default"))
+               operation=bulk_ops, records=(100, 1000), compressibility=PLAIN)
     yield wins("5.1-large-bdb", "and Berkeley DB does well in updates: within twice the best", ("bdb",),
                f"{LARGE_SIZE}, update", slack=2, record_size=LARGE_SIZE, operation="update")
-    yield wins("5.1-large-rocksdb", "and RocksDB is fastest in removes below 10,000 records", ("rocksdb",),
-               f"{LARGE_SIZE}, remove, below 10,000", record_size=LARGE_SIZE, operation="remove",
-               records=(100, 1000))
+    yield wins("5.1-large-rocksdb", "and RocksDB without compression is fastest in removes below 10,000 records",
+               ("rocksdb",), f"{LARGE_SIZE}, remove, below 10,000", record_size=LARGE_SIZE, operation="remove",
+               records=(100, 1000), compressibility=PLAIN)
     yield wins("5.1-large-files", "and files are from 10,000 records on", FILES, f"{LARGE_SIZE}, remove, 10,000",
-               record_size=LARGE_SIZE, operation="remove", records=10_000)
+               record_size=LARGE_SIZE, operation="remove", records=10_000, compressibility=PLAIN)
 
 
 def _space(source: str) -> Iterator[Claim]:
@@ -136,17 +137,17 @@ def _space(source: str) -> Iterator[Claim]:
                      operation=OPERATIONS, **SHIPPED)
     yield Claim("F-5.4-20x", source, "5.4", "Compression makes LevelDB up to 20 times slower: more than ten in some case",
                 middle(slowest, most=True), None, Limit(">", 10), "20")
-    yield used("5.3-space", "SQLite's space efficiency is nearly 100 % at the largest records",
-               lambda terms: efficiency("sqlite", terms, record_size=LARGE_SIZE), Limit(">", 0.95), "1.0", "5.3")
+    yield used("5.3-space", "SQLite's space efficiency is nearly 100 % at the largest sizes and counts",
+               lambda terms: efficiency("sqlite", terms, record_size=LARGE_SIZE, records=10_000), Limit(">", 0.95), "1.0", "5.3")
 
 
 def _patterns(source: str) -> Iterator[Claim]:
-    most, least = 100_000, 100
+    most, least = 1_000_000, 100
     yield Claim(
         "F-5.3-scales", source, "5.3",
-        "SQLite's get of less than 1 KiB slows down by no more than 60 %, from 100 records to the most measured",
+        "SQLite's get of less than 1 KiB slows down by no more than 60 %, from 100 records to a million",
         *steps("sqlite", "records", (most, least), f"get, {TINY}", record_size=TINY, operation="get"),
-        Limit("<=", 1.6), "1.6 to 1,000,000",
+        Limit("<=", 1.6, theirs=True), "1.6",
     )
     yield Claim(
         "F-5.3-kinds", source, "5.3", "SQLite's updates take 20 to 30 % longer with incompressible data",
@@ -161,9 +162,12 @@ def _patterns(source: str) -> Iterator[Claim]:
         *both(lambda terms: rank(grid(EVERYONE, "all", terms), "sqlite")), Limit(">=", 5),
     )
     yield Claim(
-        "F-5.5-large", source, "5.5", "From 100 KiB on RocksDB is much slower than LevelDB, by half at least",
-        *both(lambda terms: middle(grid(("rocksdb", "leveldb"), LARGE_SIZE, terms, record_size=LARGE_SIZE))),
-        Limit(">", 1.5),
+        "F-5.5-large", source, "5.5", "From 100 KiB on RocksDB degrades: its times grow by more than those of files, from 10-100 KiB",
+        *both(lambda terms: over(*(
+            middle(levels("files-or-store", "record_size", (LARGE_SIZE, MEDIUM), store, store=store, operation=OPERATIONS, **terms))
+            for store in ("rocksdb", "flat")
+        ))),
+        Limit(">", 1),
     )
     yield Claim(
         "F-5.5-insert", source, "5.5", "RocksDB's inserts do not slow down with the number of records: by half at most",
@@ -175,19 +179,19 @@ def _patterns(source: str) -> Iterator[Claim]:
         *both(lambda terms: rank(grid(EVERYONE, "all", terms), "bdb")), Limit("<=", 2),
     )
     yield Claim(
-        "F-5.6-slowly", source, "5.6", "Its times grow slowly with the number of records: no more than threefold",
-        *steps("bdb", "records", (most, least), f"{TINY}", record_size=TINY, operation=OPERATIONS),
-        Limit("<=", 3),
+        "F-5.6-slowly", source, "5.6", "Its times grow slowly with the number of records: no more than fourfold to 100,000",
+        *steps("bdb", "records", (100_000, least), f"{TINY}", record_size=TINY, operation=OPERATIONS),
+        Limit("<=", 4), "3.56",
     )
     for operation in ("insert", "update"):
         sizes, counts = (
             [middle(levels("files-or-store", by, found, operation, store="flat", operation=operation, **terms))
              for terms in (SHIPPED, EQUAL)]
-            for by, found in (("record_size", (LARGE_SIZE, TINY)), ("records", (1000, 100)))
+            for by, found in (("record_size", (MEDIUM, SMALL)), ("records", (1000, 100)))
         )
         yield Claim(
             f"F-5.7-size-{operation}", source, "5.7",
-            f"What a file's {operation} takes depends on its size more than on the number of files",
+            f"What a file's {operation} takes depends on its size more than on the number of files, both tenfold",
             over(sizes[0], counts[0]), over(sizes[1], counts[1]), Limit(">", 1),
         )
     yield from _stalls(source)
@@ -203,25 +207,21 @@ def _stalls(source: str) -> Iterator[Claim]:
         "F-5.7-stall", source, "5.7", "A single operation on a file can take most of the time of a thousand",
         *both(lambda terms: longest(FILES, terms)), Limit(">", 0.5), "0.91 (707 of 776 ms)",
     )
-    yield Claim(
-        "F-5.7-stall-files", source, "5.7", "Such stalls are the file system's: embedded stores have none above a half",
-        *both(lambda terms: longest(EMBEDDED, terms)), Limit("<=", 0.5),
-    )
 
 
 def _cliffs(source: str) -> Iterator[Claim]:
-    many, fewer = 1_000_000, 10_000
+    many, fewer = 1_000_000, 100_000
     cap = ("64 MiB", "2 GiB")
     claims = (
         ("sqlite", "5.3", "get", 10, "64"), ("bdb", "5.6", "get", 10, "100"), ("bdb", "5.6", "update", 10, "100"),
-        ("flat", "5.7", "get", 50, "500"), ("leveldb", "5.4", "get", 2, "much slower"),
+        ("flat", "5.7", "get", 50, "500"), ("leveldb", "5.4", "get", 2, ""),
     )
     for store, section, operation, limit, published in claims:
         where = {"store": store, "record_size": SMALL, "operation": operation, "compressibility": "incompressible"}
         cliff = middle(levels("files-or-store", "records", (many, fewer), f"{operation}, {SMALL}", **where, **SHIPPED))
         yield Claim(
             f"F-{section}-cliff-{store}-{operation}", source, section,
-            f"With a million records of 1 to 10 KiB a {operation} of {store} is more than {limit} times as slow",
+            f"With a million records of 1 to 10 KiB a {operation} of {store} is more than {limit} times as slow as with 100,000",
             cliff, "the million was measured as shipped only", Limit(">", limit), published,
             "the data fit in this machine's memory",
         )
@@ -255,4 +255,4 @@ def _folders(source: str) -> Iterator[Claim]:
     constant = both(lambda terms: spread(levels("files-or-store", "records", (100, 1000, 10_000), f"get, {SMALL}",
         store="flat", operation="get", record_size=SMALL, **terms)))
     yield Claim("F-5.8-constant", source, "5.8", "A file's get varies by no more than twice over the number of files",
-                *constant, Limit("<=", 2), "1 to 2")
+                *constant, Limit("<=", 2, theirs=True), "1 to 2")

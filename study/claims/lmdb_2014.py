@@ -48,7 +48,6 @@ def claims() -> Iterator[Claim]:
     for store, words, most in (
         ("lmdb", "LMDB reads most beside a writer", 1),
         ("wiredtiger-btree", "WiredTiger's B-tree reads second most", 2),
-        ("wiredtiger-lsm", "WiredTiger's LSM is among the three that read most: strong in reading", 3),
     ):
         yield Claim(
             f"M-2-read-{store}", source, "2", words, *places(store, READ, "rate"), Limit("<=", most)
@@ -70,17 +69,20 @@ def claims() -> Iterator[Claim]:
     )
     for store in ENGINES:
         tmpfs, disk = (value(run(store, WRITE, place), "rate", "writes a second") for place in ("tmpfs", "disk"))
+        theirs = float(symas(store, "writes"))
         yield Claim(
-            f"M-2-write-{store}", source, "2", f"{store} writes at the limit of 10,000 a second beside four readers",
-            tmpfs, disk, Limit(">=", 9800), symas(store, "writes"),
+            f"M-2-write-{store}", source, "2",
+            f"{store} writes {theirs:,.0f} a second, of 10,000 at most, beside four readers: no less than 98 % of that",
+            tmpfs, disk, Limit(">=", 0.98 * theirs), f"{theirs:,.0f} a second",
         )
         grown = [
             ratio(run(store, RUN, place), run(store, "fillseq", place), "disk_bytes",
                   text=f"space after {run(store, RUN, place)} / after fillseq") for place in ("tmpfs", "disk")
         ]
+        grew = float(symas(store, "final size", "load size"))
         yield Claim(
-            f"M-2-size-{store}", source, "2", f"The size of {store} changes by no more than a tenth during the run",
-            grown[0], grown[1], Limit("<=", 1.1), symas(store, "final size", "load size"),
+            f"M-2-size-{store}", source, "2", f"{store} takes {grew:g} times the space at the end of the run, by a tenth",
+            grown[0], grown[1], Limit("within", grew, 1.1), symas(store, "final size", "load size"),
         )
     nothing = "TokuDB is in no registry and was not measured: see its shim"
     yield Claim(

@@ -23,6 +23,8 @@ def loads(workload: str, store: str) -> float:
 
 
 RANDOM, ORDER = "bulk load in random order", "bulk load in key order"
+COMPRESSION = "the page's values hardly compress, those measured here do"
+SMALL = "the page's data are more than five times its memory, these are a part of it"
 PUBLISHED, TWO_PASSES, EQUAL = "as published", "as published, two passes", "equal settings"
 
 
@@ -40,15 +42,14 @@ def claims() -> Iterator[Claim]:
             f"RocksDB's first pass of a bulk load in random order is much faster than LevelDB's load: {words} count",
             ratio(run("leveldb", "fillrandom", PUBLISHED, place), run("rocksdb", "fillrandom", TWO_PASSES, place)),
             ratio(run("leveldb", "fillrandom", EQUAL, place), run("rocksdb", "fillrandom", EQUAL, place)),
-            Limit(">", 2), f"{loads(RANDOM, 'leveldb') / loads(RANDOM, 'rocksdb'):,.0f}",
-            "the page's 24 hours for 2 million keys are nowhere near what LevelDB does here",
+            Limit(">", 2), f"{loads(RANDOM, 'leveldb') / loads(RANDOM, 'rocksdb'):,.0f}", SMALL,
         )
         yield Claim(
             f"R-3-faster-{words}", source, "3",
             f"RocksDB loads much faster in key order than LevelDB: {words} count",
             ratio(run("leveldb", "fillseq", PUBLISHED, place), run("rocksdb", "fillseq", PUBLISHED, place)),
             ratio(run("leveldb", "fillseq", EQUAL, place), run("rocksdb", "fillseq", EQUAL, place)),
-            Limit(">", 1.5), f"{loads(ORDER, 'leveldb') / loads(ORDER, 'rocksdb'):.1f}",
+            Limit(">", 1.5), f"{loads(ORDER, 'leveldb') / loads(ORDER, 'rocksdb'):.1f}", SMALL,
         )
     yield Claim(
         "R-2-amplification", source, "2", "LevelDB is slow there because it writes each byte many times",
@@ -82,15 +83,13 @@ def claims() -> Iterator[Claim]:
         )
     yield Claim(
         "R-3-size", source, "3", "Both take the same space after a load in key order",
-        ratio(run("leveldb", "fillseq", PUBLISHED), run("rocksdb", "fillseq", PUBLISHED), "disk_bytes", "space"),
-        ratio(run("leveldb", "fillseq", EQUAL), run("rocksdb", "fillseq", EQUAL), "disk_bytes", "space"),
-        Limit("within", 1, 1.1), "1.0",
+        COMPRESSION, COMPRESSION, Limit("within", 1, 1.1), "1.0",
     )
     yield Claim(
         "R-4-tail", source, "4",
         "Of RocksDB's random overwrites 99.99 % take less than 12 ms",
         tail(run("rocksdb", "overwrite", PUBLISHED), 0.9999), tail(run("rocksdb", "overwrite", EQUAL), 0.9999),
-        Limit("<", 12e6), "11.6 ms",
+        Limit("<", 12e6, theirs=True), "11.6 ms",
     )
     yield Claim(
         "R-4-slower", source, "4",

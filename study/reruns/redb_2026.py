@@ -272,7 +272,8 @@ def judge(page: Page, folder: Path) -> pd.DataFrame:
         for row in each(table)
     ]  # fmt: skip
     reasons = table.source_why.str.split(";").str[0]  # without the facts of each side
-    shown = table.assign(here=spans, why=reasons.where(table.source_verdict == verdicts.OPEN, ""))
+    plain = table.source_verdict.isin([verdicts.HOLDS, verdicts.FAILS])
+    shown = table.assign(here=spans, why=reasons.mask(plain, ""))
     columns = ["claim", "predicate", "published", "here", "source_verdict", "why"]
     return shown[columns].rename(columns={"source_verdict": "verdict"})
 
@@ -283,7 +284,7 @@ def facts(page: Page, data: Results, judged: pd.DataFrame) -> dict[str, Any]:
         "trials": data.trials,
         "records": f"{data.counts()[-1]:,}",
         "stores": len(data.stores()),
-        "verdicts": judged.verdict.value_counts().to_dict(),
+        "verdicts": judged.verdict.str.replace(" ", "_").value_counts().to_dict(),
         "over": {
             work.name.replace(" ", "_").replace(",", ""): f"{own['median'].min():.2f}"
             for work in TIMES
