@@ -113,7 +113,7 @@ figures: setup
 	rm -rf build/figures
 	KVBENCH_FIGURES=build/figures python notebooks/execute.py $(NOTEBOOKS) notebooks/bindings.ipynb \
 	    notebooks/speed.ipynb notebooks/torture.ipynb $(EXPERIMENTS:%=notebooks/%.ipynb) $(RERUNS:%=notebooks/%.ipynb) \
-	    notebooks/verdicts.ipynb notebooks/pauses.ipynb
+	    notebooks/verdicts.ipynb notebooks/pauses.ipynb notebooks/reference.ipynb
 	cp build/figures/*.svg build/figures/*.png figures/
 	cp build/figures/verdicts.csv data/verdicts/
 	{ echo "# Written by make figures from data/; not by hand."; cat build/figures/*.yml; } > _variables.yml

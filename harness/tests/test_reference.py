@@ -1,0 +1,117 @@
+"""The reference run's figures, on imported data whose answer is known."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from study import reference
+from study.results import Results
+
+Make = Callable[..., Results]
+LEVELS = {"process": 100.0, "sync": 300.0}  # the best store's mean, in µs
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Updates of each store at each durability level: LEVELS times its factor there, with some
+    noise and a growth in each trial. A sync of the device takes 200 µs."""
+
+    def imported(
+        factors: Mapping[tuple[str, str], float], trials: int = 15, growth: float = 0.0
+    ) -> Results:
+        random = np.random.default_rng(1)
+        table = pd.DataFrame(
+            {
+                **{"store": store, "durability": level, "trial": trial, "operation": "update"},
+                **{"record_size": "1 KiB", "records": 10, "n": 1000, "sync_p50_us": 200},
+                **{"compressibility": "incompressible"},
+                "started": f"2026-11-23T{trial:02}:00:00.000+00:00",
+                "mean_ns": 1000
+                * LEVELS[level]
+                * factor
+                * np.exp(0.01 * random.standard_normal())
+                * (1 + growth) ** (trial - 1),
+            }
+            for (store, level), factor in factors.items()
+            for trial in range(1, trials + 1)
+        )
+        place = Path(tempfile.mkdtemp(dir=tmp_path))
+        table.to_csv(place / "table.csv", index=False)
+        command = [sys.executable, "-m", "kvbench.cli", "import", str(place / "table.csv")]
+        subprocess.run([*command, "--out", str(place / "out")], check=True, capture_output=True)
+        return Results(str(place / "out"), varying=["durability"])
+
+    return imported
+
+
+TWO = {("a", "process"): 1.0, ("b", "process"): 3.0, ("a", "sync"): 1.0, ("b", "sync"): 1.5}
+
+
+def test_regrets_are_those_of_the_data(make: Make) -> None:
+    found = reference.regrets_of(make(TWO)).set_index(["durability", "store"])
+    assert found.regret["process", "b"] == pytest.approx(3, rel=0.02)
+    assert found.verdict.to_dict() == {
+        ("process", "a"): "in",
+        ("process", "b"): "out",
+        ("sync", "a"): "in",
+        ("sync", "b"): "out",
+    }
+
+
+def test_decisions_count_fields_and_stores(make: Make) -> None:
+    few = reference.decisions(reference.regrets_of(make(TWO | {("c", "sync"): 1.1})))
+    shown = few.set_index("durability")
+    assert shown.fields.to_dict() == {"process": 1, "sync": 1}
+    assert shown.decided.to_dict() == {"process": 1, "sync": 0}
+    assert shown["stores decided"]["sync"] == pytest.approx(2 / 3)
+    assert 1 < shown.tellable["sync"] < 1.05
+
+
+def test_exchanging_two_stores_exchanges_all_that_is_said_of_them(make: Make) -> None:
+    names = {"a": "b", "b": "a"}
+    before = reference.fits(reference.regrets_of(make(TWO)), ["a", "b"])
+    other = {(names[store], level): factor for (store, level), factor in TWO.items()}
+    after = reference.fits(reference.regrets_of(make(other)), ["b", "a"])
+    plain = ["fields", "best", "recommended"]
+    assert before.store.tolist() == after.store.replace(names).tolist()
+    assert before[plain].to_numpy().tolist() == after[plain].to_numpy().tolist()
+    assert before.most.to_numpy() == pytest.approx(after.most.to_numpy(), rel=0.05)
+
+
+def test_the_largest_regrets_are_named_with_their_fields(make: Make) -> None:
+    found = reference.worst(reference.regrets_of(make(TWO)), ["a", "b"], 2)
+    assert found.store.tolist() == ["b", "b"]
+    assert found.durability.tolist() == ["process", "sync"]
+
+
+def test_drift_is_the_change_against_the_first_trial(make: Make) -> None:
+    found = reference.drifted(reference.drift(make(TWO, trials=4, growth=0.05)))
+    assert found.hours.tolist() == [0, 1, 2, 3]
+    assert found.middle.to_numpy() == pytest.approx([1, 1.05, 1.05**2, 1.05**3], rel=0.03)
+    assert (found.least <= found.middle).all() and (found.middle <= found.most).all()
+
+
+def test_another_device_scales_what_a_sync_adds(make: Make) -> None:
+    data = make(TWO)
+    rows = reference.elsewhere(data, 2e6)  # ten times as long
+    means = rows.groupby("store").mean_ns.median() / 1000
+    assert means.to_dict() == pytest.approx({"a": 100 + 10 * 200, "b": 300 + 10 * 150}, rel=0.05)
+
+
+def test_the_best_store_turns_with_the_device(make: Make) -> None:
+    """b has the dearer write and the cheaper sync."""
+    found = reference.turns(reference.sensitivity(make(TWO)))
+    (row,) = found.to_dict("records")
+    assert (row["here"], row["20 µs"], row["10 ms"]) == ("a", "a", "b")
+
+
+def test_figures_have_a_row_a_store(make: Make) -> None:
+    data = make(TWO)
+    figure = reference.draw_regrets(reference.regrets_of(data), "sync", data)
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["a", "b"]

@@ -1,0 +1,173 @@
+"""The reference run: what each store costs where it is not the best, how much the machine drifted,
+and what another device would change."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from kvbench.factors import OPERATIONS
+from kvbench.regret import IN, RECOMMENDED
+from matplotlib.figure import Figure
+
+from study import figures, formats
+from study.fields import regrets, where
+from study.results import Results
+
+FIELD = ["durability", "operation", "record_size", "records", "compressibility"]
+VERDICTS = {"in": ("#0072B2", "o"), "undecided": ("#E69F00", "D"), "out": ("#888888", "s")}
+DEVICES = {"20 µs": 2e4, "100 µs": 1e5, "1 ms": 1e6, "10 ms": 1e7}  # of a sync, in ns
+
+
+def timed(data: Results) -> pd.DataFrame:
+    """The rows of single operations."""
+    rows: pd.DataFrame = data.operations[data.operations.operation.isin(OPERATIONS)]
+    return rows
+
+
+def regrets_of(data: Results) -> pd.DataFrame:
+    """The regret of each store in each field of its durability level; see fields.regrets."""
+    return regrets(timed(data), "mean_ns", FIELD)
+
+
+def decisions(found: pd.DataFrame) -> pd.DataFrame:
+    """A row a durability level: its fields, those of which it is known for every store whether it
+    is among the best, the share of stores of which it is known, and the least regret that could be
+    told from none, in the median over the fields."""
+    known = found.assign(known=found.verdict != "undecided")
+    fields = known.groupby(FIELD, observed=True).agg(
+        decided=("known", "all"), tellable=("tellable", "first")
+    )
+    by = fields.groupby("durability", sort=False)
+    return pd.DataFrame(
+        {
+            "fields": by.size(),
+            "decided": by.decided.sum(),
+            "stores decided": known.groupby("durability", sort=False).known.mean(),
+            "tellable": by.tellable.median(),
+        }
+    ).reset_index()
+
+
+def draw_regrets(found: pd.DataFrame, level: str, data: Results) -> Figure:
+    """A row a store, a point a field: its regret, by operation."""
+    own = where(found, durability=level)
+    stores = [store for store in data.stores() if store in set(own.store)]
+    figure, axes = plt.subplots(
+        1, len(OPERATIONS), figsize=(7, 0.9 + 0.17 * len(stores)), sharey=True, sharex=True,
+        layout="constrained",
+    )  # fmt: skip
+    handles: dict[str, Any] = {}
+    for axis, operation in zip(axes, OPERATIONS, strict=True):
+        some = where(own, operation=operation)
+        order = some.groupby("store").regret.rank(method="first")
+        many = some.groupby("store").regret.transform("size")
+        row = some.store.map({store: at for at, store in enumerate(stores)}).astype(float)
+        places = row + 0.7 * ((order - 0.5) / many - 0.5)
+        for verdict, (ink, shape) in VERDICTS.items():
+            chosen = some.verdict == verdict
+            look: Any = {"color": ink, "linestyle": "none", "markersize": 2, "alpha": 0.8}
+            drawn = axis.plot(some.regret[chosen], places[chosen], shape, **look)
+            handles[verdict] = drawn[0]
+        axis.axvline(IN, color="#777777", linewidth=0.6)
+        axis.set(xscale="log", title=operation, xlabel="regret [times]")
+        figures.name_rows(axis, stores)
+        axis.xaxis.set_major_formatter("{x:,g}")
+    figures.legend(figure, handles)
+    figures.foot(figure, data, f"Durability {level}. The line marks a regret of {IN}.")
+    return figure
+
+
+def worst(found: pd.DataFrame, stores: Sequence[str], count: int = 10) -> pd.DataFrame:
+    """The fields in which these stores surely cost most, by the lower bound of their regret."""
+    own = found[found.store.isin(stores)].sort_values("low", ascending=False).head(count)
+    span = own.low.map(formats.number) + " to " + own.high.map(formats.number)
+    return own[["store", *FIELD]].assign(regret=span)
+
+
+def fits(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
+    """A row a store and durability level: the fields in which it is surely among the best, may be
+    recommended, and the greatest regret that it surely has."""
+    own = found.assign(recommended=found.high < RECOMMENDED, best=found.verdict == "in")
+    by = own.groupby(["durability", "store"], sort=False)
+    shown = by.agg(
+        fields=("regret", "size"),
+        best=("best", "sum"),
+        recommended=("recommended", "sum"),
+        middle=("regret", "median"),
+        most=("low", "max"),
+    ).reset_index()
+    order = {store: at for at, store in enumerate(stores)}
+    return shown.sort_values("store", key=lambda name: name.map(order), kind="stable")
+
+
+def drift(core: Results) -> pd.DataFrame:
+    """Each cell of the core fields over the same cell at the first time: a row a store, field and
+    trial with the `ratio` of the means and the `hours` since the first. Trials are in the order in
+    which they were measured: the first of a sitting opens it, the second closes it."""
+    rows = timed(core)
+    by = [*FIELD, "store"]
+    rows = rows.merge(core.cells[["cell", "started"]], on="cell")
+    rows = rows.assign(started=pd.to_datetime(rows.started, utc=True)).sort_values("trial")
+    first = rows.groupby(by, observed=True).mean_ns.transform("first")
+    begun = rows.groupby("trial").started.transform("min")
+    hours = (begun - rows.started.min()).dt.total_seconds() / 3600
+    return rows[[*by, "trial"]].assign(ratio=rows.mean_ns / first, hours=hours)
+
+
+def drifted(found: pd.DataFrame) -> pd.DataFrame:
+    """A row a trial of the core fields: the median ratio to the first over all cells, and the
+    ratios that a tenth of the cells lie below and above."""
+    by = found.groupby("trial")
+    shares = {"least": 0.1, "middle": 0.5, "most": 0.9}
+    ratios = {name: by.ratio.quantile(share) for name, share in shares.items()}
+    return pd.DataFrame({"hours": by.hours.first(), **ratios}).reset_index()
+
+
+def elsewhere(data: Results, sync_ns: float) -> pd.DataFrame:
+    """The rows of level sync as on a device whose sync takes so long. What a write takes beyond the
+    same store's write at level process, in the same trial, is taken to be the device's and scaled
+    by the time of its sync, which is measured with the machine."""
+    keys = ["operation", "record_size", "records", "compressibility", "store", "trial"]
+    rows = timed(data).set_index(keys)
+    plain = where(rows, durability="process").mean_ns
+    synced = where(rows, durability="sync")
+    rest = plain.reindex(synced.index)
+    device = (synced.mean_ns - rest).clip(lower=0)
+    here = 1000 * float(data.machine.sync_p50_us)
+    return synced.assign(mean_ns=rest + device * sync_ns / here).reset_index()
+
+
+def sensitivity(data: Results, devices: dict[str, float] | None = None) -> pd.DataFrame:
+    """The best store of each field of writes at level sync, on this device and on others, with the
+    column `here` for this one."""
+    own = {"here": 1000 * float(data.machine.sync_p50_us)} | (devices or DEVICES)
+    found = []
+    for name, nanoseconds in own.items():
+        rows = elsewhere(data, nanoseconds)
+        rows = rows[rows.operation != "get"]
+        found.append(regrets(rows, "mean_ns", FIELD).assign(device=name))
+    return pd.concat(found)
+
+
+def turns(found: pd.DataFrame) -> pd.DataFrame:
+    """Of sensitivity(): a row a field, as text the stores that are or may be the best on each
+    device, the best first."""
+    kept = found[found.verdict != "out"]
+    texts = kept.groupby([*FIELD[1:], "device"], sort=False).store.agg(", ".join)
+    return texts.unstack("device")[list(dict.fromkeys(found.device))].reset_index()
+
+
+def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
+    """For the text, of each durability level."""
+    said = decisions(found).set_index("durability")
+    return {
+        str(level): {
+            "fields": int(row.fields),
+            "decided": int(row.decided),
+            "stores_decided": f"{row['stores decided']:.0%}",
+            "tellable": f"{row.tellable:.2f}",
+            "trials": data.trials,
+        }
+        for level, row in said.iterrows()
+    }
