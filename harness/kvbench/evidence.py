@@ -33,6 +33,7 @@ from tqdm import tqdm
 from kvbench import BadInput, how_it_ended, stores
 from kvbench.contract import StoreError
 from kvbench.factors import DEFAULT
+from kvbench.filesystem import unmount
 from kvbench.stores import Store
 from kvbench.writer import replay
 
@@ -328,7 +329,7 @@ def mounted(image: Path, folder: Path) -> Iterator[Path]:
         yield folder
     finally:
         if folder.is_mount():
-            _must("umount", str(folder))
+            unmount(str(folder))  # not by a program, which a signal would end before it is done
         folder.rmdir()
 
 
