@@ -14,7 +14,8 @@ from study import formats
 from study.formats import NOT_STATED
 
 WARM = 0.95  # of a store's files in the page cache: a warm cell with less is shown, but not ranked
-NOT_WARM = "not warm"  # why no store of a field is ranked
+NOT_WARM, ALONE = "not warm", "no store to compare"  # why no store of a field is ranked
+NOT_RANKED = "not ranked"  # the verdict on a store that lacks trials; see kvbench.regret
 
 WRITTEN = {
     "device": "device_write_bytes", "write calls": "wchar", "storage layer": "write_bytes"
@@ -90,22 +91,25 @@ def regrets(
     rows: pd.DataFrame, value: str, by: Sequence[str], largest: bool = False
 ) -> pd.DataFrame:
     """How many times as slow, or as large, each store is as the best of its field, with the bounds
-    `low` and `high` (see kvbench.regret), the number of `trials` and the `verdict`: a row a store
-    that is ranked, the best first, with its `mean` value. `tellable` is the field's least regret
-    that these trials could tell from none."""
+    `low` and `high`, the number of `trials` and the `verdict`, all kvbench.regret's: a row a store,
+    the best first, with its `mean` value. `tellable` is the field's. Raises ValueError if a
+    store has two values of one trial: then `by` lacks a factor."""
     known = rows[rows[value].notna()]
     if "cooled" in known:
         keys = [*by, "store"]
         known = known[~known.groupby(keys, observed=True).cooled.transform("any")]
     found = []
     for key, field in known.groupby(list(by), observed=True):
+        own_trials = field.assign(trial=field.trial.fillna(1))
+        if own_trials.duplicated(["store", "trial"]).any():
+            raise ValueError(f"{key}: more than one value of a store in a trial")
         values = {
-            str(store): dict(zip(own.trial.fillna(1), own[value], strict=True))
-            for store, own in field.groupby("store", observed=True)
+            str(store): dict(zip(own.trial, own[value], strict=True))
+            for store, own in own_trials.sort_values("trial").groupby("store", observed=True)
         }
-        ranking = rank(values, largest)
+        ranking = rank(values, range(1, int(own_trials.trial.max()) + 1), largest)
         for store, own in ranking.regrets.items():
-            mean = np.exp(np.mean(np.log(list(values[store].values()))))
+            mean = np.exp(np.mean(np.log(list(values[store].values())[: own.trials])))
             shown = (own.estimate, own.low, own.high, own.trials, own.verdict)
             found.append((*key, store, mean, *shown, ranking.tellable))
     columns = ["store", "mean", "regret", "low", "high", "trials", "verdict", "tellable"]
@@ -119,14 +123,17 @@ def best_of(
     other stores that are surely `among` the best and those that may be, `undecided`, where the
     first itself is listed if it is. Where no store can be ranked, `store` is empty and `reason`
     says why."""
-    ranked = dict(iter(regrets(rows, value, by, largest).groupby(list(by), observed=True)))
+    compared = dict(iter(regrets(rows, value, by, largest).groupby(list(by), observed=True)))
     found = []
     for key, field in rows.groupby(list(by), observed=True):
-        if key not in ranked:
-            reason = NOT_WARM if field[value].notna().any() else NOT_STATED
+        table = compared.get(key, pd.DataFrame({"store": [], "verdict": []})).set_index("store")
+        alone = not table.empty
+        table = table[table.verdict != NOT_RANKED]
+        if table.empty:
+            known = field[value].notna().any()
+            reason = ALONE if alone else NOT_WARM if known else NOT_STATED
             found.append((*key, "", float("nan"), (), (), float("nan"), False, reason))
             continue
-        table = ranked[key].set_index("store")
         first = table.index[0]
         among, undecided = (
             tuple(table.index[table.verdict == verdict]) for verdict in ("in", "undecided")

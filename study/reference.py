@@ -11,11 +11,14 @@ from kvbench.regret import IN, RECOMMENDED
 from matplotlib.figure import Figure
 
 from study import figures, formats
-from study.fields import regrets, where
+from study.fields import NOT_RANKED, regrets, where
 from study.results import Results
 
 FIELD = ["durability", "operation", "record_size", "records", "compressibility"]
-VERDICTS = {"in": ("#0072B2", "o"), "undecided": ("#E69F00", "D"), "out": ("#888888", "s")}
+VERDICTS = {
+    "in": ("#0072B2", "o"), "undecided": ("#E69F00", "D"), "out": ("#888888", "s"),
+    NOT_RANKED: ("#888888", "x"),
+}  # fmt: skip
 DEVICES = {"20 µs": 2e4, "100 µs": 1e5, "1 ms": 1e6, "10 ms": 1e7}  # of a sync, in ns
 
 
@@ -34,7 +37,8 @@ def decisions(found: pd.DataFrame) -> pd.DataFrame:
     """A row a durability level: its fields, those of which it is known for every store whether it
     is among the best, the share of stores of which it is known, and the least regret that could be
     told from none, in the median over the fields."""
-    known = found.assign(known=found.verdict != "undecided")
+    ranked = found[found.verdict != NOT_RANKED]
+    known = ranked.assign(known=ranked.verdict != "undecided")
     fields = known.groupby(FIELD, observed=True).agg(
         decided=("known", "all"), tellable=("tellable", "first")
     )
@@ -80,15 +84,20 @@ def draw_regrets(found: pd.DataFrame, level: str, data: Results) -> Figure:
 
 def worst(found: pd.DataFrame, stores: Sequence[str], count: int = 10) -> pd.DataFrame:
     """The fields in which these stores surely cost most, by the lower bound of their regret."""
-    own = found[found.store.isin(stores)].sort_values("low", ascending=False).head(count)
+    own = (
+        found[found.store.isin(stores) & found.low.notna()]
+        .sort_values("low", ascending=False)
+        .head(count)
+    )
     span = own.low.map(formats.number) + " to " + own.high.map(formats.number)
     return own[["store", *FIELD]].assign(regret=span)
 
 
 def fits(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
-    """A row a store and durability level: the fields in which it is surely among the best, may be
-    recommended, and the greatest regret that it surely has."""
-    own = found.assign(recommended=found.high < RECOMMENDED, best=found.verdict == "in")
+    """A row a store and durability level: the fields in which it is ranked, in which it is surely
+    among the best, and may be recommended, and the greatest regret that it surely has."""
+    ranked = found[found.verdict != NOT_RANKED]
+    own = ranked.assign(recommended=ranked.high < RECOMMENDED, best=ranked.verdict == "in")
     by = own.groupby(["durability", "store"], sort=False)
     shown = by.agg(
         fields=("regret", "size"),
@@ -135,7 +144,7 @@ def elsewhere(data: Results, sync_ns: float) -> pd.DataFrame:
     rest = plain.reindex(synced.index)
     device = (synced.mean_ns - rest).clip(lower=0)
     here = 1000 * float(data.machine.sync_p50_us)
-    return synced.assign(mean_ns=rest + device * sync_ns / here).reset_index()
+    return synced.assign(mean_ns=synced.mean_ns + device * (sync_ns / here - 1)).reset_index()
 
 
 def sensitivity(data: Results, devices: dict[str, float] | None = None) -> pd.DataFrame:
@@ -153,7 +162,7 @@ def sensitivity(data: Results, devices: dict[str, float] | None = None) -> pd.Da
 def turns(found: pd.DataFrame) -> pd.DataFrame:
     """Of sensitivity(): a row a field, as text the stores that are or may be the best on each
     device, the best first."""
-    kept = found[found.verdict != "out"]
+    kept = found[found.verdict.isin(["in", "undecided"])]
     texts = kept.groupby([*FIELD[1:], "device"], sort=False).store.agg(", ".join)
     return texts.unstack("device")[list(dict.fromkeys(found.device))].reset_index()
 

@@ -110,11 +110,21 @@ def side(experiment: str, store: str, operation: str, **where: Any) -> Side:
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A number a trial. `sides` are what it is made of, for the reasons given."""
+    """A number a trial. `sides` are what it is made of, for the reasons given. `share` is of a
+    share of fields what one field makes: trials that agree leave it as uncertain as that."""
 
     text: str
     values: Callable[[pd.DataFrame], pd.Series]
     sides: tuple[Side, ...]
+    share: Callable[[pd.DataFrame], float] | None = None
+
+    def interval(self, data: pd.DataFrame) -> Interval:
+        found = mean_interval(self.values(data).replace([np.inf, -np.inf], np.nan))
+        if self.share is None or found.n < 2:
+            return found
+        one = self.share(data)
+        low, high = min(found.low, found.mean - one), max(found.high, found.mean + one)
+        return found._replace(low=max(low, 0.0), high=min(high, 1.0))
 
 
 def value(one: Side, column: str, name: str) -> Figure:
@@ -199,10 +209,13 @@ def share(fields: Fields, winners: Sequence[Any], slack: float = 1.0) -> Figure:
     """The share of fields in which the best of the winners is the best of all, or within a factor
     of it."""
     within = f" within {slack - 1:.0%} of the best" if slack > 1 else " best"
-    return fields.figure(
+    found = fields.figure(
         f"share of fields ({fields.name}) with {' or '.join(winners)}{within}",
         lambda table: table[list(winners)].min(axis=1) <= slack * table.min(axis=1),
         "mean",
+    )
+    return dataclasses.replace(
+        found, share=lambda data: 1 / fields.table(data).groupby("trial").size().min()
     )
 
 
@@ -220,13 +233,18 @@ def spread(fields: Fields) -> Figure:
     return fields.figure(text, lambda table: table.max(axis=1) / table.min(axis=1), "median")
 
 
-def rank(fields: Fields, store: str) -> Figure:
-    """The median over the fields of a store's place among all; 1 is best."""
-    return fields.figure(
-        f"place of {len(fields.levels)} stores ({fields.name}): {store}",
-        lambda table: table.rank(axis=1, ascending=not fields.largest)[store],
-        "median",
-    )
+def ahead(fields: Fields, store: str, place: int) -> Figure:
+    """The median over the fields of how many times as good a store is as the best of all others,
+    or the second best, and so on: above 1 it is at that place or a better one."""
+
+    def of(table: pd.DataFrame) -> pd.Series:
+        own, others = table[store], np.sort(table.drop(columns=store).to_numpy(), axis=1)
+        found: pd.Series = own / others[:, -place] if fields.largest else others[:, place - 1] / own
+        return found
+
+    which = "the best" if place == 1 else f"number {place}"
+    text = f"times as good as {which} of the others ({fields.name}): {store}"
+    return fields.figure(text, of, "median")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -293,7 +311,7 @@ def answer(figure: Figure | str, limit: Limit, data: pd.DataFrame) -> Answer:
     if isinstance(figure, str):
         return Answer(SCOPE, figure)
     try:
-        found = mean_interval(figure.values(data))
+        found = figure.interval(data)
         facts = [fact(one, data) for one in figure.sides]
     except Missing as missing:
         return Answer(SCOPE, str(missing))

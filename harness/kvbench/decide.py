@@ -42,16 +42,17 @@ def needed(grid: Grid, done: Means) -> list[Cell]:
 def _trials(cells: list[Cell], looks: list[int], done: Means) -> int:
     for number in looks[:-1]:
         found = [cell for cell in cells if cell.trial <= number]
-        if not all(cell in done for cell in found) or _decided(found, done):
+        if not all(cell in done for cell in found) or _decided(found, number, done):
             return number
     return looks[-1]
 
 
-def _decided(cells: list[Cell], done: Means) -> bool:
+def _decided(cells: list[Cell], trials: int, done: Means) -> bool:
     """Whether it is known of each operation which stores are among the best. Cells are ranked here
     by all their means, whatever a study leaves out."""
     found: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for cell in cells:
         for operation, mean in done[cell].items():
             found[operation][cell.full_name][cell.trial] = mean
-    return all(rank(stores).decided for stores in found.values())
+    planned = range(1, trials + 1)
+    return all(rank(stores, planned).decided for stores in found.values())

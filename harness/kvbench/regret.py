@@ -14,11 +14,13 @@ covered at once. Each is covered by Student's t for paired data, at a k - 1st of
 
 A sweep may look at a field at 7, 10 and 15 trials and stop once it is decided. Each look spends a
 part of the 5 % (K. K. G. Lan and D. L. DeMets, Biometrika 70:3, 1983), most of it the last.
+
+A store that lacks a trial that the others have is not ranked: it failed, or was given fewer. Its
+regret is estimated, but has no interval, and no other store is compared with it.
 """
 
-import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +35,8 @@ Floats = npt.NDArray[np.float64]
 
 
 class Regret(NamedTuple):
-    """The regret of a store: an estimate, the bounds of its interval, the trials it stands on."""
+    """The regret of a store: an estimate, the bounds of its interval, which are NaN if it is not
+    ranked, and the trials it stands on."""
 
     estimate: float
     low: float
@@ -43,6 +46,8 @@ class Regret(NamedTuple):
     @property
     def verdict(self) -> str:
         """Whether the store is among the best of its field."""
+        if math.isnan(self.high):
+            return "not ranked"
         if self.high < IN:
             return "in"
         return "out" if self.low > IN else "undecided"
@@ -53,15 +58,16 @@ class Regret(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """The regret of each store of a field, the best estimate first, and `tellable`: the least
-    regret that these trials could have told from none, in the median over the other stores."""
+    """The regret of each store of a field: of those that are ranked, the best estimate first, then
+    of the others. `tellable` is the regret that these trials tell from none in half of all
+    experiments, in the median over the ranked stores besides the first."""
 
     regrets: dict[str, Regret]
     tellable: float
 
     @property
     def decided(self) -> bool:
-        """Whether it is known of every store if it is among the best."""
+        """Whether it is known of every ranked store if it is among the best."""
         return all(found.verdict != "undecided" for found in self.regrets.values())
 
 
@@ -72,53 +78,64 @@ def look(trials: int) -> tuple[int, float]:
     return (done[-1], LOOKS[done[-1]]) if done else (trials, ERROR)
 
 
-def rank(values: Mapping[str, Mapping[int, float]], largest: bool = False) -> Ranking:
-    """The ranking of a field from the value of each store's trials, by their numbers. The least is
-    best, or the largest. Values are positive; a trial that a store lacks is left out wherever that
-    store is compared, and a store without any has no regret."""
+def rank(
+    values: Mapping[str, Mapping[int, float]], planned: Iterable[int] = (), largest: bool = False
+) -> Ranking:
+    """The ranking of a field from the value of each store's trials, by their numbers; `planned` are
+    the numbers of the trials that were to be measured, besides those that some store has. The least
+    is best, or the largest. A value that is not positive and finite counts as missing, and a store
+    without any has no regret. One store alone is not ranked."""
+    sign = -1 if largest else 1
     logs = {
-        store: {trial: np.log(value) for trial, value in sorted(own.items()) if value > 0}
+        store: {
+            trial: sign * math.log(value) for trial, value in own.items() if 0 < value < math.inf
+        }
         for store, own in values.items()
     }
-    stores = [store for store, own in logs.items() if own]
-    if not stores:
-        return Ranking({}, math.nan)
-    numbers = sorted(set(itertools.chain.from_iterable(logs.values())))
+    known = set().union(*logs.values())
+    numbers = sorted(known.union(planned))
     trials, error = look(len(numbers))
-    table = np.array(
-        [[logs[store].get(trial, np.nan) for trial in numbers[:trials]] for store in stores]
-    )
-    return _rank(stores, -table if largest else table, error)
+    counted = [trial for trial in numbers[:trials] if trial in known]
+    whole = [store for store, own in logs.items() if own and own.keys() >= set(counted)]
+    table = np.array([[logs[store][trial] for trial in counted] for store in whole])
+    if len(whole) > 1:
+        regrets, tellable = _rank(whole, table, error)
+    else:
+        regrets = {store: Regret(1.0, math.nan, math.nan, len(counted)) for store in whole}
+        tellable = math.nan
+    best = logs[next(iter(regrets))] if regrets else {}
+    for store, own in logs.items():
+        if own and store not in regrets:
+            both = [own[trial] - best[trial] for trial in own if trial in best]
+            estimate = math.exp(np.mean(both)) if both else math.nan
+            regrets[store] = Regret(estimate, math.nan, math.nan, len(own))
+    return Ranking(regrets, tellable)
 
 
-def _rank(stores: list[str], table: Floats, error: float) -> Ranking:
-    """From a table of logs, a row a store and a column a trial, NaN where one is missing."""
-    mean, half = _differences(table, error / max(1, len(stores) - 1))
+def _rank(stores: list[str], table: Floats, error: float) -> tuple[dict[str, Regret], float]:
+    """From a table of logs, a row a store and a column a trial."""
+    mean, half = _differences(table, error / (len(stores) - 1))
     low, high = mean - half, mean + half
-    maybe = ~(low > 0).any(axis=1)  # the best of all
+    maybe = ~(low > 0).any(axis=1)  # the best of all; the best by its mean always is
     others = maybe & ~np.eye(len(stores), dtype=bool)
     least = np.where(maybe, 0, np.min(low, axis=1, where=maybe, initial=np.inf))
     most = np.max(high, axis=1, where=others, initial=0)
     estimate = mean.max(axis=1)  # at least 0, the difference from itself
-    trials = np.isfinite(table).sum(axis=1).tolist()
-    columns = [*(np.exp(found).tolist() for found in (estimate, least.clip(0), most)), trials]
-    bounds = zip(*columns, strict=True)
-    regrets = {store: Regret(*found) for store, found in zip(stores, bounds, strict=True)}
-    order = np.argsort(estimate, kind="stable")
-    tellable = np.exp(np.median(half[order[0], order[1:]])) if len(stores) > 1 else math.nan
-    return Ranking({stores[i]: regrets[stores[i]] for i in order}, float(tellable))
+    regrets = {}
+    for at in np.argsort(estimate, kind="stable"):
+        found, lower, upper = np.exp([estimate[at], max(least[at], 0), most[at]]).tolist()
+        regrets[stores[at]] = Regret(found, lower, upper, table.shape[1])
+    best = np.argmin(estimate)
+    return regrets, math.exp(np.median(np.delete(half[best], best)))
 
 
 def _differences(table: Floats, error: float) -> tuple[Floats, Floats]:
-    """For each pair of stores the mean difference over the trials that both have, and the half
-    width of its interval, which is infinite with fewer than two."""
+    """For each pair of stores the mean difference over the trials, and the half width of its
+    interval, which is infinite with one trial."""
     each = table[:, None, :] - table[None, :, :]
-    known = np.isfinite(each)
-    n = known.sum(axis=2)
-    mean = np.sum(each, axis=2, where=known) / np.maximum(n, 1)
-    square = np.sum((each - mean[:, :, None]) ** 2, axis=2, where=known)
-    degrees = np.maximum(n - 1, 1)
-    half = stdtrit(degrees, 1 - error / 2) * np.sqrt(square / degrees / np.maximum(n, 1))
-    half[n < 2] = np.inf
+    n = table.shape[1]
+    half = np.full(each.shape[:2], np.inf)
+    if n > 1:
+        half = stdtrit(n - 1, 1 - error / 2) * each.std(axis=2, ddof=1) / math.sqrt(n)
     np.fill_diagonal(half, 0)
-    return mean, half
+    return each.mean(axis=2), half

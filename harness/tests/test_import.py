@@ -219,9 +219,16 @@ def test_without_means_the_figures_are_of_medians(imported: Import) -> None:
 
 
 def test_a_store_without_a_mean_beside_others_is_blank(imported: Import) -> None:
-    data = Results(str(imported(PLAIN, LEAST | {"operation": "insert", "p50_ns": 700})))
+    rows = [
+        PLAIN,
+        PLAIN | {"store": "other", "mean_ns": 1300.0},
+        LEAST | {"operation": "insert", "p50_ns": 700},
+    ]
+    data = Results(str(imported(*rows)))
     assert ", but none of 1 for which no mean time is stated" in data.conditions()
     found = fields.best_of(data.operations, "mean_ns", ["operation"]).set_index("operation")
     assert found.store.to_dict() == {"get": "pebble", "insert": ""}
     assert found.reason["insert"] == "not stated"
+    alone = fields.best_of(fields.where(data.operations, store="pebble"), "mean_ns", ["operation"])
+    assert alone.set_index("operation").reason["get"] == "no store to compare"
     assert fields.quantiles(data.operations, 0.5).isna().all()

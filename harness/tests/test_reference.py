@@ -104,6 +104,31 @@ def test_another_device_scales_what_a_sync_adds(make: Make) -> None:
     assert means.to_dict() == pytest.approx({"a": 100 + 10 * 200, "b": 300 + 10 * 150}, rel=0.05)
 
 
+def test_on_this_device_nothing_is_scaled(make: Make) -> None:
+    """Even where a store's synced write is the faster one."""
+    data = make(TWO | {("c", "process"): 9.0, ("c", "sync"): 0.9})
+    assert reference.timed(data).durability.isin(["process", "sync"]).all()
+    found = reference.turns(reference.sensitivity(data))
+    assert found.here.tolist() == ["c"]
+    here = reference.elsewhere(data, 200_000).groupby("store").mean_ns.median() / 1000
+    assert here.to_dict() == pytest.approx({"a": 300, "b": 450, "c": 270}, rel=0.02)
+
+
+def test_a_store_with_fewer_trials_is_drawn_and_not_counted(make: Make) -> None:
+    data = make(TWO | {("c", "process"): 2.0, ("c", "sync"): 2.0})
+    rows = reference.timed(data)
+    data.operations = rows[(rows.store != "b") | (rows.durability != "sync") | (rows.trial <= 3)]
+    found = reference.regrets_of(data)
+    own = found.set_index(["durability", "store"]).loc[("sync", "b")]
+    assert own.verdict == "not ranked" and own.regret == pytest.approx(1.5, rel=0.02)
+    decided = reference.decisions(found).set_index("durability")
+    assert decided.decided.to_dict() == {"process": 1, "sync": 1}
+    counted = reference.fits(found, ["a", "b", "c"]).set_index(["durability", "store"]).fields
+    assert ("process", "b") in counted and ("sync", "b") not in counted
+    assert reference.worst(found, ["b"]).durability.tolist() == ["process"]
+    reference.draw_regrets(found, "sync", data)
+
+
 def test_the_best_store_turns_with_the_device(make: Make) -> None:
     """b has the dearer write and the cheaper sync."""
     found = reference.turns(reference.sensitivity(make(TWO)))

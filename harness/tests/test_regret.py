@@ -18,7 +18,7 @@ def ranked(logs: Logs, largest: bool = False) -> Ranking:
         f"s{store}": {trial: float(np.exp(log)) for trial, log in enumerate(column, 1)}
         for store, column in enumerate(logs.T)
     }
-    return rank(values, largest)
+    return rank(values, largest=largest)
 
 
 def fields(
@@ -120,26 +120,61 @@ def test_exchanged_stores_exchange_their_regrets() -> None:
         assert before[f"s{store}"] == pytest.approx(after[f"s{12 - store}"])
 
 
-def test_a_missing_trial_is_left_out_of_the_pairs_of_its_store_alone() -> None:
-    ((_, logs),) = fields(1, 0.16, stores=3)
+def test_a_store_that_lacks_a_trial_is_not_ranked_and_changes_no_other() -> None:
+    ((_, logs),) = fields(1, 0.16, stores=4)
     lacking = logs.copy()
-    lacking[:13, 2] = np.nan
-    assert ranked(lacking).regrets["s2"].trials == 2
-    pair = {name: own.high for name, own in ranked(logs[:, :2]).regrets.items()}
-    assert all(ranked(lacking).regrets[name].high >= high for name, high in pair.items())
+    lacking[9, 2] = np.nan
+    found, without = ranked(lacking).regrets, ranked(np.delete(logs, 2, axis=1)).regrets
+    assert found["s2"].verdict == "not ranked" and not found["s2"].recommended
+    assert found["s2"].trials == 14
+    assert list(found)[-1] == "s2"  # after all that are ranked
+    assert [found[name] for name in ("s0", "s1", "s3")] == [
+        without[name] for name in ("s0", "s1", "s2")
+    ]
+
+
+def test_a_store_with_fewer_trials_still_has_an_estimate() -> None:
+    values = {
+        "a": dict.fromkeys(range(1, 8), 100.0),
+        "b": dict.fromkeys(range(1, 8), 200.0),
+        "c": {1: 3000.0, 3: 3000.0},
+    }
+    found = rank(values)
+    assert found.regrets["c"].estimate == pytest.approx(30)
+    assert found.decided and found.regrets["b"].verdict == "out"
+
+
+def test_a_trial_that_failed_everywhere_leaves_the_error_of_its_look() -> None:
+    """Six of seven planned trials are no number fixed ahead, which would spend all the error."""
+    logs = np.log([100, 105]) + RANDOM(4).normal(0, 0.03, (6, 2))
+    kept = {
+        f"s{at}": dict(zip((1, 2, 3, 5, 6, 7), np.exp(column).tolist(), strict=True))
+        for at, column in enumerate(logs.T)
+    }
+    alone, planned = rank(kept).regrets["s1"], rank(kept, range(1, 8)).regrets["s1"]
+    assert planned.trials == alone.trials == 6
+    assert planned.high > alone.high > alone.estimate == planned.estimate
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -1.0])
+def test_what_is_no_positive_number_is_missing(value: float) -> None:
+    found = rank({"a": {1: 1.0, 2: 1.1}, "b": {1: 2.0, 2: value}, "c": {1: value, 2: value}})
+    assert {name: own.verdict for name, own in found.regrets.items()} == {
+        "a": "not ranked",
+        "b": "not ranked",
+    }
 
 
 def test_one_trial_decides_nothing() -> None:
-    assert [own.verdict for own in rank({"a": {1: 1.0}, "b": {1: 9.0}}).regrets.values()] == [
-        "undecided",
-        "undecided",
-    ]
-    assert math.isinf(rank({"a": {1: 1.0}, "b": {2: 9.0}}).tellable)
+    found = rank({"a": {1: 1.0}, "b": {1: 9.0}})
+    assert {own.verdict for own in found.regrets.values()} == {"undecided"}
+    assert math.isinf(found.tellable)
 
 
-def test_a_field_of_one_store_has_no_regret() -> None:
+def test_one_store_alone_is_not_best() -> None:
     found = rank({"a": {1: 3.0, 2: 4.0}, "b": {}})
-    assert list(found.regrets) == ["a"] and found.regrets["a"].estimate == 1
+    assert list(found.regrets) == ["a"]
+    assert found.regrets["a"].verdict == "not ranked" and not found.regrets["a"].recommended
     assert rank({}).regrets == {}
 
 

@@ -166,6 +166,36 @@ def test_a_claim_that_holds_is_contradicted_in_no_more_than_5_of_100_experiments
     assert wrong <= 0.05 * 400 + 10
 
 
+GRID = verdicts.levels("e", "store", ("slow", "fast", "other"), "all")
+
+
+@pytest.mark.parametrize(("least", "verdict"), [(0.5, OPEN), (-0.1, HOLDS)])
+def test_trials_that_agree_leave_a_share_uncertain_by_one_field(least: float, verdict: str) -> None:
+    """Here the one field is all: the share may be 0 as well as 1."""
+    rows = measured(fast=(100, 110), slow=(300, 330), other=(400, 400))
+    claim = Claim("x", "s", "1", "", verdicts.share(GRID, ["fast"]), None, Limit(">", least))
+    row = verdicts.judge([claim], rows).iloc[0]
+    assert (row.source_value, row.source_low, row.source_high) == (1, 0, 1)
+    assert row.source_verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("store", "place", "value"),
+    [("fast", 1, 3.0), ("slow", 1, 1 / 3), ("slow", 2, 2.0), ("other", 2, 0.5)],
+)
+def test_a_place_is_told_by_the_store_that_has_it(store: str, place: int, value: float) -> None:
+    rows = measured(fast=(100, 100), slow=(300, 300), other=(600, 600))
+    claim = Claim("x", "s", "1", "", verdicts.ahead(GRID, store, place), None, Limit(">", 1))
+    row = verdicts.judge([claim], rows).iloc[0]
+    assert row.source_value == pytest.approx(value)
+    assert row.source_verdict == (HOLDS if value > 1 else FAILS)
+
+
+def test_a_trial_without_a_finite_figure_is_left_out() -> None:
+    row = verdicts.judge([FASTER], measured(fast=(100, 0, 110), slow=(300, 330, 330))).iloc[0]
+    assert (row.source_trials, row.source_verdict) == (2, HOLDS)
+
+
 def test_effects_stand_beside_the_published_ratios() -> None:
     claim = dataclasses.replace(FASTER, published="3 and 2.5")
     words = dataclasses.replace(FASTER, id="y", published="1.5 to 1,000,000")

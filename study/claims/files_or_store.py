@@ -15,10 +15,10 @@ from study.verdicts import (
     Fields,
     Figure,
     Limit,
+    ahead,
     levels,
     middle,
     over,
-    rank,
     share,
     spread,
 )
@@ -159,7 +159,7 @@ def _patterns(source: str) -> Iterator[Claim]:
     )
     yield Claim(
         "F-5.3-worst", source, "5.3", "SQLite is one of the slowest of the six: at the fifth place or below",
-        *both(lambda terms: rank(grid(EVERYONE, "all", terms), "sqlite")), Limit(">=", 5),
+        *both(lambda terms: ahead(grid(EVERYONE, "all", terms), "sqlite", 4)), Limit("<", 1),
     )
     yield Claim(
         "F-5.5-large", source, "5.5", "From 100 KiB on RocksDB degrades: its times grow by more than those of files, from 10-100 KiB",
@@ -176,7 +176,7 @@ def _patterns(source: str) -> Iterator[Claim]:
     )
     yield Claim(
         "F-5.6-best", source, "5.6", "Berkeley DB is one of the fastest of the six: at the second place or above",
-        *both(lambda terms: rank(grid(EVERYONE, "all", terms), "bdb")), Limit("<=", 2),
+        *both(lambda terms: ahead(grid(EVERYONE, "all", terms), "bdb", 2)), Limit(">", 1),
     )
     yield Claim(
         "F-5.6-slowly", source, "5.6", "Its times grow slowly with the number of records: no more than fourfold to 100,000",
