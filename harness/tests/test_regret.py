@@ -1,14 +1,13 @@
 """Which stores are called best, on fields whose answer is known."""
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-from kvbench.regret import IN, LOOKS, Ranking, look, rank
+from kvbench.regret import LOOKS, Ranking, look, rank
 
-Logs = npt.NDArray[np.float64]
+from study.simulated import Logs, fields, until_decided
+
 RANDOM = np.random.default_rng
 
 
@@ -21,65 +20,28 @@ def ranked(logs: Logs, largest: bool = False) -> Ranking:
     return rank(values, largest=largest)
 
 
-def fields(
-    count: int, deviation: float, stores: int = 13, trials: int = 15
-) -> Iterator[tuple[Logs, Logs]]:
-    """True logs of each store, some on the edge of being in, and logs of trials whose differences
-    between two stores have this standard deviation at the median; stores differ in theirs."""
-    random = RANDOM(1)
-    for _ in range(count):
-        truth = random.choice([0, 0.03, math.log(IN), 0.2, 0.4, 0.7, 1.6], stores)
-        truth[0] = 0
-        own = deviation / math.sqrt(2) * np.exp(0.5 * random.standard_normal(stores))
-        shared = random.normal(0, 0.2, (trials, 1))  # the trial's own, which pairs take out
-        yield truth, truth + shared + own * random.standard_normal((trials, stores))
-
-
-def wrong(found: Ranking, truth: Logs) -> bool:
-    """Whether a store of the field is called what it is not. On the edge neither is true."""
-    calls = {
-        "in": lambda log: log < math.log(IN) - 1e-9,
-        "out": lambda log: log > math.log(IN) + 1e-9,
-    }
-    return any(
-        own.verdict != "undecided" and not calls[own.verdict](truth[int(store[1:])])
-        for store, own in found.regrets.items()
-    )
-
-
-def missed(found: Ranking, truth: Logs) -> bool:
-    """Whether any interval of the field misses its store's regret."""
-    return any(
-        not own.low - 1e-9 <= math.exp(truth[int(store[1:])]) <= own.high + 1e-9
-        for store, own in found.regrets.items()
-    )
-
-
 @pytest.mark.parametrize("deviation", [0.08, 0.16, 0.30])
 @pytest.mark.parametrize("trials", LOOKS)
 def test_no_more_than_5_percent_of_fields_have_a_wrong_store_or_interval(
     trials: int, deviation: float
 ) -> None:
-    found = [(ranked(logs[:trials]), truth) for truth, logs in fields(600, deviation)]
-    assert sum(wrong(*own) for own in found) <= 0.05 * len(found)
-    assert sum(missed(*own) for own in found) <= 0.05 * len(found)
+    found = [(field, field.ranking(trials)) for field in fields(600, deviation)]
+    assert sum(field.wrong(own) for field, own in found) <= 0.05 * len(found)
+    assert sum(field.missed(own) for field, own in found) <= 0.05 * len(found)
 
 
 @pytest.mark.parametrize("deviation", [0.08, 0.30])
 def test_stopping_once_decided_makes_no_more_errors(deviation: float) -> None:
     errors = 0
-    for truth, logs in fields(600, deviation, stores=4):
-        for trials in LOOKS:
-            found = ranked(logs[:trials])
-            if found.decided:
-                break
-        errors += wrong(found, truth) or missed(found, truth)
+    for field in fields(600, deviation, stores=4):
+        found = until_decided(field)
+        errors += field.wrong(found) or field.missed(found)
     assert errors <= 0.05 * 600
 
 
 def test_more_trials_decide_more() -> None:
     def decided(trials: int) -> int:
-        found = (ranked(logs[:trials]) for _, logs in fields(100, 0.16))
+        found = (field.ranking(trials) for field in fields(100, 0.16))
         return sum(own.verdict != "undecided" for field in found for own in field.regrets.values())
 
     counts = [decided(trials) for trials in LOOKS]
