@@ -219,7 +219,19 @@ class Folder:
 
     def done(self) -> dict[Cell, dict[str, float]]:
         """The mean times of each cell that has a result, by operation; see decide.needed."""
-        return {cell: means(result) for cell, result in self._current().values()}
+        current = self._current().items()
+        return {cell: self._means(name, result) for name, (cell, result) in current}
+
+    def means(self, name: str) -> dict[str, float] | None:
+        """Those of one cell; None when it has no result yet."""
+        result = self.result(name)
+        return None if result is None else self._means(name, result)
+
+    def _means(self, name: str, result: dict[str, Any]) -> dict[str, float]:
+        try:
+            return means(result)
+        except (AttributeError, KeyError, TypeError, OverflowError):
+            raise BadInput(f"{self._cell_path(name)}: not a result of kvbench") from None
 
     def _current(self) -> dict[str, tuple[Cell, dict[str, Any]]]:
         found: dict[tuple[Cell, str], tuple[tuple[bool, bool, int, str, str], dict[str, Any]]] = {}

@@ -21,7 +21,7 @@ import psutil
 
 from kvbench import BadInput, how_it_ended, loopback, machine, say, stores
 from kvbench.control_group import capped, refused
-from kvbench.decide import Means, means, needed
+from kvbench.decide import Means, needed
 from kvbench.estimate import seconds
 from kvbench.factors import LEVELS, UNCAPPED, Cell, parse_bytes
 from kvbench.filesystem import Mounted
@@ -262,8 +262,9 @@ class Sweep:
         for grid in self.grids:
             if len(grid.looks()) > 1:
                 for cell in grid.cells():
-                    if result := folder.result(self._name(cell, machine_id)):
-                        found[cell] = means(result)
+                    own = folder.means(self._name(cell, machine_id))
+                    if own is not None:
+                        found[cell] = own
         return found
 
     def todo(self, folder: Folder, machine_id: str) -> list[tuple[str, Cell, str]]:

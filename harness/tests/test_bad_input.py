@@ -209,6 +209,29 @@ def test_damaged_or_edited_results_are_refused(
     assert sorted(out.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    "operations",
+    [
+        5,
+        [["get"]],
+        [{"operation": "get"}],
+        [{"operation": [], "sum_ns": 1, "n": 1}],
+        [{"operation": "get", "sum_ns": "much", "n": 1}],
+        [{"operation": "get", "sum_ns": 10**400, "n": 3}],
+    ],
+    ids=lambda rows: str(rows)[:40],
+)
+def test_damaged_operations_are_refused_where_they_decide_on_trials(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path, operations: object
+) -> None:
+    out, grid = tmp_path / "out", write_grid(byte_limit=1, trials="7-15")
+    assert kvbench("sweep", grid, "--out", out).returncode == 0
+    path = next((out / "cells").iterdir())
+    _set(operations=operations)(path)
+    assert_refused(kvbench("status", out), path.name)
+    assert_refused(kvbench("sweep", grid, "--out", out), path.name)
+
+
 def test_a_file_in_place_of_the_cells_is_refused(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
