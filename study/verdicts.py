@@ -256,6 +256,7 @@ class Limit:
     number: float
     factor: float = 1.0
     theirs: bool = False
+    once: bool = False  # of "can" and "up to": one trial shows it, and none refutes it
 
     def holds(self, found: float) -> bool:
         if self.sign == "within":
@@ -317,7 +318,11 @@ def answer(figure: Figure | str, limit: Limit, data: pd.DataFrame) -> Answer:
         return Answer(SCOPE, str(missing))
     if not found.n:
         return Answer(SCOPE, "no trial has both sides")
-    if found.n == 1:
+    if limit.once:
+        verdict = HOLDS if figure.values(data).map(limit.holds).any() else OPEN
+        if verdict == OPEN:
+            facts.insert(0, "in no trial")
+    elif found.n == 1:
         verdict = OPEN
         facts.insert(0, "one trial has no interval")
     else:

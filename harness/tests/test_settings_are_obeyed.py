@@ -228,6 +228,15 @@ def test_the_syncs_that_a_store_reports_are_true(store: Store, level: str, tmp_p
         ),
         (
             "rocksdb",
+            {"compression": "zlib", "compress_from_level": "2"},
+            {
+                "compression_per_level": ":".join(
+                    [*["kNoCompression"] * 2, *["kZlibCompression"] * 5]
+                )
+            },
+        ),
+        (
+            "rocksdb",
             {"bulk_load": "on", "durability": "process"},
             {"disable_auto_compactions": "1", "allow_concurrent_memtable_write": "false"}
             | {"level0_triggers": " ".join([str(1 << 30)] * 3), "wal": "on"},
@@ -379,6 +388,7 @@ def test_a_bloom_filter_adds_its_bits_to_the_tables(
     [
         ("leveldb", {"bloom_bits": "1000000"}),
         ("rocksdb", {"background_jobs": str(1 << 32)}),
+        ("rocksdb", {"compress_from_level": "7"}),
         ("tidesdb", {"background_threads": "1001"}),
         ("fjall", {"block_size": str(2 << 20)}),
     ],

@@ -191,6 +191,15 @@ def test_a_place_is_told_by_the_store_that_has_it(store: str, place: int, value:
     assert row.source_verdict == (HOLDS if value > 1 else FAILS)
 
 
+@pytest.mark.parametrize(("slow", "verdict"), [((90, 90, 300), HOLDS), ((90, 90, 90), OPEN)])
+def test_what_can_happen_is_shown_by_one_trial_and_refuted_by_none(
+    slow: tuple[float, ...], verdict: str
+) -> None:
+    claim = dataclasses.replace(FASTER, limit=Limit(">", 2, once=True))
+    row = verdicts.judge([claim], measured(fast=(100, 100, 100), slow=slow)).iloc[0]
+    assert row.source_verdict == verdict
+
+
 def test_a_trial_without_a_finite_figure_is_left_out() -> None:
     row = verdicts.judge([FASTER], measured(fast=(100, 0, 110), slow=(300, 330, 330))).iloc[0]
     assert (row.source_trials, row.source_verdict) == (2, HOLDS)

@@ -10,6 +10,8 @@ compressed.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pandas as pd
+
 from study.verdicts import (
     Claim,
     Fields,
@@ -31,6 +33,7 @@ TINY, SMALL, MEDIUM, LARGE_SIZE = "1 B-1 KiB", "1-10 KiB", "10-100 KiB", "100 Ki
 PLAIN = "incompressible"  # what the source stored without compression
 SHIPPED: dict[str, Any] = {"label": ("as shipped", "as shipped, uncompressed")}
 EQUAL: dict[str, Any] = {"label": "equal settings"}
+NEARLY_ALL = 0.9  # of the fields, where the source says no less than that files are faster, or so
 
 
 def grid(stores: Sequence[str], name: str, terms: dict[str, Any], **where: Any) -> Fields:
@@ -51,6 +54,24 @@ def steps(store: str, by: str, found: Sequence[Any], name: str, **where: Any) ->
     return first, second
 
 
+def _worsening(terms: dict[str, Any]) -> Figure:
+    """Of all operations the least factor by which RocksDB falls behind files from one size to the
+    next, each the median over counts and kinds of data."""
+    sizes = (grid(("rocksdb", "flat"), size, terms, record_size=size) for size in (LARGE_SIZE, MEDIUM))
+
+    def behind(fields: Fields, data: pd.DataFrame) -> pd.Series:
+        table = fields.table(data)
+        return (table["rocksdb"] / table["flat"]).groupby(["trial", "operation"]).median()
+
+    large, medium = sizes
+
+    def values(data: pd.DataFrame) -> pd.Series:
+        found: pd.Series = (behind(large, data) / behind(medium, data)).groupby("trial").min()
+        return found
+
+    return Figure(f"least over operations: rocksdb / flat ({LARGE_SIZE}) / the same ({MEDIUM})", values, ())
+
+
 def claims() -> Iterator[Claim]:
     source = "hines2023"
     yield from _filesystem_or_store(source)
@@ -69,23 +90,25 @@ def _filesystem_or_store(source: str) -> Iterator[Claim]:
         return Claim(f"F-{key}", source, section, words, shipped, equal, Limit(">", least))
 
     bulk_ops = ("get", "insert")
-    yield wins("5.1-tiny", "Below 1 KiB an embedded store is faster than files", EMBEDDED, TINY, 0.95, record_size=TINY)
+    yield wins("5.1-tiny", "Below 1 KiB an embedded store is faster than files", EMBEDDED, TINY, NEARLY_ALL, record_size=TINY)
     yield wins("5.1-tiny-bdb", "and Berkeley DB is fastest in most cases", ("bdb",), TINY, record_size=TINY)
     yield wins("5.1-small", "From 1 to 10 KiB embedded stores are faster in most cases", EMBEDDED, SMALL, record_size=SMALL)
     yield wins("5.1-small-files", "but files are for get and insert with 100,000 records", FILES,
-               f"{SMALL}, get and insert, 100,000", record_size=SMALL, operation=bulk_ops, records=100_000)
+               f"{SMALL}, get and insert, 100,000", NEARLY_ALL, record_size=SMALL, operation=bulk_ops, records=100_000)
     yield wins("5.1-medium", "From 10 to 100 KiB files are best or close to it for get and insert", FILES,
-               f"{MEDIUM}, get and insert", slack=1.25, record_size=MEDIUM, operation=bulk_ops)
+               f"{MEDIUM}, get and insert", NEARLY_ALL, slack=1.25, record_size=MEDIUM, operation=bulk_ops)
     yield wins("5.1-medium-remove", "but LevelDB or RocksDB removes faster below 10,000 records, without compression",
-               ("leveldb", "rocksdb"), f"{MEDIUM}, remove, below 10,000", record_size=MEDIUM,
+               ("leveldb", "rocksdb"), f"{MEDIUM}, remove, below 10,000", NEARLY_ALL, record_size=MEDIUM,
                operation="remove", records=(100, 1000), compressibility=PLAIN)
     yield wins("5.1-medium-update", "and Berkeley DB is best at updates", ("bdb",), f"{MEDIUM}, update",
-               record_size=MEDIUM, operation="update")
+               NEARLY_ALL, record_size=MEDIUM, operation="update")
     yield wins("5.1-large", "From 100 KiB to 1 MiB files are mostly faster for get and insert", FILES,
                f"{LARGE_SIZE}, get and insert", record_size=LARGE_SIZE, operation=bulk_ops)
-    yield wins("5.1-large-leveldb", "but LevelDB without compression is for 1,000 records or fewer", ("leveldb",),
-               f"{LARGE_SIZE}, get and insert, up to 1,000", stores=(*FILES, "leveldb"), record_size=LARGE_SIZE,
-               operation=bulk_ops, records=(100, 1000), compressibility=PLAIN)
+    for operation in bulk_ops:
+        yield wins(f"5.1-large-leveldb-{operation}",
+                   f"but LevelDB without compression is for 1,000 records or fewer: {operation}", ("leveldb",),
+                   f"{LARGE_SIZE}, {operation}, up to 1,000", stores=(*FILES, "leveldb"), record_size=LARGE_SIZE,
+                   operation=operation, records=(100, 1000), compressibility=PLAIN)
     yield wins("5.1-large-bdb", "and Berkeley DB does well in updates: within twice the best", ("bdb",),
                f"{LARGE_SIZE}, update", slack=2, record_size=LARGE_SIZE, operation="update")
     yield wins("5.1-large-rocksdb", "and RocksDB without compression is fastest in removes below 10,000 records",
@@ -113,16 +136,16 @@ def _space(source: str) -> Iterator[Claim]:
         yield used(f"5.1-space-{store}", f"{store} takes less space than files even with 100 records below 1 KiB",
                    lambda terms, store=store: middle(grid(("flat", store), f"space, {TINY}, 100", terms,
                        column="space", record_size=TINY, records=100, operation="get")), Limit(">", 1))
-    yield used("5.1-space-large", "From 100 KiB on the stores differ little in space: by a tenth at most",
-               lambda terms: spread(grid(EVERYONE, f"space, {LARGE_SIZE}", terms, column="space", operation="get",
-                   record_size=LARGE_SIZE, compressibility="incompressible")),
+    yield used("5.1-space-large", "From 100 KiB on the stores differ little in space: by a tenth at most with 10,000 records",
+               lambda terms: spread(grid(EVERYONE, f"space, {LARGE_SIZE}, 10,000", terms, column="space", operation="get",
+                   record_size=LARGE_SIZE, records=10_000, compressibility="incompressible")),
                Limit("<=", 1.1))
     for store, published in (("leveldb", "1.55"), ("rocksdb", "1.56")):
         yield Claim(
             f"F-5.1-space-compressed-{store}", source, "5.1, 5.4",
-            f"Compression brings {store} to a space efficiency of more than 1.4 with compressible data",
-            efficiency(store, SHIPPED, most=True, compressibility="compressible"),
-            "nothing is compressed at equal terms", Limit(">", 1.4), published,
+            f"Compression brings {store} to a space efficiency of about 1.5, with 100,000 compressible records of 10 to 100 KiB",
+            efficiency(store, SHIPPED, most=True, compressibility="compressible", record_size=MEDIUM, records=100_000),
+            "nothing is compressed at equal terms", Limit("within", 1.55, 1.1), published,
         )
     for store in ("leveldb", "rocksdb"):
         saved = levels("files-or-store", "compression", ("none", "default"), f"space, {store}, {MEDIUM}", "space",
@@ -133,10 +156,11 @@ def _space(source: str) -> Iterator[Claim]:
                         operation=OPERATIONS, compressibility="compressible", **SHIPPED)
         yield Claim(f"F-5.2-time-{store}", source, "5.2", f"and makes it notably slower: {store}, by a fifth",
                     middle(slower), None, Limit(">", 1.2))
-    slowest = levels("files-or-store", "compression", ("default", "none"), "time, leveldb", store="leveldb",
-                     operation=OPERATIONS, **SHIPPED)
-    yield Claim("F-5.4-20x", source, "5.4", "Compression makes LevelDB up to 20 times slower: more than ten in some case",
-                middle(slowest, most=True), None, Limit(">", 10), "20")
+    slowest = levels("files-or-store", "compression", ("default", "none"), f"time, leveldb, {MEDIUM} and {LARGE_SIZE}",
+                     store="leveldb", operation=OPERATIONS, record_size=(MEDIUM, LARGE_SIZE),
+                     compressibility="compressible", **SHIPPED)
+    yield Claim("F-5.4-20x", source, "5.4", "Compression makes LevelDB up to 20 times slower with large records: from 10 to 40",
+                middle(slowest, most=True), None, Limit("within", 20, 2), "20")
     yield used("5.3-space", "SQLite's space efficiency is nearly 100 % at the largest sizes and counts",
                lambda terms: efficiency("sqlite", terms, record_size=LARGE_SIZE, records=10_000), Limit(">", 0.95), "1.0", "5.3")
 
@@ -147,7 +171,7 @@ def _patterns(source: str) -> Iterator[Claim]:
         "F-5.3-scales", source, "5.3",
         "SQLite's get of less than 1 KiB slows down by no more than 60 %, from 100 records to a million",
         *steps("sqlite", "records", (most, least), f"get, {TINY}", record_size=TINY, operation="get"),
-        Limit("<=", 1.6, theirs=True), "1.6",
+        Limit("<", 1.65, theirs=True), "1.6",
     )
     yield Claim(
         "F-5.3-kinds", source, "5.3", "SQLite's updates take 20 to 30 % longer with incompressible data",
@@ -162,26 +186,24 @@ def _patterns(source: str) -> Iterator[Claim]:
         *both(lambda terms: ahead(grid(EVERYONE, "all", terms), "sqlite", 4)), Limit("<", 1),
     )
     yield Claim(
-        "F-5.5-large", source, "5.5", "From 100 KiB on RocksDB degrades: its times grow by more than those of files, from 10-100 KiB",
-        *both(lambda terms: over(*(
-            middle(levels("files-or-store", "record_size", (LARGE_SIZE, MEDIUM), store, store=store, operation=OPERATIONS, **terms))
-            for store in ("rocksdb", "flat")
-        ))),
-        Limit(">", 1),
+        "F-5.5-large", source, "5.5",
+        "From 100 KiB on RocksDB degrades in all operations: against files, by half or more from 10-100 KiB",
+        *both(_worsening), Limit(">", 1.5),
     )
     yield Claim(
-        "F-5.5-insert", source, "5.5", "RocksDB's inserts do not slow down with the number of records: by half at most",
-        *steps("rocksdb", "records", (most, least), f"insert, {TINY}", record_size=TINY, operation="insert"),
+        "F-5.5-insert", source, "5.5",
+        "RocksDB's inserts do not slow down with the number of records: from 100 to 10,000 by half at most",
+        *steps("rocksdb", "records", (10_000, least), "insert", operation="insert"),
         Limit("<=", 1.5),
     )
     yield Claim(
-        "F-5.6-best", source, "5.6", "Berkeley DB is one of the fastest of the six: at the second place or above",
-        *both(lambda terms: ahead(grid(EVERYONE, "all", terms), "bdb", 2)), Limit(">", 1),
+        "F-5.6-best", source, "5.6", "Berkeley DB is one of the fastest of the four embedded stores: at the second place or above",
+        *both(lambda terms: ahead(grid(EMBEDDED, "all", terms), "bdb", 2)), Limit(">", 1),
     )
     yield Claim(
         "F-5.6-slowly", source, "5.6", "Its times grow slowly with the number of records: no more than fourfold to 100,000",
         *steps("bdb", "records", (100_000, least), f"{TINY}", record_size=TINY, operation=OPERATIONS),
-        Limit("<=", 4), "3.56",
+        Limit("<=", 4),
     )
     for operation in ("insert", "update"):
         sizes, counts = (
@@ -204,8 +226,8 @@ def _stalls(source: str) -> Iterator[Claim]:
         return found.figure(text, lambda table: table.max(axis=1), "max")
 
     yield Claim(
-        "F-5.7-stall", source, "5.7", "A single operation on a file can take most of the time of a thousand",
-        *both(lambda terms: longest(FILES, terms)), Limit(">", 0.5), "0.91 (707 of 776 ms)",
+        "F-5.7-stall", source, "5.7", "A single operation on a file can take most of the time of a thousand: in some trial",
+        *both(lambda terms: longest(FILES, terms)), Limit(">", 0.5, once=True), "0.91 (707 of 776 ms)",
     )
 
 
@@ -213,25 +235,32 @@ def _cliffs(source: str) -> Iterator[Claim]:
     many, fewer = 1_000_000, 100_000
     cap = ("64 MiB", "2 GiB")
     claims = (
-        ("sqlite", "5.3", "get", 10, "64"), ("bdb", "5.6", "get", 10, "100"), ("bdb", "5.6", "update", 10, "100"),
-        ("flat", "5.7", "get", 50, "500"), ("leveldb", "5.4", "get", 2, ""),
+        ("sqlite", "5.3", ("get",), 64), ("bdb", "5.6", ("get", "update", "remove"), 100),
+        ("flat", "5.7", ("get",), 500), ("leveldb", "5.4", ("get",), 4),
     )
-    for store, section, operation, limit, published in claims:
-        where = {"store": store, "record_size": SMALL, "operation": operation, "compressibility": "incompressible"}
-        cliff = middle(levels("files-or-store", "records", (many, fewer), f"{operation}, {SMALL}", **where, **SHIPPED))
+    for store, section, operations, published in claims:
+        limit = published / 2  # "up to"; for LevelDB's "slows down" ours alone
+        words = " or ".join(operations)
+        where: dict[str, Any] = {"store": store, "record_size": SMALL, "operation": operations, "compressibility": "incompressible"}
+        cliff = middle(
+            levels("files-or-store", "records", (many, fewer), f"{words}, {SMALL}", label="as shipped", **where), most=True
+        )
+        printed = "" if store == "leveldb" else f"{published}"
         yield Claim(
-            f"F-{section}-cliff-{store}-{operation}", source, section,
-            f"With a million records of 1 to 10 KiB a {operation} of {store} is more than {limit} times as slow as with 100,000",
-            cliff, "the million was measured as shipped only", Limit(">", limit), published,
+            f"F-{section}-cliff-{store}", source, section,
+            f"With a million records of 1 to 10 KiB a {words} of {store} is more than {limit:g} times as slow as with 100,000",
+            cliff, "the million was measured as shipped only", Limit(">", limit), printed,
             "the data fit in this machine's memory",
         )
-        short = levels("files-or-store", "memory_max", cap, f"{operation}, {SMALL}, 100,000 records", label="capped memory", **where)
-        yield Claim(
-            f"F-{section}-memory-{store}-{operation}", "this paper", f"hines2023, {section}",
-            f"and so it is where memory, page cache included, is an eighth of the data: {operation} of {store}",
-            middle(short), "the cap was measured as shipped only", Limit(">", limit),
+        short = middle(
+            levels("files-or-store", "memory_max", cap, f"{words}, {SMALL}, 100,000", label="capped memory", **where), most=True
         )
-    nothing = "52 GiB of records: beyond this scale"
+        yield Claim(
+            f"F-{section}-memory-{store}", "this paper", f"hines2023, {section}",
+            f"and so it is with 100,000 where memory, page cache included, is an eighth of the data: {words} of {store}",
+            short, "the cap was measured as shipped only", Limit(">", limit),
+        )
+    nothing = "52 GiB of records: beyond this scale, and the source has no such row either"
     yield Claim("F-5.4-large", source, "5.4", "LevelDB's get slows down at 100,000 records of 100 KiB to 1 MiB",
                 nothing, nothing, Limit(">", 2))
     kinds = "a million compressible records were not measured at this scale"
@@ -245,14 +274,16 @@ def _folders(source: str) -> Iterator[Claim]:
     yield Claim("F-5.8-space", source, "5.8", "and take more space",
                 *both(lambda terms: middle(grid(("nested", "flat"), "space", terms, column="closed_bytes", operation="get"))),
                 Limit(">", 1))
-    for operation, published in (("remove", "1.3"), ("update", "")):
+    for operation, words, limit, published in (
+        ("remove", ", by 20 to 40 %", Limit("within", 1.3, 1.08), "1.3"), ("update", "", Limit(">", 1), ""),
+    ):
         yield Claim(
             f"F-5.8-{operation}", source, "5.8",
-            f"but are faster for {operation} with 100,000 records of 10 to 100 KiB",
+            f"but are faster for {operation} with 100,000 records of 10 to 100 KiB{words}",
             *both(lambda terms, operation=operation: middle(grid(("flat", "nested"), f"{operation}, {MEDIUM}, 100,000",
-                terms, operation=operation, record_size=MEDIUM, records=100_000))), Limit(">", 1), published,
+                terms, operation=operation, record_size=MEDIUM, records=100_000))), limit, published,
         )
-    constant = both(lambda terms: spread(levels("files-or-store", "records", (100, 1000, 10_000), f"get, {SMALL}",
-        store="flat", operation="get", record_size=SMALL, **terms)))
-    yield Claim("F-5.8-constant", source, "5.8", "A file's get varies by no more than twice over the number of files",
+    constant = both(lambda terms: spread(levels("files-or-store", "records", (100, 1000, 10_000), "get",
+        store="flat", operation="get", **terms)))
+    yield Claim("F-5.8-constant", source, "5.8", "A file's get varies by no more than twice over the number of files: from 100 to 10,000",
                 *constant, Limit("<=", 2, theirs=True), "1 to 2")

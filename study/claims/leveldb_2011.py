@@ -14,11 +14,15 @@ from study.published import numbers
 from study.verdicts import Claim, Limit, Side, over, ratio, side, value
 
 
-def page(above: tuple[str, str, str], below: tuple[str, str, str]) -> str:
+def page(above: tuple[str, str, str], below: tuple[str, str, str], log: bool | None = None) -> str:
     """The ratio of two figures of LevelDB's page (part, workload, store): one, or that of the first
-    version and that of the later one."""
+    version and that of the later one. They differ in SQLite's journal: of its figures
+    that of the later one, with the write-ahead log, unless `log` is false."""
     found = numbers("leveldb-2011")
-    both = [found[source, *above] / found[source, *below] for source in ("leveldb-2011", "leveldb-2011-wal")]
+    if log is None and "sqlite" in (above[2], below[2]):
+        log = True
+    versions = [name for name, has in (("leveldb-2011", False), ("leveldb-2011-wal", True)) if log in (None, has)]
+    both = [found[source, *above] / found[source, *below] for source in versions]
     return " and ".join(dict.fromkeys(f"{x:,.0f}" if x >= 1000 else f"{x:.3g}" for x in both))
 
 
@@ -74,13 +78,14 @@ def claims() -> Iterator[Claim]:
         yield Claim(
             f"L-1.B-{store}", source, "1.B", f"TreeDB reads faster in random order than {store}",
             ratio(run(store, "readrandom"), run("kyoto-tree", "readrandom")), NO_EQUAL,
-            Limit(">", 1), page((BASE, "readrandom", "kyoto-tree"), (BASE, "readrandom", store)),
+            Limit(">", 1),
+            page((BASE, "readrandom", "kyoto-tree"), (BASE, "readrandom", store)),
         )
     yield Claim(
         "L-1-async", source, "1",
         "Every write of each store is given to the operating system: of TreeDB too",
         value(run("kyoto-tree", "fillrandom"), "survived", "share of kills that lost no write"),
-        None, Limit(">=", 1), "",
+        None, Limit(">=", 1, theirs=True), "",
         "what the operating system has, a killed process can't lose: data/durability/evidence.csv",
     )
     two = "this machine has no more than two processors"
@@ -94,8 +99,9 @@ def claims() -> Iterator[Claim]:
         without = run("sqlite", operation, log=False)
         yield Claim(
             f"L-wal-{operation}", source, "build", "A write-ahead log speeds up SQLite's writes by "
-            f"roughly 30 %: {operation}", ratio(without, run("sqlite", operation), name="time without / with the log"),
-            None, Limit("within", 1.3, 1.15), "1.3",
+            f"roughly 30 %, 20 to 40: {operation}",
+            ratio(without, run("sqlite", operation), name="time without / with the log"),
+            None, Limit("within", 1.3, 1.08), "1.3",
         )
 
 
@@ -112,10 +118,9 @@ def _large(source: str) -> Iterator[Claim]:
             )
     yield Claim(
         "L-2.A-twice", source, "2.A",
-        "Because it writes each value at least twice, to its log and to a table",
+        "Because it writes each value at least twice, to its log and, here at half its size, to a table",
         value(run("leveldb", "fillrandom", LARGE), "amplification", "bytes written a byte"),
-        None, Limit(">=", 2, theirs=True),
-        note="compressible values are smaller in the table than in the log",
+        None, Limit(">=", 1.5),
     )
 
 
@@ -126,19 +131,20 @@ def _batches(source: str) -> Iterator[Claim]:
             f"L-2.B-{operation}-{store}", source, "2.B",
             f"A thousand writes in a batch are faster than one by one: {operation} of {store}",
             ratio(run(store, operation), run(store, operation, part), name="time one by one / in batches"),
-            None, Limit(">", 1), page((part, operation, store), (BASE, operation, store)),
+            None, Limit(">", 1),
+            page((part, operation, store), (BASE, operation, store)),
         )
     yield Claim(
         "L-2.B-order", source, "2.B",
         "LevelDB's batches in random order take no more than four times those in key order",
         ratio(run("leveldb", "fillrandom", part), run("leveldb", "fillseq", part)), None,
-        Limit("<=", 4), page((part, "fillseq", "leveldb"), (part, "fillrandom", "leveldb")),
+        Limit("<=", 4, theirs=True), page((part, "fillseq", "leveldb"), (part, "fillrandom", "leveldb")),
     )
     yield Claim(
         "L-2.B-order-sqlite", source, "2.B (first version)",
         "SQLite's batches, without a write-ahead log, are a hundred times as slow in random order",
         ratio(run("sqlite", "fillrandom", part, log=False), run("sqlite", "fillseq", part, log=False)),
-        None, Limit("within", 100, 2), page((part, "fillseq", "sqlite"), (part, "fillrandom", "sqlite")),
+        None, Limit("within", 100, 2), page((part, "fillseq", "sqlite"), (part, "fillrandom", "sqlite"), log=False),
     )
 
 
@@ -150,7 +156,7 @@ def _synchronous(source: str) -> Iterator[Claim]:
             f"LevelDB's synchronous writes are faster than SQLite's: {operation}",
             ratio(run("sqlite", operation, part, log=False), run("leveldb", operation, part)),
             ratio(run("sqlite", operation, part), run("leveldb", operation, part)),
-            Limit(">", 1), page((part, operation, "leveldb"), (part, operation, "sqlite")),
+            Limit(">", 1), page((part, operation, "leveldb"), (part, operation, "sqlite"), log=False),
         )
         yield Claim(
             f"L-2.C-{operation}-treedb", source, "2.C",
@@ -161,7 +167,8 @@ def _synchronous(source: str) -> Iterator[Claim]:
         )
     nothing = "no disk here has ext3, turns, or a write cache that can be switched off"
     yield Claim(
-        "L-ext4", source, "ext4", "On ext4 synchronous writes drop to a fraction of those on ext3",
+        "L-ext4", source, "ext4",
+        "On ext4 synchronous writes drop to a fraction of those on ext3; by the later version SQLite's do not",
         nothing, nothing, Limit("<", 1), "about 31 or 34, 5 and 24 a second",
     )
 
@@ -171,18 +178,19 @@ def _compression(source: str) -> Iterator[Claim]:
     for store, operation in cases:
         writes = operation.startswith("fill")
         part = PLAIN if writes else PLAIN_READS
-        sign = "<" if writes and store == "leveldb" else ">"
+        slower = writes and store == "leveldb"
+        limit = Limit("<", 1) if slower else Limit(">", 1) if writes else Limit("within", 1.225, 1.225)
         without = run(store, operation, part)
-        faster = "slower" if sign == "<" else "faster"
+        how = "slower" if slower else "faster" if writes else "a little faster, by no more than half"
         yield Claim(
             f"L-{'2.D' if writes else '3.B'}-{store}-{operation}", source, "2.D" if writes else "3.B",
-            f"Without compression {store} is {faster}: {operation}",
+            f"Without compression {store} is {how}: {operation}",
             ratio(run(store, operation), without, name="time with / without compression"),
-            None, Limit(sign, 1), page((part, operation, store), (BASE, operation, store)),
+            None, limit, page((part, operation, store), (BASE, operation, store)),
         )
     yield Claim(
         "L-2.D-lzo", source, "2.D",
-        "TreeDB loses more to compression than LevelDB, its LZO costing more than Snappy",
+        "TreeDB loses more to compression than LevelDB",
         over(
             ratio(run("kyoto-tree", "fillrandom"), run("kyoto-tree", "fillrandom", PLAIN)),
             ratio(run("leveldb", "fillrandom"), run("leveldb", "fillrandom", PLAIN)),
@@ -204,18 +212,18 @@ def _memory(source: str) -> Iterator[Claim]:
     buffered = run("leveldb", "fillrandom", part)
     yield Claim(
         "L-2.E-leveldb", source, "2.E", "A larger write buffer makes LevelDB's random writes faster",
-        ratio(run("leveldb", "fillrandom"), buffered, name=faster), None, Limit(">", 1.1),
+        ratio(run("leveldb", "fillrandom"), buffered, name=faster), None, Limit(">", 1),
         page((part, "fillrandom", "leveldb"), (BASE, "fillrandom", "leveldb")),
     )
     yield Claim(
         "L-2.E-merges", source, "2.E", "because fewer sorted files have to be merged",
         ratio(run("leveldb", "fillrandom"), buffered, "written", "bytes written, 4 MiB / 128 MiB"),
-        None, Limit(">", 1.1),
+        None, Limit(">", 1),
     )
     yield Claim(
         "L-2.E-treedb", source, "2.E", "More memory makes TreeDB's random writes faster",
         ratio(run("kyoto-tree", "fillrandom"), run("kyoto-tree", "fillrandom", part), name=faster),
-        None, Limit(">", 1.1), page((part, "fillrandom", "kyoto-tree"), (BASE, "fillrandom", "kyoto-tree")),
+        None, Limit(">", 1), page((part, "fillrandom", "kyoto-tree"), (BASE, "fillrandom", "kyoto-tree")),
     )
     part = CACHES
     for operation in ("readseq", "readrandom"):
@@ -224,5 +232,6 @@ def _memory(source: str) -> Iterator[Claim]:
                 f"L-3.A-{operation}-{store}", source, "3.A",
                 f"A larger cache makes reads faster: {operation} of {store}",
                 ratio(run(store, operation), run(store, operation, part), name=faster),
-                None, Limit(">", 1.03), page((part, operation, store), (BASE, operation, store)),
+                None, Limit(">", 1),
+                page((part, operation, store), (BASE, operation, store)),
             )

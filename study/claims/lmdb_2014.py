@@ -29,6 +29,8 @@ LAST = len(ENGINES) - 1  # of the others
 
 RUN, READ, WRITE = "readwhilewriting", "readwhilewriting read", "readwhilewriting write"
 SMALL = "smaller data set"
+ASKED = 10_000  # writes a second, by our grid
+SHORT = "the source's run lasts an hour: up to 1.5 overwrites a record, a fraction of one here"
 
 
 def run(store: str, operation: str, place: str) -> Side:
@@ -72,19 +74,19 @@ def claims() -> Iterator[Claim]:
     for store in ENGINES:
         tmpfs, disk = (value(run(store, WRITE, place), "rate", "writes a second") for place in ("tmpfs", "disk"))
         theirs = float(symas(store, "writes"))
+        least = min(theirs, ASKED)
         yield Claim(
             f"M-2-write-{store}", source, "2",
-            f"{store} writes {theirs:,.0f} a second, of 10,000 at most, beside four readers: no less than 98 % of that",
-            tmpfs, disk, Limit(">=", 0.98 * theirs), f"{theirs:,.0f} a second",
+            f"{store} writes {theirs:,.0f} a second beside four readers; here, where {ASKED:,} are asked, no less than 98 % of {least:,.0f}",
+            tmpfs, disk, Limit(">=", 0.98 * least), f"{theirs:,.0f} a second",
         )
         grown = [
             ratio(run(store, RUN, place), run(store, "fillseq", place), "disk_bytes",
                   text=f"space after {run(store, RUN, place)} / after fillseq") for place in ("tmpfs", "disk")
         ]
-        grew = float(symas(store, "final size", "load size"))
         yield Claim(
-            f"M-2-size-{store}", source, "2", f"{store} takes {grew:g} times the space at the end of the run, by a tenth",
-            grown[0], grown[1], Limit("within", grew, 1.1), symas(store, "final size", "load size"),
+            f"M-2-size-{store}", source, "2", f"{store}'s space does not change much in the run: by a tenth at most",
+            grown[0], grown[1], Limit("within", 1, 1.1), symas(store, "final size", "load size"), SHORT,
         )
     nothing = "TokuDB is in no registry and was not measured: see its shim"
     yield Claim(

@@ -209,6 +209,8 @@ CLAIMED = {
     2: TIMES[1:2], 3: TIMES[:1], 4: TIMES[2:3], 5: TIMES[3:4], 6: TIMES[4:5], 7: TIMES[5:7],
     8: TIMES[7:], 9: SPACE[:1], 10: SPACE[1:],
 }  # fmt: skip
+# What the harness can't do as the source does.
+OTHERWISE = {8: "the source removes in one synced transaction, here each is one and not synced"}
 ALIKE = 2.0  # a factor within which two stores perform alike
 
 
@@ -256,8 +258,8 @@ def claims(page: Page) -> Iterator[Claim]:
             [page.published(work, other) / page.published(work, row.store) for work, other in pairs]
         )
         yield Claim(
-            f"E-{number}", "redb2025", "table", row.claim, figure, None, limit,
-            f"{printed.agg(how):.2f}",
+            f"E-{number}", "redb2025", "table", row.claim, OTHERWISE.get(number, figure), None,
+            limit, f"{printed.agg(how):.2f}",
         )  # fmt: skip
 
 

@@ -62,6 +62,8 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
         return kv_fail("log=off: nothing is left of durability=%s", level);
     if (kv_number(options, count, "background_jobs") > MAX_JOBS)
         return kv_fail("background_jobs: more than %d", MAX_JOBS);
+    if (kv_number(options, count, "compress_from_level") >= LEVELS)
+        return kv_fail("compress_from_level: more than %d", LEVELS - 1);
     struct kv *opened = calloc(1, sizeof *opened);
     if (opened == NULL)
         return kv_fail("out of memory");

@@ -11,6 +11,7 @@
 
 #define OUT_OF_REACH (1 << 30) /* files in level 0 */
 #define MAX_JOBS 1000
+#define LEVELS 7 /* as shipped */
 #define RECOMMENDED_BLOOM_BITS 10
 
 static const struct kv_setting settings[] = {
@@ -49,6 +50,8 @@ static const struct kv_setting settings[] = {
     {"compression", "zstd", .means = "each block by Zstandard"},
     {"compression", "bzip2", .means = "each block by bzip2"},
     {"compression", "*", .lacks = "it has no such compression"},
+    {"compress_from_level", .least = 1,
+     .means = "min_level_to_compress: the levels before it are not compressed; as shipped all are"},
     {NULL},
 };
 
@@ -128,6 +131,9 @@ static void set_options(rocksdb_options_t *to, const struct kv_option *options, 
     for (int i = 0; i < COMPRESSIONS; i++)
         if (compressions[i] != NULL && kv_is(options, count, "compression", compressions[i]))
             rocksdb_options_set_compression(to, i);
+    if (kv_given(options, count, "compress_from_level") != NULL) /* after the compression */
+        rocksdb_options_set_min_level_to_compress(
+            to, (int)kv_number(options, count, "compress_from_level"));
     if (kv_is(options, count, "bulk_load", "on"))
         set_bulk_load(to);
 }
@@ -148,7 +154,7 @@ static int add_unread(const char *folder_path, char *text, size_t capacity)
 {
     static const char *const wanted[] = {
         "block_size=", "filter_policy=", "memtable_factory=", "allow_concurrent_memtable_write=",
-        "cache_index_and_filter_blocks="};
+        "cache_index_and_filter_blocks=", "compression_per_level="};
     char newest[256] = "", path[PATH_MAX + sizeof newest], line[1024];
     DIR *folder = opendir(folder_path);
     if (folder == NULL)
