@@ -18,7 +18,7 @@
 #                 NAME: leveldb-2011, rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb, redb-2026, threads, load, age or beyond-memory (these two need root)
 # make reference  the reference data: one sitting of two hours, as root, from where the last one stopped;
 #                 SITTING=60 sets its minutes, DRY_RUN=1 prints what is left
-# make reference EXPERIMENT=NAME   one experiment at full scale (hours)
+# make reference EXPERIMENT=NAME   one experiment as in the reference run (20 to 100 minutes)
 #                 FS=ext4 gives either a new file system for each trial, as root (docs/measuring.md)
 #
 # Check the harness itself:

@@ -348,7 +348,8 @@ def read_grids(
     """The grids of an experiment, which is a TOML file. Keys at its top hold for all parts, and the
     keys of each of its [[parts]] for that part. A [scale.NAME] replaces keys in every part, and
     its `factor` multiplies the record counts. A part may have a table with the name of a scale,
-    whose keys come last and whose record counts are not multiplied.
+    whose keys come last and whose record counts are not multiplied. A scale that is `like` another
+    has all that one's keys, in the parts too, but for its own.
 
     A file without parts is one grid.
     """
@@ -356,7 +357,7 @@ def read_grids(
         shared = _read_toml(path)
         parts = _typed("parts", shared.pop("parts", [{}]), PARTS, "one or more tables")
         scales = _typed("scale", shared.pop("scale", {}), SCALES, "a table of tables")
-        name, change = _scale(scales, scale)
+        names, change = _scale(scales, scale)
         factor = _typed("scale: factor", change.pop("factor", 1), TIMES, "more than 0")
         found, threaded = [], False
         for part in parts:
@@ -364,8 +365,9 @@ def read_grids(
             if factor != 1 and isinstance(values.get("records"), list):
                 counts = map(FACTORS["records"].level, values["records"])
                 values["records"] = [max(1, round(count * factor)) for count in counts]
-            own = _typed(str(name), part.get(name, {}), dict[str, Any], "a table of keys")
-            values |= own | dict(replaced or {})
+            for name in names:
+                values |= _typed(name, part.get(name, {}), dict[str, Any], "a table of keys")
+            values |= dict(replaced or {})
             threaded = threaded or THREADS in str(values.get("workloads"))
             found.append(Grid.from_values(values, known_stores))
             _refuse_many(found)
@@ -376,14 +378,21 @@ def read_grids(
         raise BadInput(f"{path}: {error}") from None
 
 
-def _scale(scales: Mapping[str, Any], wanted: str | None) -> tuple[str | None, dict[str, Any]]:
-    """The name of a scale, if it is one of the file's own, and what it changes."""
+def _scale(scales: Mapping[str, Any], wanted: str | None) -> tuple[list[str], dict[str, Any]]:
+    """The name of a scale, if it is one of the file's own, after that of the one that it is like,
+    and what it changes."""
     if wanted is None and not scales:
-        return None, {}
+        return [], {}
     if wanted is not None and wanted in scales:
-        return wanted, dict(scales[wanted])
+        change = dict(scales[wanted])
+        if (like := change.pop("like", None)) is None:
+            return [wanted], change
+        if like == wanted or like not in scales or "like" in scales[like]:
+            plain = [name for name in scales if name != wanted and "like" not in scales[name]]
+            raise BadInput(f"scale: like: {like!r} is not allowed; allowed: {', '.join(plain)}")
+        return [like, wanted], scales[like] | change
     try:
-        return None, {"factor": float(wanted or "")}
+        return [], {"factor": float(wanted or "")}
     except ValueError:
         names = ", ".join([*scales, "a number"])
         raise BadInput(f"scale: {wanted!r} is none of its scales; allowed: {names}") from None

@@ -262,6 +262,44 @@ def test_shipped_grids_are_valid(path: Path) -> None:
             assert Grid.from_values(levels.values(), stores.names()) == levels
 
 
+LIKE = """
+stores = ["lmdb"]
+record_sizes = ["1 KiB"]
+records = [1000]
+[scale.small]
+factor = 0.1
+trials = 1
+[scale.again]
+like = "small"
+trials = 4
+[[parts]]
+label = "one"
+small.memory = ["4 MiB"]
+[[parts]]
+label = "two"
+small.memory = ["4 MiB"]
+again.memory = ["8 MiB"]
+"""
+
+
+def test_a_scale_that_is_like_another_has_its_keys_but_for_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "grid.toml"
+    path.write_text(LIKE)
+    found = [
+        (levels.label, levels.trials, *levels.levels["records"], *levels.levels["memory"])
+        for levels in read_grids(path, STORES, scale="again")
+    ]
+    assert found == [("one", (4, 4), 100, "4 MiB"), ("two", (4, 4), 100, "8 MiB")]
+
+
+@pytest.mark.parametrize("like", ["again", "other"])
+def test_a_scale_can_only_be_like_another_of_the_file(like: str, tmp_path: Path) -> None:
+    path = tmp_path / "grid.toml"
+    path.write_text(LIKE.replace('like = "small"', f'like = "{like}"'))
+    with pytest.raises(BadInput, match=f"like: '{like}' is not allowed; allowed: small"):
+        read_grids(path, STORES, scale="again")
+
+
 def test_the_main_grid_has_every_store_in_each_of_its_fields() -> None:
     """With as many trials as can decide a field, but for folders of a million files."""
     grids = read_grids(GRIDS / "reference.toml", stores.names(), scale="reference")
