@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from kvbench.factors import OPERATIONS
 from kvbench.regret import IN, RECOMMENDED
@@ -49,6 +50,37 @@ def decisions(found: pd.DataFrame) -> pd.DataFrame:
             "decided": by.decided.sum(),
             "stores decided": known.groupby("durability", sort=False).known.mean(),
             "tellable": by.tellable.median(),
+        }
+    ).reset_index()
+
+
+def noise(data: Results) -> pd.DataFrame:
+    """What kvbench.regret takes for granted of its data, a row a durability level: of the log
+    ratios of each store to the best of its field, trial by trial, the deviation in the median and
+    the upper quartile, the correlation of one trial with the next, and the skewness. Independent
+    normal ones correlate by -1 over their number less 1, and have skewness 0, in the mean."""
+    rows = timed(data).assign(log=lambda own: np.log(own.mean_ns))
+    found = []
+    for key, field in rows.groupby(FIELD, observed=True):
+        table = field.pivot_table(index="trial", columns="store", values="log").dropna(axis=1)
+        if len(table) < 3 or table.shape[1] < 2:
+            continue
+        best = table.mean().idxmin()
+        for store in table.columns.drop([best]):
+            own = table[store] - table[best]
+            near = own - own.mean()
+            lag = (near * near.shift()).sum() / (near**2).sum()
+            found.append((key[0], len(own), own.std(), lag, own.skew()))
+    each = pd.DataFrame(found, columns=["durability", "trials", "deviation", "lag", "skewness"])
+    by = each.groupby("durability", sort=False)
+    return pd.DataFrame(
+        {
+            "ratios": by.size(),
+            "trials": by.trials.median(),
+            "deviation": by.deviation.median(),
+            "upper quartile": by.deviation.quantile(0.75),
+            "correlation": by.lag.median(),
+            "skewness": by.skewness.median(),
         }
     ).reset_index()
 

@@ -73,6 +73,19 @@ def test_decisions_count_fields_and_stores(make: Make) -> None:
     assert 1 < shown.tellable["sync"] < 1.05
 
 
+def test_noise_is_that_of_the_ratios_to_the_best(make: Make) -> None:
+    found = reference.noise(make(TWO)).set_index("durability")
+    assert found.ratios.tolist() == [1, 1] and found.trials.tolist() == [15, 15]
+    assert found.deviation.to_numpy() == pytest.approx(0.01 * 2**0.5, rel=0.5)
+    assert (found.correlation.abs() < 0.6).all() and (found.skewness.abs() < 1.5).all()
+    drifting = make(TWO | {("b", "process"): 3.0}, growth=0.0)
+    rows = drifting.operations
+    drifting.operations = rows.assign(
+        mean_ns=rows.mean_ns.where(rows.store == "a", rows.mean_ns * 1.05**rows.trial)
+    )
+    assert (reference.noise(drifting).correlation > 0.6).all()
+
+
 def test_exchanging_two_stores_exchanges_all_that_is_said_of_them(make: Make) -> None:
     names = {"a": "b", "b": "a"}
     before = reference.fits(reference.regrets_of(make(TWO)), ["a", "b"])
