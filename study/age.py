@@ -203,21 +203,15 @@ def lost(data: Results) -> str:
 
 
 def facts(data: Results, rows: pd.DataFrame, each_window: int) -> dict[str, Any]:
-    """How many stores are steady at the end, for the text."""
+    """For the text: how long the stores ran, and of how many that did so with the smallest and the
+    largest data how many are steady at the end."""
     found = steady(rows, each_window)
     counts = data.counts()
-    steadies = {
-        count: sum(
-            all(trial.steady for trial in trials)
-            for (_, records), trials in found.items()
-            if records == count
-        )
-        for count in counts
-    }
-    return {
-        "window": each_window,
-        "stores": len(data.stores()),
-        "trials": data.trials,
-        "steady_fit": steadies[counts[0]],
-        "steady_beyond": steadies[counts[-1]],
-    }
+    lasted = rows.groupby(["store", "records", "trial"]).second.max() + 1
+    said: dict[str, Any] = {"window": each_window, "trials": data.trials}
+    said |= {"least_s": int(lasted.min()), "most_s": int(lasted.max())}
+    for name, count in (("fit", counts[0]), ("beyond", counts[-1])):
+        own = [trials for (_, records), trials in found.items() if records == count]
+        said[f"stores_{name}"] = len(own)
+        said[f"steady_{name}"] = sum(all(trial.steady for trial in trials) for trials in own)
+    return said

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 from kvbench.factors import RecordSize, parse_bytes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from study import figures, formats, levels
 from study.fields import over_trials, where
@@ -66,8 +67,14 @@ def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
             "most_store": read.index[-1],
         },
         "slower": levels.extremes((shipped / wide[LABELS[0]][least]).dropna().sort_values()),
+        "both": int((shipped / wide[LABELS[0]][least]).notna().sum()),
+        "time": levels.extremes(shipped.dropna().sort_values(), ".0f", ".0f"),
         "gain": levels.extremes((shipped / recommended).dropna().sort_values(), ".2f", ".1f"),
+        "loss": formats.number(float((recommended / shipped).max())),
+        "changed": int((shipped / recommended).notna().sum()),
         "lost": int(lost(data).cells.sum()),
+        "lost_stores": ", ".join(dict.fromkeys(lost(data).store)),
+        "trials": data.trials,
     }
 
 
@@ -79,6 +86,7 @@ def draw(rows: pd.DataFrame, kind: str, value: str, label: str, data: Results) -
     figure, axes = figures.grid(max(math.ceil(len(stores) / columns), 1), columns, 1.3)
     handles: dict[str, Any] = {}
     shares = sorted(rows.share.unique())
+    narrow = found.high.max() < 100 * found.low.min()
     for axis, store in zip(axes.flat, stores, strict=False):
         lines = [(part, order) for part in LABELS for order in ("uniform", "zipfian")]
         for (part, order), (ink, mark) in zip(lines, figures.LEVEL_STYLES[1:], strict=False):
@@ -90,6 +98,7 @@ def draw(rows: pd.DataFrame, kind: str, value: str, label: str, data: Results) -
             handles[f"{part}, {order}"] = drawn
         axis.set_title(store)
         axis.set(xscale="log", yscale="log", ylim=(found.low.min() / 1.5, found.high.max() * 1.5))
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
         axis.yaxis.set_major_formatter("{x:,g}")
         axis.set_xticks(shares, [formats.number(share) for share in shares])
         axis.minorticks_off()

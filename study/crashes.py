@@ -80,7 +80,7 @@ def _said(rows: pd.DataFrame) -> str:
     return (
         f"{rows.groupby(['store', 'durability']).number.max().max()} crashes of each store and "
         f"level; {rows.records.max():,} loaded records of {size}; written for "
-        f"{rows.writing_s.min():.1f} to {rows.writing_s.max():.1f} s.\n"
+        f"{1000 * rows.writing_s.min():.0f} to {1000 * rows.writing_s.max():,.0f} ms.\n"
         + textwrap.fill(f"{versions}.", figures.FOOT_CHARACTERS)
     )
 
@@ -173,17 +173,26 @@ def reasons(rows: pd.DataFrame) -> str:
     return f"Not read: {found}." if found else ""
 
 
+def _stores(rows: pd.DataFrame) -> str:
+    return ", ".join(dict.fromkeys(rows.store)) or "none"
+
+
 def facts(rows: pd.DataFrame) -> dict[str, Any]:
-    """Numbers for the text: of each level the crashes, and the stores that never lost a write."""
+    """For the text, of each level: the crashes, those after which a store could not be read or
+    writes were lost from between others, with the stores, and records that were damaged."""
     found: dict[str, Any] = {}
     for level in _names(rows):
         own = where(rows, durability=level)
-        worst = own.assign(bad=own.unread | (own.lost_writes > 0)).groupby("store", sort=False).bad
-        safe = [str(store) for store, bad in worst.any().items() if not bad]
+        holes, damaged = own[own.kept_writes > 0], own[own.damaged_records > 0]
         found[level] = {
             "crashes": len(own),
             "unread": int(own.unread.sum()),
-            "holes": int((own.kept_writes > 0).sum()),
-            "safe": ", ".join(safe) or "none",
+            "unread_stores": _stores(own[own.unread]),
+            "holes": len(holes),
+            "holes_stores": _stores(holes),
+            "damaged": len(damaged),
+            "damaged_stores": _stores(damaged),
+            "damaged_records": f"{damaged.damaged_records.median():,.0f}" if len(damaged) else "0",
+            "records": f"{own.records.max():,}",
         }
     return found

@@ -118,9 +118,13 @@ def draw_stores(
         } | look
         draw_points(axis, y + aside, row, across=True, **own)
         if near:
-            is_near = row.near_floor is True  # not of stores without a value
-            hollow(axis, [row["median"]], [y], [is_near], colour(store), marker(store))
-        ring(axis, [row["median"]], [y + aside], [row.get("cooled") is True])
+            hollow(axis, [row["median"]], [y], [_yes(row.near_floor)], colour(store), marker(store))
+        ring(axis, [row["median"]], [y + aside], [_yes(row.get("cooled"))])
+
+
+def _yes(value: object) -> bool:
+    """Whether it is true, and not missing, as for a store without a value."""
+    return isinstance(value, bool | np.bool_) and bool(value)
 
 
 def draw_sizes(

@@ -8,7 +8,7 @@ from kvbench.workload import TRAFFIC, parse
 from matplotlib.figure import Figure
 
 from study import figures, formats, levels
-from study.fields import each, over_trials, where
+from study.fields import each, over_trials, ranked, where
 from study.results import Results
 
 READS, BESIDE, WRITES = "reads alone", "reads beside a writer", "writes alone"
@@ -87,11 +87,12 @@ def draw(found: pd.DataFrame, data: Results, *lines: str) -> Figure:
             own = where(found, store=store, kind=kind).sort_values("number")
             look: Any = {"color": ink, "marker": mark, "markersize": 3, "linewidth": 0.9}
             handles[kind] = figures.draw_points(axis, own.number, own, elinewidth=0.7, **look)
+            figures.ring(axis, own.number, own["median"], own.cooled)
         axis.set_title(store)
         axis.set_xscale("log", base=2)
         axis.set_yscale("log", base=2)
         axis.set(xlim=(0.87, most * 1.15), ylim=limits)
-        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_major_formatter("{x:.2g}")
         axis.set_xticks(numbers, [str(number) for number in numbers])
         axis.minorticks_off()
     for axis in axes.flat[len(stores) :]:
@@ -110,7 +111,7 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
     """The stores that gain least and most by as many threads as the machine has cores, and what a
     writer leaves of one reader's rate; without the null store."""
     cores = int(data.machine.cores)
-    own = found[(found.store != "null") & (found.number <= cores)]
+    own = ranked(found[(found.store != "null") & (found.number <= cores)])
     most = {kind: where(own, kind=kind).number.max() for kind in KINDS}
     of = {
         kind: where(own, kind=kind, number=most[kind]).set_index("store")["median"].sort_values()

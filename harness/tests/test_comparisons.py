@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pandas as pd
@@ -213,3 +214,21 @@ def test_both_builds_of_an_engine_are_compared_trial_by_trial() -> None:
     assert (found.low < found["median"]).all() and (found["median"] < found.high).all()
     assert len(builds.versions(data.cells)) == 4
     assert builds.panels(data)[1] == "insert, 10 KiB"
+
+
+def test_what_is_not_ranked_is_ringed_and_what_has_no_value_is_not() -> None:
+    rows = pd.DataFrame(
+        {
+            "store": ["flat", "lmdb"],
+            **dict.fromkeys(("median", "low", "high"), 1.0),
+            "near_floor": [False, True],
+            "cooled": [True, False],
+        }
+    )
+    figure, axis = plt.subplots()
+    figures.draw_stores(axis, ["flat", "lmdb", "sqlite"], rows, near=True)
+    rings = [line for line in axis.lines if line.get_markersize() == 7]
+    hollows = [line for line in axis.lines if line.get_markerfacecolor() == "white"]
+    assert [line.get_ydata().tolist() for line in rings] == [[0]]
+    assert [y for line in hollows for y in line.get_ydata().tolist()] == [1]
+    plt.close(figure)

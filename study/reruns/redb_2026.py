@@ -11,7 +11,7 @@ import pandas as pd
 from kvbench.workload import TRAFFIC, parse
 
 from study import formats, published, verdicts
-from study.fields import each, over_trials, where
+from study.fields import each, over_trials, ranked, where
 from study.notebook import root
 from study.results import Results
 from study.verdicts import Claim, Figure, Limit, Side, ratio
@@ -290,6 +290,6 @@ def facts(page: Page, data: Results, judged: pd.DataFrame) -> dict[str, Any]:
         "over": {
             work.name.replace(" ", "_").replace(",", ""): f"{own['median'].min():.2f}"
             for work in TIMES
-            if len(own := where(page.over_redb((work,)), work=work.name))
+            if len(own := where(ranked(page.over_redb((work,))), work=work.name))
         },
     }
