@@ -1,0 +1,105 @@
+"""What the benchmarks of today say (data/published/claims-2026.csv): claims on TidesDB and fjall.
+
+Those on redb are judged beside its table, in reruns/redb_2026.py. At the source's settings TidesDB
+has its own default, which keeps acknowledged writes in the process. Equal: what is written survives
+the death of the process in every store. fjall's author does not state the durability of the
+curves, so they have equal settings only.
+"""
+
+# A claim is a few lines, not one for each of its parts.
+# fmt: off
+
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from study import published
+from study.fields import each
+from study.verdicts import Claim, Figure, Limit, Side, ratio, side
+
+EXPERIMENT = "claims-2026"
+EQUAL, PUBLISHED = "equal durability", "as published"
+SMALL, LARGE = 100, 4096  # bytes of a value
+DOCUMENTS = {name: name.replace("-", "") for name in ("fjall-2026", "tidesdb-2026", "keybench-2026", "kvbench-2026")}
+SCALE = "one thread and data that fit in memory"
+TREES = ["lmdb", "redb", "sqlite"]
+ALIKE = 1.25  # a factor within which two are equally fast
+
+# Why others have no figure here, by number.
+ELSEWHERE = {
+    28: "its cells are mixes on 1 to 64 threads", 30: "no store here separates RocksDB's values",
+    31: "no store here separates RocksDB's values", 32: "its cells are mixes on 1 to 64 threads",
+    **dict.fromkeys(range(34, 41), "compares stores written in Go, which this package does not have"),
+}
+
+
+def one(store: str, operation: str, label: str = EQUAL, size: int = SMALL) -> Side:
+    return side(EXPERIMENT, store, operation, label=label, record_size_min=size)
+
+
+def extreme(figures: Sequence[Figure], how: str, text: str) -> Figure:
+    """The least or the greatest of several figures in each trial."""
+    def values(data: pd.DataFrame) -> pd.Series:
+        table = pd.concat([figure.values(data) for figure in figures], axis=1).dropna()
+        found: pd.Series = table.agg(how, axis=1)
+        return found
+
+    return Figure(text, values, tuple(side for figure in figures for side in figure.sides))
+
+
+def figures(label: str) -> dict[int, Figure]:
+    """Of each claim by number, with TidesDB as the label has it. Of two stores compared, above 1 the one
+    that the source names is ahead."""
+    def mine(store: str, operation: str, size: int = SMALL) -> Side:
+        return one(store, operation, label if store == "tidesdb" else EQUAL, size)
+
+    def beats(store: str, others: Sequence[str], operation: str, column: str = "ns", what: str = "time") -> Figure:
+        """How many times a store's time or bytes its nearest rival takes."""
+        found = [ratio(mine(other, operation), mine(store, operation), column, what) for other in others]
+        text = f"{what}, {operation}: the best of {', '.join(others)} / {store}"
+        return extreme(found, "min", text) if others[1:] else found[0]
+
+    amplified = "amplification", "bytes written a byte"
+    steps = "fillseq", "fillrandom", "readseq", "readrandom", "insertrandom", "deleterandom"
+    slower = [ratio(one("fjall", step), one("rocksdb", step)) for step in steps]
+    loaded, rewritten = mine("tidesdb", "fillrandom", LARGE), mine("tidesdb", "overwrite", LARGE)
+    return {
+        11: beats("fjall", TREES, "insertrandom"),
+        12: beats("fjall", TREES, "fillrandom", "disk_bytes", "space"),
+        13: beats("redb", ["fjall"], "readrandom"),
+        14: extreme(slower, "max", "time, the worst step: fjall / rocksdb"),
+        15: beats("tidesdb", ["rocksdb", "lmdb"], "fillseq"),
+        16: beats("tidesdb", ["rocksdb", "lmdb"], "fillrandom"),
+        17: beats("lmdb", ["rocksdb", "tidesdb"], "readrandom"),
+        18: beats("tidesdb", ["rocksdb", "lmdb"], "fillrandom", *amplified),
+        19: beats("tidesdb", ["rocksdb"], "fillseq"),
+        20: beats("tidesdb", ["rocksdb"], "fillrandom"),
+        21: beats("tidesdb", ["rocksdb"], "insertrandom"),
+        22: beats("rocksdb", ["tidesdb"], "readrandom"),
+        23: beats("tidesdb", ["rocksdb"], "deleterandom"),
+        24: beats("rocksdb", ["tidesdb"], "readseq"),
+        25: beats("tidesdb", ["rocksdb"], "fillrandom", *amplified),
+        26: ratio(mine("tidesdb", "fillrandom"), one("rocksdb", "fillrandom"), "memory_anonymous_bytes", "memory"),
+        27: ratio(one("rocksdb", "fillrandom", size=LARGE), loaded),
+        29: ratio(one("rocksdb", "overwrite", size=LARGE), rewritten, "written", "bytes written"),
+        33: ratio(rewritten, loaded, "disk_bytes", "space"),
+    }
+
+
+LIMITS = {
+    14: Limit("<", 10, theirs=True), 21: Limit("within", 1, ALIKE), 23: Limit("within", 1, ALIKE),
+    27: Limit(">", 2, theirs=True), 29: Limit(">", 2.5, theirs=True), 33: Limit("within", 2, 1.5),
+}
+
+
+def claims() -> Iterator[Claim]:
+    table = published.table("claims-2026")
+    source, equal = figures(PUBLISHED), figures(EQUAL)
+    for row in each(table[table.source.isin(DOCUMENTS)]):
+        number = int(row.claim_number)
+        yield Claim(
+            f"T-{number}", DOCUMENTS[row.source], row.section or "text", row.claim,
+            ELSEWHERE.get(number) or source[number], None if row.source == "fjall-2026" else equal.get(number),
+            LIMITS.get(number, Limit(">", 1)), "" if number in LIMITS and LIMITS[number].theirs else str(row.value),
+            "" if number in ELSEWHERE else SCALE,
+        )
