@@ -11,34 +11,45 @@ experiments="reference
     bindings bindings-mebibyte python durability memory-budget compression cold-cache
     files-or-store sqlite-35 leveldb-2011 lmdb-2014 rocksdb-2013 ycsb redb-2026 claims-2026
     load threads age beyond-memory"
+# The core fields elsewhere: on this machine's own file system, and on two others.
+elsewhere="core-own core-xfs core-btrfs"
 out=build/reference
 
-scale_of() { # NAME: a grid of one scale is measured as it is
-    grep -q '^\[scale.reference\]' "harness/grids/$1.toml" && echo reference || echo 1
+plan() { # NAME: the grid, its scale and the file system of an experiment
+    case $1 in
+    core-own) echo core.toml --scale elsewhere ;;
+    core-*) echo core.toml --scale elsewhere --fs "${1#core-}" ;;
+    *)
+        scale=1 # a grid of one scale is measured as it is
+        ! grep -q '^\[scale.reference\]' "harness/grids/$1.toml" || scale=reference
+        echo "$1.toml --scale $scale --fs ext4"
+        ;;
+    esac
 }
 
-sweep() { # NAME OPTION...: exit status 0 when all is measured, 130 when time is over
-    name=$1
-    shift
-    kvbench sweep "harness/grids/$name.toml" --out "$out/$name" --fs ext4 "$@" && return
+sweep() { # NAME PLAN...: exit status 0 when all is measured, 130 when time is over
+    name=$1 grid=$2
+    shift 2
+    kvbench sweep "harness/grids/$grid" --out "$out/$name" "$@" && return
     status=$?
     [ $status -eq 3 ] || return $status # 3: some cells failed, the others count
 }
 
 if [ "$1" = --dry-run ]; then
-    for name in $experiments; do
+    for name in $experiments $elsewhere; do
         echo "$name:"
-        kvbench sweep "harness/grids/$name.toml" --scale "$(scale_of "$name")" --out "$out/$name" --fs ext4 --dry-run |
-            grep -E '^([0-9]+ trials|left|ext4)'
+        # shellcheck disable=SC2046 # a plan is several words
+        sweep "$name" $(plan "$name") --dry-run | grep -E '^([0-9]+ trials|left|[a-z0-9]+ of their own)'
     done
     exit
 fi
 
 end=$(($(date +%s) + 60 * $1))
-sweep core --again
-for name in $experiments; do
+sweep core core.toml --fs ext4 --again
+for name in $experiments $elsewhere; do
     left=$(((end - $(date +%s)) / 60))
     [ $left -gt 0 ] || break
-    sweep "$name" --scale "$(scale_of "$name")" --minutes $left || { [ $? -eq 130 ] && break || exit; }
+    # shellcheck disable=SC2046
+    sweep "$name" $(plan "$name") --minutes $left || { [ $? -eq 130 ] && break || exit; }
 done
-sweep core --again
+sweep core core.toml --fs ext4 --again

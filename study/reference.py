@@ -142,6 +142,19 @@ def fits(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
     return shown.sort_values("store", key=lambda name: name.map(order), kind="stable")
 
 
+def gaps(data: Results) -> pd.DataFrame:
+    """What the harness takes between two operations, a row a record size: medians over all stores
+    and trials of the time, for an operation, and of its share of the wall time, in which an engine
+    can work on; `most` is the largest share of any row."""
+    rows = timed(data)
+    rows = rows.assign(gap=rows.paused_share * rows.wall_s * 1e9 / rows.n)
+    by = rows.groupby("record_size")
+    found = pd.DataFrame(
+        {"gap": by.gap.median(), "share": by.paused_share.median(), "most": by.paused_share.max()}
+    )
+    return found.reindex(data.sizes()).reset_index()
+
+
 def drift(core: Results) -> pd.DataFrame:
     """Each cell of the core fields over the same cell at the first time: a row a store, field and
     trial with the `ratio` of the means and the `hours` since the first. Trials are in the order in
@@ -191,11 +204,19 @@ def sensitivity(data: Results, devices: dict[str, float] | None = None) -> pd.Da
     return pd.concat(found)
 
 
+def on_file_systems(core: dict[str, Results]) -> pd.DataFrame:
+    """The regrets in the core fields, with the file system as column `device`."""
+    found = [
+        regrets(timed(data), "mean_ns", FIELD).assign(device=name) for name, data in core.items()
+    ]
+    return pd.concat(found)
+
+
 def turns(found: pd.DataFrame) -> pd.DataFrame:
-    """Of sensitivity(): a row a field, as text the stores that are or may be the best on each
-    device, the best first."""
+    """Of sensitivity() or on_file_systems(): a row a field, as text the stores that are or may be
+    the best on each device, the best first."""
     kept = found[found.verdict.isin(["in", "undecided"])]
-    texts = kept.groupby([*FIELD[1:], "device"], sort=False).store.agg(", ".join)
+    texts = kept.groupby([*FIELD, "device"], sort=False).store.agg(", ".join)
     return texts.unstack("device")[list(dict.fromkeys(found.device))].reset_index()
 
 

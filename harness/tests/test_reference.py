@@ -86,6 +86,14 @@ def test_noise_is_that_of_the_ratios_to_the_best(make: Make) -> None:
     assert (reference.noise(drifting).correlation > 0.6).all()
 
 
+def test_gaps_are_what_an_operation_waits_for_the_harness(make: Make) -> None:
+    """A tenth of the wall time, which is 2 s for 1,000 operations."""
+    data = make(TWO)
+    data.operations = data.operations.assign(paused_share=0.1, wall_s=2.0)
+    (row,) = reference.gaps(data).to_dict("records")
+    assert row == pytest.approx({"record_size": "1 KiB", "gap": 2e5, "share": 0.1, "most": 0.1})
+
+
 def test_exchanging_two_stores_exchanges_all_that_is_said_of_them(make: Make) -> None:
     names = {"a": "b", "b": "a"}
     before = reference.fits(reference.regrets_of(make(TWO)), ["a", "b"])
@@ -147,6 +155,13 @@ def test_the_best_store_turns_with_the_device(make: Make) -> None:
     found = reference.turns(reference.sensitivity(make(TWO)))
     (row,) = found.to_dict("records")
     assert (row["here"], row["20 µs"], row["10 ms"]) == ("a", "a", "b")
+
+
+def test_the_best_store_turns_with_the_file_system(make: Make) -> None:
+    other = {(("b" if store == "a" else "a"), level): times for (store, level), times in TWO.items()}
+    found = reference.turns(reference.on_file_systems({"ext4": make(TWO), "XFS": make(other)}))
+    assert found.durability.tolist() == ["process", "sync"]
+    assert found[["ext4", "XFS"]].to_numpy().tolist() == [["a", "b"]] * 2
 
 
 def test_figures_have_a_row_a_store(make: Make) -> None:
