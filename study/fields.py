@@ -14,6 +14,7 @@ from study import formats
 from study.formats import NOT_STATED
 
 WARM = 0.95  # of a store's files in the page cache: a warm cell with less is shown, but not ranked
+SELDOM = 0.25  # of the trials: a store that is not warm in more of them is not ranked
 NOT_WARM, ALONE = "not warm", "no store to compare"  # why no store of a field is ranked
 NOT_RANKED = "not ranked"  # the verdict on a store that lacks trials; see kvbench.regret
 
@@ -87,6 +88,16 @@ def over_trials(rows: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
     return summary
 
 
+def _warm(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """The rows without the stores that were not warm in more than SELDOM of a field's trials, and,
+    where another was not warm once, without that trial of all stores of the field."""
+    if "cooled" not in rows:
+        return rows
+    often = rows.groupby([*by, "store"], observed=True).cooled.transform("mean") > SELDOM
+    rows = rows[~often]
+    return rows[~rows.groupby([*by, "trial"], observed=True).cooled.transform("any").astype(bool)]
+
+
 def regrets(
     rows: pd.DataFrame, value: str, by: Sequence[str], largest: bool = False
 ) -> pd.DataFrame:
@@ -94,10 +105,7 @@ def regrets(
     `low` and `high`, the number of `trials` and the `verdict`, all kvbench.regret's: a row a store,
     the best first, with its `mean` value. `tellable` is the field's. Raises ValueError if a
     store has two values of one trial: then `by` lacks a factor."""
-    known = rows[rows[value].notna()]
-    if "cooled" in known:
-        keys = [*by, "store"]
-        known = known[~known.groupby(keys, observed=True).cooled.transform("any")]
+    known = _warm(rows[rows[value].notna()], by)
     found = []
     for key, field in known.groupby(list(by), observed=True):
         own_trials = field.assign(trial=field.trial.fillna(1))

@@ -143,14 +143,14 @@ def fits(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
 
 
 def gaps(data: Results) -> pd.DataFrame:
-    """What the harness takes between two operations, a row a record size: medians over all stores
-    and trials of the time, for an operation, and of its share of the wall time, in which an engine
-    can work on; `most` is the largest share of any row."""
+    """What is between two operations, a row a record size: medians over all stores and trials of
+    the time, for an operation, and of its share of the wall time, in which an engine can work on;
+    `most` is the largest share of any row."""
     rows = timed(data)
-    rows = rows.assign(gap=rows.paused_share * rows.wall_s * 1e9 / rows.n)
-    by = rows.groupby("record_size")
+    gap = rows.wall_s * 1e9 - rows.sum_ns
+    by = rows.assign(gap=gap / rows.n, share=gap / (rows.wall_s * 1e9)).groupby("record_size")
     found = pd.DataFrame(
-        {"gap": by.gap.median(), "share": by.paused_share.median(), "most": by.paused_share.max()}
+        {"gap": by.gap.median(), "share": by.share.median(), "most": by.share.max()}
     )
     return found.reindex(data.sizes()).reset_index()
 

@@ -5,6 +5,7 @@ import itertools
 import mmap
 import os
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +16,11 @@ from kvbench.filesystem import Mounted
 
 PAGE = mmap.PAGESIZE
 FILES = 1000  # that are looked at; of more, this many at equal distances
+WARM_S = 10.0  # seconds for which files are read before a warm cell is timed
 DROP = Path("/proc/sys/vm/drop_caches")
 
+# Of a fixed size and touched at once: what warming takes is not counted as memory of the store.
+_buffer = bytearray(b"\1" * (256 << 10))
 _library = ctypes.CDLL(None, use_errno=True)
 _library.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 
@@ -95,6 +99,19 @@ def cached_share(folder: Path) -> float:
         data = _data_pages(descriptor)
         cached, pages = cached + min(_cached_pages(descriptor), data), pages + data
     return cached / pages if pages else 1.0
+
+
+def warm(folder: Path, seconds: float = WARM_S) -> None:
+    """Read into the page cache what of a folder's files left it: a kernel that reclaims idle pages
+    takes what was loaded first before the last is there. Stops after so many seconds."""
+    end = time.monotonic() + seconds
+    for descriptor in _opened(folder):
+        if time.monotonic() > end:
+            return
+        if _cached_pages(descriptor) < _data_pages(descriptor):
+            at = 0
+            while found := os.preadv(descriptor, [_buffer], at):
+                at += found
 
 
 def evict(folder: Path, mounted: Mounted | None = None) -> str:

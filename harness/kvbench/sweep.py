@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ import psutil
 
 from kvbench import BadInput, how_it_ended, loopback, machine, say, stores
 from kvbench.control_group import capped, refused
-from kvbench.decide import Means, needed
+from kvbench.decide import Means, field_of, needed
 from kvbench.estimate import seconds
 from kvbench.factors import LEVELS, UNCAPPED, Cell, parse_bytes
 from kvbench.filesystem import Mounted
@@ -229,13 +230,20 @@ class Sweep:
     def plan(self, done: Means | None = None) -> Iterator[tuple[Grid, Cell, str]]:
         """Yield each cell once, the first trial of all grids before the second of any, with the
         reason to skip it, which is empty if it is to be measured. Without what is done, these are
-        the cells that may be needed at most."""
+        the cells that may be needed at most. The fields of all grids are shuffled together, so that
+        no part of a sweep always comes last."""
         grids = {
             cell: grid
             for grid in self.grids
             for cell in (grid.cells() if done is None else needed(grid, done))
         }
-        for cell, grid in sorted(grids.items(), key=lambda pair: pair[0].trial):
+
+        def turn(pair: tuple[Cell, Grid]) -> tuple[int, float]:
+            cell, grid = pair
+            field = random.Random(f"{grid.seed} {cell.trial} {field_of(cell)}")
+            return cell.trial, field.random()
+
+        for cell, grid in sorted(grids.items(), key=turn):
             yield grid, cell, grid.skip_reason(cell) or self._lacks(cell)
 
     def _lacks(self, cell: Cell) -> str:

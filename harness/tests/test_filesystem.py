@@ -142,6 +142,18 @@ def test_looking_at_evicted_files_brings_none_back(mounted: Mounted) -> None:
     assert read_bytes(mounted) - before == 8192
 
 
+def test_warming_reads_what_left_the_page_cache(mounted: Mounted) -> None:
+    folder = Path(mounted.mount) / "store"
+    (folder / "below").mkdir(parents=True)
+    (folder / "large").write_bytes(bytes(3 << 20))
+    (folder / "below" / "small").write_bytes(b"x")
+    cache.evict(folder, mounted)
+    cache.warm(folder, seconds=-1)
+    assert cache.cached_share(folder) == 0
+    cache.warm(folder)
+    assert cache.cached_share(folder) == 1
+
+
 def test_a_file_that_is_open_after_close_is_named(mounted: Mounted) -> None:
     folder = Path(mounted.mount)
     with open(folder / "kept", "wb"), pytest.raises(StoreError, match="kept is still open"):

@@ -13,6 +13,7 @@ from kvbench.estimate import seconds
 from kvbench.factors import Cell, RecordSize, format_bytes, parse_bytes
 from kvbench.grid import Grid, read_grids
 from kvbench.stores import DISTRIBUTED, compared
+from kvbench.sweep import Sweep
 
 GRIDS = Path(__file__).parents[1] / "grids"
 STORES = ["null", "flat", "lmdb", "sqlite"]
@@ -133,6 +134,18 @@ def test_each_trial_shuffles_fields_and_the_stores_of_each() -> None:
     assert all(one.records == other.records for one, other in fields)
     assert {one.store for one, _ in fields} == {"flat", "lmdb"}
     assert cells == list(levels.cells())
+
+
+def test_a_trial_shuffles_the_fields_of_all_parts_together(tmp_path: Path) -> None:
+    parts = [grid(records=[*range(10, 18)], durability=[level], trials=2, stores=["flat", "lmdb"])
+             for level in ("process", "sync")]  # fmt: skip
+    cells = [cell for _, cell, _ in Sweep(parts, tmp_path / "out", False).plan()]
+    assert [cell.trial for cell in cells] == [1] * 32 + [2] * 32
+    for trial in (cells[:32], cells[32:]):
+        assert all(one.records == other.records and one.durability == other.durability
+                   for one, other in zip(trial[::2], trial[1::2], strict=True))  # fmt: skip
+        order = "".join(cell.durability[0] for cell in trial[::2])
+        assert order not in ("p" * 8 + "s" * 8, "s" * 8 + "p" * 8)
 
 
 def test_trials_until_decided_are_looked_at_three_times_at_most() -> None:

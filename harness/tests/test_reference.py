@@ -89,7 +89,7 @@ def test_noise_is_that_of_the_ratios_to_the_best(make: Make) -> None:
 def test_gaps_are_what_an_operation_waits_for_the_harness(make: Make) -> None:
     """A tenth of the wall time, which is 2 s for 1,000 operations."""
     data = make(TWO)
-    data.operations = data.operations.assign(paused_share=0.1, wall_s=2.0)
+    data.operations = data.operations.assign(sum_ns=1.8e9, wall_s=2.0)
     (row,) = reference.gaps(data).to_dict("records")
     assert row == pytest.approx({"record_size": "1 KiB", "gap": 2e5, "share": 0.1, "most": 0.1})
 
@@ -158,10 +158,26 @@ def test_the_best_store_turns_with_the_device(make: Make) -> None:
 
 
 def test_the_best_store_turns_with_the_file_system(make: Make) -> None:
-    other = {(("b" if store == "a" else "a"), level): times for (store, level), times in TWO.items()}
+    other = {
+        (("b" if store == "a" else "a"), level): times for (store, level), times in TWO.items()
+    }
     found = reference.turns(reference.on_file_systems({"ext4": make(TWO), "XFS": make(other)}))
     assert found.durability.tolist() == ["process", "sync"]
     assert found[["ext4", "XFS"]].to_numpy().tolist() == [["a", "b"]] * 2
+
+
+@pytest.mark.parametrize(("cold", "trials"), [(1, 14), (5, 15)])
+def test_a_trial_in_which_a_store_was_not_warm_is_left_out_of_its_field(
+    make: Make, cold: int, trials: int
+) -> None:
+    """Of all stores, since trials are paired; a store that is often not warm is left out itself."""
+    data = make(TWO | {("c", "process"): 9.0, ("c", "sync"): 9.0})
+    rows = data.operations
+    rows["cooled"] = (rows.store == "b") & (rows.durability == "sync") & (rows.trial <= cold)
+    found = reference.regrets_of(data).set_index(["durability", "store"])
+    assert found.trials["process"].tolist() == [15, 15, 15]
+    assert found.trials["sync"].tolist() == [trials] * len(found.loc["sync"])
+    assert ("b" in found.loc["sync"].index) == (cold == 1)
 
 
 def test_figures_have_a_row_a_store(make: Make) -> None:

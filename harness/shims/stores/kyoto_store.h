@@ -213,10 +213,11 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
         snprintf(pages, sizeof pages, "page_cache=%lld\npage_size=%lld\n",
                  status_of(lines, "pccap"), status_of(lines, "psiz"));
     snprintf(text, capacity,
-             "buckets=%lld\nmap_size=%lld\n%ssmall=%s\nlinear=%s\ncompression=%s\nsync=%s\n",
+             "buckets=%lld\nmap_size=%lld\n%ssmall=%s\nlinear=%s\ncompression=%s\nsync=%s\n"
+             "transactions=%s\n",
              status_of(lines, "bnum"), status_of(lines, "msiz"), pages, options & 1 ? "on" : "off",
              options & 2 ? "on" : "off", options & 4 ? kv->compression : "none",
-             kv->sync ? "each write" : "off");
+             kv->sync ? "each write" : "off", kv->transactions ? "on" : "off");
     kcfree(lines);
     return KV_OK;
 }
