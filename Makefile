@@ -15,7 +15,7 @@
 # make durability, memory-budget, compression, cold-cache, builds   one factor each (5 to 20 minutes;
 #                 memory-budget and cold-cache need root, durability needs it for power failures)
 # make pilot EXPERIMENT=NAME       an experiment at the scale of the committed data (5 to 30 minutes);
-#                 NAME: leveldb-2011, rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb, redb-2026, threads, load, age or beyond-memory (these two need root)
+#                 NAME: leveldb-2011, rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb, redb-2026, claims-2026, threads, load, age or beyond-memory (these two need root)
 # make reference  the reference data: one sitting of two hours, as root, from where the last one stopped;
 #                 SITTING=60 sets its minutes, DRY_RUN=1 prints what is left
 # make reference EXPERIMENT=NAME   one experiment as in the reference run (20 to 100 minutes)

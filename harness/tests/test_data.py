@@ -85,8 +85,8 @@ def test_experiments_have_every_cell_of_their_grids(name: str) -> None:
 
 
 RERUNS = ["leveldb-2011", "rocksdb-2013", "lmdb-2014", "files-or-store", "sqlite-35", "ycsb"]
-RERUNS += ["redb-2026", "threads", "load", "age", "beyond-memory"]
-AT_REFERENCE = ["rocksdb-2013"]  # the others are at the scale of a pilot
+RERUNS += ["redb-2026", "claims-2026", "threads", "load", "age", "beyond-memory"]
+AT_REFERENCE = ["rocksdb-2013", "claims-2026"]  # the others are at the scale of a pilot
 
 
 @pytest.mark.parametrize("name", RERUNS)

@@ -12,7 +12,9 @@ from study.fields import written
 from study.verdicts import FAILS, HOLDS, OPEN, SCOPE, Claim, Limit, levels, ratio, side
 
 DATA = Path(__file__).parents[2] / "data"
-EXPERIMENTS = ("leveldb-2011", "rocksdb-2013", "lmdb-2014", "files-or-store", "sqlite-35")
+EXPERIMENTS = (
+    "leveldb-2011", "rocksdb-2013", "lmdb-2014", "files-or-store", "sqlite-35", "claims-2026",
+)  # fmt: skip
 CLAIMS = claims.everything()
 
 
@@ -44,7 +46,7 @@ def test_every_claim_has_a_verdict_or_a_reason(table: pd.DataFrame) -> None:
         slack = 1 + 1e-9
         assert (low <= slack * value)[decided].all() and (value <= slack * high)[decided].all()
         assert (why.str.len() > 0)[~decided].all()
-    sources = {"leveldb2011", "rocksdb2013", "lmdb2014", "hines2023", "sqlite35"}
+    sources = {"leveldb2011", "rocksdb2013", "lmdb2014", "hines2023", "sqlite35", "tidesdb2026"}
     assert sources <= set(table.source)
 
 
@@ -249,6 +251,7 @@ def chosen(*names: str) -> list[Claim]:
 PAIRS = [
     ("lmdb-2014", "lmdb", "leveldb", ["M-2-read-lmdb", "M-2-read-leveldb", "M-2-load-lmdb"]),
     ("files-or-store", "bdb", "sqlite", ["F-5.6-best", "F-5.3-worst", "F-5.1-tiny-bdb"]),
+    ("claims-2026", "rocksdb", "redb", ["T-13", "T-14", "T-19"]),
 ]
 
 
