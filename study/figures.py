@@ -216,6 +216,14 @@ def draw_bound(axis: Any, found: tuple[float, str] | None, upright: bool = False
         axis.text(0.98, value, name, **look)
 
 
+def log_ticks(axis: Any, low: float, high: float) -> None:
+    """Plain numbers on a logarithmic axis of x that reaches from low to high, few enough to be
+    read."""
+    axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+    axis.xaxis.set_major_formatter("{x:,g}")
+    axis.xaxis.set_minor_formatter(NullFormatter())
+
+
 def ring(axis: Any, x: Any, y: Any, cooled: Any) -> None:
     """Draw a ring around the markers of what is not ranked."""
     cooled = np.asarray(cooled, bool)
@@ -355,9 +363,7 @@ def level_figure(
         axis.grid(which="minor", axis="y", color="#dddddd", linewidth=0.5)
         axis.tick_params(axis="y", length=0)
         low, high = summary.low.min(), summary.high.max()
-        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
-        axis.xaxis.set_major_formatter("{x:,g}")
-        axis.xaxis.set_minor_formatter(NullFormatter())
+        log_ticks(axis, low, high)
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
     for axis in axes[-1]:

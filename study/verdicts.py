@@ -21,6 +21,7 @@ from kvbench.tables import read_tables
 
 from study import formats
 from study.fields import WARM, quantiles, resident, where, written
+from study.results import Results
 
 HOLDS, FAILS, OPEN = "replicated", "contradicted", "inconclusive"
 SCOPE = "out of scope"
@@ -385,6 +386,16 @@ def judge(claims: Sequence[Claim], data: pd.DataFrame) -> pd.DataFrame:
 def _text(claim: Claim) -> str:
     figures = [one for one in (claim.source, claim.equal) if isinstance(one, Figure)]
     return figures[0].text if figures else "no figure"
+
+
+def machines(found: Mapping[str, Results]) -> str:
+    """The machines that measured some experiments, each with the experiments' names."""
+    named: dict[str, list[str]] = {}
+    for name, data in found.items():
+        one = data.machine
+        said = f"{one.cpu}, {one.cores} cores, {one.kernel}, {one.file_system}"
+        named.setdefault(said, []).append(name)
+    return "; ".join(f"{said} ({', '.join(names)})" for said, names in named.items())
 
 
 def effects(table: pd.DataFrame) -> pd.DataFrame:
