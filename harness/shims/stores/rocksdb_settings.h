@@ -152,9 +152,12 @@ static void set_write_options(rocksdb_writeoptions_t *to, const struct kv_option
  * options. */
 static int add_unread(const char *folder_path, char *text, size_t capacity)
 {
-    static const char *const wanted[] = {
-        "block_size=", "filter_policy=", "memtable_factory=", "allow_concurrent_memtable_write=",
-        "cache_index_and_filter_blocks=", "compression_per_level="};
+    static const char *const wanted[] = {"block_size=",
+                                         "filter_policy=",
+                                         "memtable_factory=",
+                                         "allow_concurrent_memtable_write=",
+                                         "cache_index_and_filter_blocks=",
+                                         "compression_per_level="};
     char newest[256] = "", path[PATH_MAX + sizeof newest], line[1024];
     DIR *folder = opendir(folder_path);
     if (folder == NULL)
