@@ -8,7 +8,7 @@ trap "exit 130" INT # also where the sweep itself ended well
 
 # The main grid, one factor each, the sources, and what stores are like later.
 experiments="reference
-    bindings bindings-mebibyte python durability memory-budget compression cold-cache
+    bindings bindings-mebibyte python durability memory-budget compression cold-cache space
     files-or-store sqlite-35 leveldb-2011 lmdb-2014 rocksdb-2013 ycsb redb-2026 claims-2026
     load threads age beyond-memory"
 # The core fields elsewhere: on this machine's own file system, and on two others.
