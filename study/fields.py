@@ -93,9 +93,14 @@ def _warm(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     where another was not warm once, without that trial of all stores of the field."""
     if "cooled" not in rows:
         return rows
-    often = rows.groupby([*by, "store"], observed=True).cooled.transform("mean") > SELDOM
-    rows = rows[~often]
-    return rows[~rows.groupby([*by, "trial"], observed=True).cooled.transform("any").astype(bool)]
+
+    def cooled(rows: pd.DataFrame, name: str) -> "pd.Series[float]":
+        each = rows.groupby([*by, name], observed=True, dropna=False)
+        share: pd.Series[float] = each.cooled.transform("mean")
+        return share
+
+    rows = rows[cooled(rows, "store") <= SELDOM]
+    return rows[cooled(rows, "trial") == 0]
 
 
 def regrets(

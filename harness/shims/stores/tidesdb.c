@@ -250,17 +250,19 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
     if (code != TDB_SUCCESS)
         return status_of(code);
     const tidesdb_column_family_config_t *config = &stats.config;
+    int mode = kv->config.memtable_sync_mode;
     uint8_t first = config->encoding_count == 0 ? TDB_COMPRESS_NONE : config->encoding_pipeline[0];
     snprintf(text, capacity,
              "write_buffer=%zu\nblock_cache=%zu\nvalue_separation=%zu\nblock_size=%zu\nbloom=%s\n"
-             "bloom_fpr=%g\nlevel_size_ratio=%zu\ncompression=%s\nsync=%s\n",
+             "bloom_fpr=%g\nlevel_size_ratio=%zu\ncompression=%s\nsync=%s\nsync_mode=%s\n",
              kv->config.memtable_write_buffer_size, kv->config.block_cache_size,
              kv->config.value_separation_threshold, config->btree_klog_block_size,
              config->enable_bloom_filter ? "on" : "off", config->bloom_fpr,
              config->level_size_ratio, first < COMPRESSIONS ? compressions[first] : "other",
-             kv->config.memtable_sync_mode == TDB_SYNC_FULL   ? "each write"
-             : kv->config.memtable_sync_mode == TDB_SYNC_NONE ? "off"
-                                                              : "at intervals");
+             mode == TDB_SYNC_FULL ? "each write" : "off",
+             mode == TDB_SYNC_FULL   ? "full"
+             : mode == TDB_SYNC_NONE ? "none"
+                                     : "interval");
     return KV_OK;
 }
 
