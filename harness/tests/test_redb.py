@@ -56,6 +56,8 @@ def test_redbs_benchmark_stands_beside_the_published_table(
     assert list(judged.published) == [
         "0.64", "1.74", "1.51", "1.28", "1.48", "2.08", "1.65", "1.15", "1.12", "1.22"
     ]  # fmt: skip
-    assert judged.verdict.iloc[-1] == "out of scope"  # LMDB has no call for compaction
+    # The source removes in one transaction, and LMDB has no call for compaction.
+    known = ~judged.index.isin([7, 9])
+    assert (judged.verdict[~known] == "out of scope").all()
     if set(page.stores) - {"sled"} <= set(data.stores()):
-        assert judged.here.iloc[:-1].all()
+        assert judged.here[known].all()
