@@ -17,6 +17,7 @@ out=build/reference
 
 plan() { # NAME: the grid, its scale and the file system of an experiment
     case $1 in
+    core) echo core.toml --scale 1 --fs ext4 ;;
     core-own) echo core.toml --scale elsewhere ;;
     core-*) echo core.toml --scale elsewhere --fs "${1#core-}" ;;
     *)
@@ -36,7 +37,7 @@ sweep() { # NAME PLAN...: exit status 0 when all is measured, 130 when time is o
 }
 
 if [ "$1" = --dry-run ]; then
-    for name in $experiments $elsewhere; do
+    for name in core $experiments $elsewhere; do
         echo "$name:"
         # shellcheck disable=SC2046 # a plan is several words
         sweep "$name" $(plan "$name") --dry-run | grep -E '^([0-9]+ trials|left|[a-z0-9]+ of their own)'
@@ -45,11 +46,13 @@ if [ "$1" = --dry-run ]; then
 fi
 
 end=$(($(date +%s) + 60 * $1))
-sweep core core.toml --fs ext4 --again
+# shellcheck disable=SC2046
+sweep core $(plan core) --again
 for name in $experiments $elsewhere; do
     left=$(((end - $(date +%s)) / 60))
     [ $left -gt 0 ] || break
     # shellcheck disable=SC2046
     sweep "$name" $(plan "$name") --minutes $left || { [ $? -eq 130 ] && break || exit; }
 done
-sweep core core.toml --fs ext4 --again
+# shellcheck disable=SC2046
+sweep core $(plan core) --again
