@@ -134,6 +134,11 @@ class Shelf:
     def reserve(self, cells: Sequence[Cell]) -> None:
         """Take the room that these cells will need."""
 
+    def room(self) -> int:
+        """The bytes that the stores may take."""
+        self.open()
+        return self._free()[0]
+
     def full(self) -> bool:
         return self._free()[0] < LITTLE
 
@@ -193,6 +198,10 @@ class MountedShelf(Shelf):
         """Take the room that these cells will need, from the next new file system on. Raises
         BadInput if the disk is too small."""
         self._size = max(self._size, loopback.size_for(cells, self.folder, self._size))
+
+    def room(self) -> int:
+        """The bytes of the next new file system; the first is small."""
+        return self._size
 
     def place(self, name: str, cell: Cell) -> tuple[Path, int]:
         """A new empty folder. No file has to be removed for it."""

@@ -350,15 +350,12 @@ class Sweep:
         for cell in sorted(cells, key=lambda cell: cell.live_bytes):
             largest[cell.place] = cell
         for place, cell in largest.items():
-            folder = shelves[place].open()
-            state = os.statvfs(folder)
-            free = state.f_bavail * state.f_frsize
-            if cell.live_bytes > free:
+            shelf = shelves[place]
+            if cell.live_bytes > (free := shelf.room()):
                 most = free * cell.records // cell.live_bytes
-                say(
-                    f"{cell}: {cell.live_bytes:,} B of data, and {folder} has {free:,} B free: it "
-                    f"will fail unless it compresses them; {most:,} such records at most fit there"
-                )
+                size = f"{cell.live_bytes:,} B of data, and {shelf.stores} has {free:,} B free"
+                fit = f"{most:,} such records at most fit there"
+                say(f"{cell}: {size}: it will fail unless it compresses them; {fit}")
 
     def _on_disk(self, cell: Cell, why: str) -> bool:
         available = self.stores[cell.full_name].available

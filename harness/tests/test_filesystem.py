@@ -175,6 +175,17 @@ def test_every_block_is_allocated_and_written(disk: Path, kind: str) -> None:
         assert (device / "queue/discard_max_bytes").read_text() == "0\n"
 
 
+def test_what_the_next_file_system_holds_is_not_said_to_be_too_large(disk: Path) -> None:
+    """The first one is made to measure the machine, and is small."""
+    shelf = MountedShelf(disk / "stores", "0123456789ab", "ext4")
+    cell = Cell("null", "", RecordSize(1 << 20, 1 << 20), 1100, "incompressible", ("get",), 1, 1)
+    shelf.open()
+    assert shelf.room() < cell.live_bytes
+    shelf.reserve([cell])
+    assert shelf.room() > cell.live_bytes
+    shelf.clear()
+
+
 def test_a_file_system_is_made_anew_when_half_is_used(disk: Path) -> None:
     """And for each trial, and after a worker that died while nothing was mounted."""
     shelf = MountedShelf(disk / "stores", "0123456789ab", "ext4")
