@@ -1,5 +1,7 @@
 """Grids: what they accept, and one clear line for anything else."""
 
+import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -273,6 +275,18 @@ def test_shipped_grids_are_valid(path: Path) -> None:
     for scale in scales:
         for levels in read_grids(path, stores.names(), scale=scale or None):
             assert Grid.from_values(levels.values(), stores.names()) == levels
+
+
+@pytest.mark.check
+def test_a_sitting_of_the_reference_run_can_plan_every_experiment() -> None:
+    root = GRIDS.parents[1]
+    command = ["sh", "harness/reference.sh", "--dry-run"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    planned = re.findall(r"^([a-z0-9-]+):$", done.stdout, re.MULTILINE)
+    assert len(planned) > 20
+    assert {"core", "reference", "core-btrfs"} <= set(planned)
+    assert len(re.findall(r"cells to measure|^left", done.stdout, re.MULTILINE)) >= len(planned)
 
 
 LIKE = """
