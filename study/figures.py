@@ -17,11 +17,14 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from study import formats
 from study.fields import Panel, each
 from study.results import Results
-from study.stores import colour, letter, marker, tint
+from study.stores import colour, ink, marker, tint
 
 LEGEND_COLUMNS = 8
 FOOT_CHARACTERS = 150  # that a line below a figure holds
 LINES = "|x+1234"  # markers that enclose nothing
+BESIDE = 6  # columns at most of two tables that stand beside each other
+MARGINS = (1.1, 1.5, 2.0)  # regrets of the next store from which on a field is drawn darker
+TONES = (0.2, 0.4, 0.6, 0.85)
 
 # A colour and a marker for each level of a factor; colours of Okabe and Ito.
 LEVEL_STYLES = (
@@ -247,7 +250,8 @@ def best_figure(
     counts: Sequence[int] = (),
     settings: bool = True,
 ) -> Figure:
-    """A table a panel: rows are record sizes, columns compressibility x record count.
+    """A table a panel: rows are record sizes, columns compressibility x record count. A field has
+    the colour of its best store, the darker the further behind the next store is.
 
     `panels` maps a title to what best_of() found, by record_size, compressibility and records.
     `counts` are the record counts to show; all without them.
@@ -255,53 +259,62 @@ def best_figure(
     sizes, counts = results.sizes(), counts or results.counts()
     kinds = results.level("compressibility")
     columns = [(kind, count) for kind in kinds for count in counts]
-    width = max(4.6, 1.0 + 0.6 * len(columns))
-    height = len(panels) * (0.36 + 0.19 * len(sizes)) + 0.3
+    beside = 2 if len(columns) <= BESIDE and len(panels) > 1 else 1
+    depth = -(-len(panels) // beside)
+    width = 7 if beside > 1 else max(4.6, 1.0 + 0.6 * len(columns))
     figure, axes = plt.subplots(
-        len(panels), 1, figsize=(width, height), squeeze=False, layout="constrained"
+        depth,
+        beside,
+        figsize=(width, depth * (0.45 + 0.3 * len(sizes)) + 0.3),
+        squeeze=False,
+        sharex=True,
+        sharey=True,
+        layout="constrained",
     )
-    for axis, (title, (found, show)) in zip(axes[:, 0], panels.items(), strict=True):
-        axis.set_title(title, loc="left", fontweight="bold", pad=14 if axis is axes[0, 0] else 4)
+    for axis, (title, (found, show)) in zip(axes.flat, panels.items(), strict=False):
         frame_table(axis, sizes, [formats.count(c) for _, c in columns])
+        above = axis in axes[0] and len(kinds) > 1
+        axis.set_title(title, loc="left", fontweight="bold", pad=14 if above else 4)
         for position, kind in enumerate(kinds):
-            middle = (position + 0.5) * len(counts)
-            if axis is axes[0, 0]:
+            if above:
                 head = formats.kind(kind) if kind == formats.NOT_STATED else kind
+                middle = (position + 0.5) * len(counts)
                 axis.text(middle, -0.15, head, ha="center", va="bottom", fontsize=7)
             axis.axvline(position * len(counts), color="black", linewidth=1)
         for row in each(found):
             x, y = columns.index((row.compressibility, row.records)), sizes.index(row.record_size)
-            if not row.store:
+            if row.store:
+                _fill_field(axis, x, y, row, show(row.value))
+            else:
                 axis.text(x + 0.5, y + 0.5, row.reason, ha="center", va="center", fontsize=4.6)
-                continue
-            axis.add_patch(Rectangle((x, y), 1, 1, facecolor=tint(row.store), edgecolor="white"))
-            others = [store for store in row.undecided if store != row.store]
-            lines = [
-                sign + " ".join(map(letter, stores))
-                for sign, stores in (("= ", row.among), ("? ", others))
-                if stores
-            ]
-            middle = 0.5 - 0.19 * len(lines)
-            axis.text(
-                x + 0.5,
-                y + middle,
-                f"{row.store} {show(row.value)}{'°' if row.near_floor else ''}",
-                ha="center",
-                va="center",
-                fontsize=5,
-            )
-            for line, text in enumerate(lines, 1):
-                look: Any = {"ha": "center", "va": "center", "fontsize": 4.2, "color": "#222222"}
-                axis.text(x + 0.5, y + middle + 0.33 * line, text, **look)
-    axes[-1, 0].set_xlabel("number of records")
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
+    figure.supxlabel("number of records", fontsize=7)
     figure.supylabel("record size", fontsize=7)
-    stores = results.stores()
-    letters = ", ".join(f"{letter(store)} {store}" for store in stores if letter(store) != store)
-    said = (
-        f"After =: surely as good; after ?: undecided. {letters or 'Names'}. Blank: not measured."
-    )
+    largest = formats.size(results.cells.live_bytes.max())
+    said = f"Blank: not in the grid, whose largest data are {largest}."
     foot(figure, results, said, settings=settings)
     return figure
+
+
+def _fill_field(axis: Any, x: int, y: int, row: Any, value: str) -> None:
+    """One field of best_figure(): the store, its value, and which others are or may be as good."""
+    margin = 1 if np.isnan(row.margin) else row.margin
+    strength = TONES[int(np.searchsorted(MARGINS, margin, side="right"))]
+    look: Any = {"ha": "center", "va": "center", "color": ink(row.store, strength)}
+    axis.add_patch(Rectangle((x, y), 1, 1, facecolor=tint(row.store, strength), edgecolor="white"))
+    maybe = [store for store in row.undecided if store != row.store]
+    others = [
+        f"{sign} {stores[0] if len(stores) == 1 else f'{len(stores)} others'}"
+        for sign, stores in (("=", row.among), ("?", maybe))
+        if stores
+    ]
+    lines = [(row.store, 5.2), (f"{value}{'°' if row.near_floor else ''}", 4.8)]
+    lines += [("  ".join(others), 4.2)] if others else []
+    for at, (text, size) in enumerate(lines):
+        axis.text(
+            x + 0.5, y + 0.5 + 0.28 * (at - (len(lines) - 1) / 2), text, fontsize=size, **look
+        )
 
 
 def level_figure(

@@ -110,7 +110,7 @@ def draw_regrets(found: pd.DataFrame, level: str, data: Results) -> Figure:
         figures.name_rows(axis, stores)
         axis.xaxis.set_major_formatter("{x:,g}")
     figures.legend(figure, handles)
-    figures.foot(figure, data, f"Durability {level}. The line marks a regret of {IN}.")
+    figures.foot(figure, data.at(durability=level), f"The line marks a regret of {IN}.")
     return figure
 
 

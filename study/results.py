@@ -1,8 +1,9 @@
 """Collected results as the notebooks read them."""
 
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pandas as pd
 from kvbench import BadInput
@@ -23,7 +24,7 @@ from kvbench.tables import SCHEMAS, TIMELINE, read_tables
 from kvbench.workload import ROUNDS
 
 from study import formats
-from study.fields import WARM, resident
+from study.fields import WARM, resident, where
 from study.formats import NOT_STATED
 from study.notebook import parameter_folder
 from study.stores import STORES
@@ -94,6 +95,13 @@ class Results:
         self.operations = rows.assign(
             near_floor=rows.mean_ns < FLOORS * rows.floor_ns, cooled=rows.resident < WARM
         )
+
+    def at(self, **levels: Any) -> Self:
+        """The same results, but only the cells of these levels."""
+        found = copy(self)
+        for table in ("all_cells", "cells", "operations", "timeline", "unsteady"):
+            setattr(found, table, where(getattr(self, table), **levels))
+        return found
 
     @property
     def machine(self) -> Any:

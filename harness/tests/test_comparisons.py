@@ -99,6 +99,33 @@ def test_a_field_without_a_warm_store_is_blank_with_the_reason(altered: Altered)
     assert "not warm" in [text.get_text() for text in drawn.axes[0].texts]
 
 
+def test_a_field_is_darker_the_further_behind_the_next_store_is() -> None:
+    data = Results(str(DATA / "pilot"))
+
+    def drawn(margin: float, **others: tuple[str, ...]) -> tuple[float, list[str]]:
+        row = FIELD | {"store": "lmdb", "value": 1.0, "margin": margin, "reason": ""}
+        row |= {"among": (), "undecided": (), "near_floor": False} | others
+        figure = figures.best_figure({"get: time": (pd.DataFrame([row]), str)}, data)
+        (patch,) = (patch for patch in figure.axes[0].patches)
+        texts = [text.get_text() for text in figure.axes[0].texts]
+        plt.close(figure)
+        return sum(patch.get_facecolor()[:3]), texts
+
+    tones = [drawn(margin)[0] for margin in (float("nan"), 1.05, 1.3, 1.7, 3)]
+    assert tones[0] == tones[1]
+    assert tones[1:] == sorted(set(tones), reverse=True)
+    _, texts = drawn(1.05, among=("mdbx",), undecided=("lmdb", "flat", "bdb"))
+    assert {"lmdb", "1.0", "= mdbx  ? 2 others"} <= set(texts)
+
+
+def test_results_at_one_level_state_only_that_one() -> None:
+    both = Results(str(DATA / "durability"), varying=["durability"])
+    data = both.at(durability="sync")
+    assert set(data.cells.durability) == set(data.operations.durability) == {"sync"}
+    assert "; durability sync; " in data.conditions()
+    assert len(both.level("durability")) > 2
+
+
 def test_capped_cells_and_cold_ones_are_ranked_whatever_stays_cached() -> None:
     for name, factors in (("memory-budget", ["memory", "memory_max"]), ("cold-cache", ["cache"])):
         rows = Results(str(DATA / name), varying=factors).operations
