@@ -81,11 +81,13 @@ def count(found: int) -> str:
     return str(found)
 
 
-def table(frame: pd.DataFrame, markdown: Sequence[str] = (), **options: Any) -> str:
+def table(
+    frame: pd.DataFrame, markdown: Sequence[str] = (), rule: int = RULE, **options: Any
+) -> str:
     """A table in Markdown without the index. Names and texts are escaped, but not those of the
     columns `markdown`, which are Markdown already.
 
-    The rules are no longer than RULE: by them renderers divide the page among columns, and a long
+    The rules are no longer than `rule`: by them renderers divide the page among columns, and a long
     text can wrap where a word can't.
     """
     safe = pd.DataFrame(
@@ -98,4 +100,4 @@ def table(frame: pd.DataFrame, markdown: Sequence[str] = (), **options: Any) -> 
         }
     )
     head, rules, *rows = str(safe.to_markdown(index=False, **options)).split("\n")
-    return "\n".join([head, re.sub(f"-{{{RULE},}}", "-" * RULE, rules), *rows])
+    return "\n".join([head, re.sub(f"-{{{rule},}}", "-" * rule, rules), *rows])

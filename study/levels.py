@@ -15,6 +15,7 @@ SPREAD = (
     "record size", "compared", "stores", "fastest", "its time", "slowest", "the slowest's time",
     "factor",
 )  # fmt: skip
+LEVELS = ("process", "sync")  # that stores are compared at
 
 
 def points_of(rows: pd.DataFrame, panel: Any, level: str, value: Any) -> pd.DataFrame:
@@ -86,6 +87,24 @@ def evidence(folder: Path) -> pd.DataFrame:
         kill=[f"{row.survived_kill}/{row.crashes}" for row in each(found)],
         power=[text if text[0] != "/" else "" for text in lost],
     )
+
+
+def settings(evidence: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
+    """A row a store: what a returned write survives as shipped, what each of LEVELS sets, and the
+    sync calls of a write at `sync`; empty where a store lacks the level."""
+    rows = evidence[evidence.store.isin(stores)].set_index(["store", "durability"])
+    found = {}
+    for store in stores:
+        if (store, DEFAULT) not in rows.index:
+            continue
+        own = rows.loc[store]
+        found[store] = {"as shipped": own.guarantee[DEFAULT]} | {
+            level: own.sets[level].replace(", as shipped", "") if level in own.index else ""
+            for level in LEVELS
+        }
+        syncs = own.syncs_per_write.get("sync", "")
+        found[store]["syncs"] = f"{float(syncs):.1f}" if syncs != "" else ""
+    return pd.DataFrame(found).T.rename_axis("store").reset_index()
 
 
 def meant_and_measured(

@@ -407,6 +407,29 @@ def effects(table: pd.DataFrame) -> pd.DataFrame:
     return own.assign(printed=own.printed.astype(float))
 
 
+def headlines(table: pd.DataFrame, claims: Sequence[str], names: Mapping[str, str]) -> pd.DataFrame:
+    """Some claims, by their `id`, with what was published and measured; `names` are those of the
+    sources."""
+    own = table.set_index("id").loc[list(claims)].reset_index()
+    return pd.DataFrame(
+        {
+            "source": own.source.map(names),
+            "claim": own.claim,
+            "published": own.published,
+            "at the source's settings": _short(own, "source"),
+            "at equal settings": _short(own, "equal"),
+        }
+    )
+
+
+def _short(table: pd.DataFrame, settings: str) -> list[str]:
+    """Verdicts with their figures, but without what is missing."""
+    return [
+        _told(row, settings) if row[f"{settings}_trials"] else str(row[f"{settings}_verdict"])
+        for row in table.to_dict("records")
+    ]
+
+
 def listing(table: pd.DataFrame, sources: Sequence[str]) -> str:
     """The verdicts on the claims of some sources, and on our own questions beside them, as a
     table in Markdown."""

@@ -197,6 +197,12 @@ def _patterns(source: str) -> Iterator[Claim]:
         Limit("<=", 1.5),
     )
     yield Claim(
+        "F-5.5-insert-leveldb", source, "5.5",
+        "unlike LevelDB, whose inserts do slow down: from 100 to 10,000 by more than half",
+        *steps("leveldb", "records", (10_000, least), "insert", operation="insert"),
+        Limit(">", 1.5),
+    )
+    yield Claim(
         "F-5.6-best", source, "5.6", "Berkeley DB is one of the fastest of the four embedded stores: at the second place or above",
         *both(lambda terms: ahead(grid(EMBEDDED, "all", terms), "bdb", 2)), Limit(">", 1),
     )
@@ -260,6 +266,12 @@ def _cliffs(source: str) -> Iterator[Claim]:
             f"and so it is with 100,000 where memory, page cache included, is an eighth of the data: {words} of {store}",
             short, "the cap was measured as shipped only", Limit(">", limit),
         )
+    small = {"store": "flat", "record_size": TINY, "operation": "get"}
+    yield Claim(
+        "F-5.7-cliff-tiny", source, "5.7", "That of files does not come with records below 1 KiB: no more than twice",
+        middle(levels("files-or-store", "records", (many, fewer), f"get, {TINY}", label="as shipped", **small)),
+        "the million was measured as shipped only", Limit("<=", 2),
+    )
     nothing = "52 GiB of records: beyond this scale, and the source has no such row either"
     yield Claim("F-5.4-large", source, "5.4", "LevelDB's get slows down at 100,000 records of 100 KiB to 1 MiB",
                 nothing, nothing, Limit(">", 2))

@@ -88,6 +88,11 @@ def claims() -> Iterator[Claim]:
         None, Limit(">=", 1, theirs=True), "",
         "what the operating system has, a killed process can't lose: data/durability/evidence.csv",
     )
+    yield Claim(
+        "L-ext4-files", source, "ext4", "LevelDB syncs a file before it begins a new one, also where writes are asynchronous",
+        value(run("leveldb", "fillrandom"), "syncs", "sync calls of the load"), None,
+        Limit(">", 0, theirs=True),
+    )
     two = "this machine has no more than two processors"
     yield Claim("L-1-two-cpus", source, "1", "LevelDB uses two processors at most", two, two, Limit("<=", 2, theirs=True))
     yield from _large(source)
