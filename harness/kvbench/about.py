@@ -1,0 +1,38 @@
+"""What an application's author asks of a store besides its speed; see about.toml."""
+
+import tomllib
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+
+
+@dataclass(frozen=True)
+class About:
+    """Facts about a store, as text; empty where one does not apply to it. `processes` says whether
+    several may use it at once, `known` names what a user should know of it, and `sources` has the
+    address of the page for each fact that was read somewhere."""
+
+    name: str
+    what: str
+    language: str
+    licence: str
+    latest: str
+    maintained_by: str
+    platforms: str
+    processes: str
+    python: str
+    known: str
+    sources: dict[str, str] = field(default_factory=dict)
+
+
+@cache
+def everything() -> dict[str, About]:
+    """The facts about each store, by its name."""
+    text = files("kvbench").joinpath("about.toml").read_text(encoding="utf-8")
+    return {store: About(**facts) for store, facts in tomllib.loads(text).items()}
+
+
+def about(store: str) -> About | None:
+    """The facts about a store; of another build of it, such as `lmdb-debian`, those of the engine.
+    None if it is none that is listed."""
+    return everything().get(store.removesuffix("-debian"))

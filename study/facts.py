@@ -1,0 +1,45 @@
+"""Tables of the facts about the stores, with links to their sources."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+from kvbench.about import About, everything
+
+from study import formats
+from study.notebook import root
+from study.stores import STORES
+
+SHARING = {
+    "store": "store", "opens": "opens", "reads": "reads", "sees_new": "sees new records",
+    "writes": "writes", "intact": "intact",
+}  # fmt: skip
+NAMES = {
+    "what": "what it is", "latest": "latest release", "maintained_by": "maintained by",
+    "processes": "several processes", "python": "from Python", "known": "to be known",
+}  # fmt: skip
+
+
+def _linked(facts: About, fact: str) -> str:
+    text = formats.escape(getattr(facts, fact))
+    source = facts.sources.get(fact)
+    return f"[{text}]({source})" if source and text else text
+
+
+def table(stores: Sequence[str], facts: Sequence[str]) -> str:
+    """A row a store, a column a fact, as a table in Markdown."""
+    rows = {
+        store: {NAMES.get(fact, fact): _linked(everything()[store], fact) for fact in facts}
+        for store in stores
+    }
+    found = pd.DataFrame(rows).T.rename_axis("store").reset_index()
+    return formats.table(found, [NAMES.get(fact, fact) for fact in facts])
+
+
+def shared(file: str) -> str:
+    """The table of `kvbench sharing` in a CSV, by its path from the repository's root."""
+    found = pd.read_csv(root() / file, keep_default_na=False)
+    for column in ("opens", "reads", "sees_new", "writes", "intact"):
+        found[column] = found[column].str.split(": ").str[0]  # without the engine's words
+    order = {store: at for at, store in enumerate(STORES)}
+    found = found.sort_values("store", key=lambda names: names.map(order))
+    return formats.table(found[list(SHARING)].rename(columns=SHARING))
