@@ -38,6 +38,7 @@ class _Writable(click.Path):
 PATH, FILE = click.Path(path_type=Path), _Writable(path_type=Path)
 MOST_SECONDS = 1e6  # that a cell may take: the system waits for 24 days at most
 MOST_MINUTES = 10_000  # of a sitting
+SLOWER = 1  # exit status of a comparison that found more than is allowed
 SOME_FAILED = 3  # exit status when the sweep ended, but not every cell was measured
 STOPPED = 130  # exit status after an interrupt, as shells have it
 MOST_SHOWN = 10  # cells in a warning
@@ -45,8 +46,9 @@ MOST_SHOWN = 10  # cells in a warning
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit status: 0 done; 2 bad input or a file that cannot be read or written; 3 some "
-    "cells failed; 130 stopped. See `kvbench COMMAND --help` for a command's options.",
+    epilog="Exit status: 0 done; 1 slower than --fail-above allows; 2 bad input or a file that "
+    "cannot be read or written; 3 some cells failed; 130 stopped. See `kvbench COMMAND --help` for "
+    "a command's options.",
 )
 @click.version_option(package_name="kvbench")
 def cli() -> None:
@@ -63,6 +65,8 @@ def cli() -> None:
       kvbench status FOLDER                       what is done, what failed, and why
       kvbench collect FOLDER                      write the tables
       kvbench import TABLE.csv --out FOLDER       make tables of what others measured
+      kvbench compare BEFORE AFTER                what changed beyond noise
+      kvbench audit -- COMMAND                    what any program writes and syncs
     """
 
 
@@ -404,6 +408,38 @@ def evidence_command(names: Sequence[str], out: Path, place: Path) -> None:
     write_whole(out, table.to_csv(index=False).encode())
 
 
+@cli.command("sharing", short_help="Test whether two processes may use a store at once.")
+@click.argument("names", nargs=-1, metavar="[STORE]...")
+@click.option("--out", type=FILE, required=True, help="The CSV file to write.")
+@click.option(
+    "--place",
+    type=PATH,
+    default=Path(),
+    metavar="FOLDER",
+    help="Make the stores below this folder.  [default: the current folder]",
+)
+def sharing_command(names: Sequence[str], out: Path, place: Path) -> None:
+    """Test what a second process may do with each STORE while a first one has it open.
+
+    The table says whether the second process may open it, read what was there, see what the first
+    one inserts meanwhile, and insert; and whether all records are intact for both and for a third
+    process afterwards. `waits` means that the engine did not answer within ten seconds. Stores run
+    as shipped.
+    """
+    import pandas as pd  # noqa: PLC0415 - slow to import
+
+    from kvbench.progress import progress  # noqa: PLC0415
+    from kvbench.sharing import share  # noqa: PLC0415
+
+    known = stores.known()
+    _refuse_unknown(names)
+    chosen = [known[name] for name in names or filter(stores.compared, stores.names())]
+    usable = [store for store in chosen if store.available and store.name != "null"]
+    steps = progress(usable, [1] * len(usable), lambda store: store.full_name)
+    table = pd.DataFrame([share(store, place) for store in steps])
+    write_whole(out, table.to_csv(index=False).encode())
+
+
 def _refuse_unknown(names: Sequence[str]) -> None:
     known = stores.known()
     for name in names:
@@ -558,6 +594,76 @@ def import_command(table: Path, out: Path) -> None:
 
     tables = import_table(table, out)
     click.echo(", ".join(f"{found.num_rows} {name}" for name, found in tables.items()))
+
+
+@cli.command(short_help="Compare two results folders.")
+@click.argument("before", type=PATH)
+@click.argument("after", type=PATH)
+@click.option(
+    "--fail-above",
+    metavar="PERCENT",
+    help="Exit with status 1 if a store, or an operation of a cell, became slower by more: 10%.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def compare(before: Path, after: Path, fail_above: str | None, as_json: bool) -> None:
+    """Show what changed from the collected folder BEFORE to AFTER, cell by cell.
+
+    Prints, as Markdown, what else differs (machine, versions), then each store over all its cells,
+    and each operation of each cell whose time changed beyond the noise of the trials, with its
+    interval. Of a hundred changes that are named, five may be chance.
+
+    A machine is not as fast on every day: for a comparison of versions, sweep both in turn.
+    """
+    from kvbench.compare import Side, report, slower, to_json  # noqa: PLC0415 - slow to import
+    from kvbench.compare import compare as compared  # noqa: PLC0415
+
+    most = None if fail_above is None else _percent("--fail-above", fail_above)
+    sides = Side(before), Side(after)
+    tables = compared(*sides)
+    click.echo((to_json if as_json else report)(*sides, *tables))
+    if most is not None and any(len(slower(table, most)) for table in tables):
+        sys.exit(SLOWER)
+
+
+def _percent(name: str, text: str) -> float:
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise BadInput(f"{name}: {text!r} is not allowed; allowed: a percentage, as 10%")
+    return value / 100
+
+
+@cli.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    short_help="Show what any program writes and syncs.",
+)
+@click.option(
+    "--operations",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Writes that the program makes: adds what each one costs, and the durability level.",
+)
+@click.option("--out", type=FILE, help="A file for the report.  [default: standard error]")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND")
+def audit(operations: int | None, out: Path | None, command: Sequence[str]) -> None:
+    """Run COMMAND under strace, and report its sync calls, writes and reads, by file.
+
+    Output and exit status of COMMAND pass through. The report says whether all that was written
+    was synced before the program ended and, given the number of its writes, which durability level
+    they amount to. Writes through a map, io_uring or libaio are not seen; the report names them.
+    """
+    from kvbench.audit import audit as run  # noqa: PLC0415 - slow to import
+    from kvbench.audit import text  # noqa: PLC0415
+
+    report = run(command)
+    said = text(report, operations)
+    if out is None:
+        click.echo(said, err=True)
+    else:
+        write_whole(out, f"{said}\n".encode())
+    sys.exit(report.status if report.status >= 0 else 128 - report.status)
 
 
 def _prepare_streams() -> None:

@@ -1,0 +1,102 @@
+"""`kvbench compare`: noise is no change, a slower store is found, what can't be compared is
+refused."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import Run
+from kvbench.compare import Side, compare
+from kvbench.importer import import_table
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """A results folder of eight stores in five fields, whose means differ by 8 % from trial to
+    trial; `times` slows stores down, `columns` are added to each row."""
+    made = iter(range(1000))
+
+    def imported(
+        seed: int, times: Mapping[str, float] | None = None, trials: int = 5, **columns: Any
+    ) -> Path:
+        random = np.random.default_rng(seed)
+        rows = [
+            {
+                **{"store": f"store{store}", "operation": "get", "record_size": f"{size} B"},
+                **{"records": 1000, "n": 1000, "trial": trial, "durability": "process"},
+                "mean_ns": 1000
+                * size
+                * (times or {}).get(f"store{store}", 1)
+                * np.exp(0.08 * random.standard_normal()),
+            }
+            | columns
+            for store in range(8)
+            for size in (10, 20, 30, 40, 50)
+            for trial in range(1, trials + 1)
+        ]
+        place = tmp_path / str(next(made))
+        place.mkdir()
+        pd.DataFrame(rows).to_csv(place / "table.csv", index=False)
+        import_table(place / "table.csv", place / "out")
+        return place / "out"
+
+    return imported
+
+
+def test_noise_is_a_change_in_one_of_20_repeats_at_most(make: Make) -> None:
+    changed = 0
+    for seed in range(60):
+        stores, cells = compare(Side(make(seed)), Side(make(seed + 1000)))
+        changed += bool(stores.changed.any() or cells.changed.any())
+    assert changed <= 6  # 3 are to be expected, and more than 6 in 3 % of such tests
+
+
+def test_a_store_that_became_slower_is_found_and_fails(kvbench: Run, make: Make) -> None:
+    before, after = make(1), make(2, {"store3": 1.2})
+    done = kvbench("compare", before, after, "--fail-above", "10%")
+    assert done.returncode == 1
+    row = next(line for line in done.stdout.splitlines() if line.startswith("| store3"))
+    assert "| yes" in row
+    ratio = float(re.findall(r"\| (\d\.\d\d) \(", row)[0])
+    assert 1.1 < ratio < 1.3
+    assert kvbench("compare", before, after, "--fail-above", "40%").returncode == 0
+    assert kvbench("compare", before, after).returncode == 0
+    found = json.loads(kvbench("compare", before, after, "--json").stdout)
+    assert [row["store"] for row in found["stores"] if row["changed"]] == ["store3"]
+    assert len(found["operations"]) == 8 * 5
+
+
+def test_what_else_differs_is_listed(kvbench: Run, make: Make) -> None:
+    before, after = make(1, engine_version="1.0"), make(2, engine_version="1.1", cpu="other")
+    done = kvbench("compare", before, after)
+    assert re.search(r"\| engine_version of store0 +\| 1\.0 +\| 1\.1 +\|", done.stdout)
+    assert re.search(r"\| cpu +\| \S+ +\| other +\|", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"durability": "sync"}, "durability is process in the first folder, sync in the second"),
+        ({"trials": 1}, "one trial has no noise to compare with"),
+    ],
+)
+def test_what_can_not_be_compared_is_refused(
+    change: dict[str, Any], said: str, kvbench: Run, make: Make
+) -> None:
+    done = kvbench("compare", make(1), make(2, **change))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_bad_limit_is_refused(kvbench: Run, make: Make) -> None:
+    done = kvbench("compare", make(1), make(2), "--fail-above", "much")
+    assert done.returncode == 2
+    assert "--fail-above: 'much' is not allowed; allowed: a percentage" in done.stderr
