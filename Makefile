@@ -18,6 +18,9 @@
 #                 NAME: leveldb-2011, rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb, redb-2026, claims-2026, threads, load, age or beyond-memory (these two need root)
 # make reference  the reference data: one sitting of two hours, as root, from where the last one stopped;
 #                 SITTING=60 sets its minutes, DRY_RUN=1 prints what is left
+# make headline   the paper's five findings again, on this machine (an hour, as root; without, half of them)
+# make verify DIR=FOLDER   compare results, a folder an experiment, with the reference data
+# make archive    all sources and data, with those of the engines, as one zip with checksums
 # make reference EXPERIMENT=NAME   one experiment as in the reference run (20 to 100 minutes)
 #                 FS=ext4 gives either a new file system for each trial, as root (docs/measuring.md)
 #
@@ -35,7 +38,7 @@ ANALYSES := best-option latency space
 NOTEBOOKS := $(ANALYSES:%=notebooks/%.ipynb)
 EXPERIMENTS := durability memory-budget compression cold-cache builds
 RERUNS := leveldb-2011 rocksdb-2013 lmdb-2014 files-or-store sqlite-35 ycsb redb-2026 threads load age beyond-memory
-SOURCES := $(shell find harness/shims harness/kvbench study -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake' -o -name '*.rs' -o -name 'Cargo.*')
+SOURCES := $(shell find harness/shims harness/kvbench study -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake' -o -name '*.rs' -o -name 'Cargo.*' -o -name 'about.toml')
 
 # The environment comes first on the PATH: papermill, Quarto and nbval find its Python and kernel there.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -43,7 +46,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONWARNINGS := ignore::DeprecationWarning
 
 .NOTPARALLEL: # a measurement needs the machine to itself
-.PHONY: help paper test check engines render measure figures pilot reference bindings bench torture sanitize $(EXPERIMENTS) lock setup bare-loops clean
+.PHONY: help paper test check engines render measure figures pilot reference headline verify archive bindings bench torture sanitize $(EXPERIMENTS) lock setup bare-loops clean
 
 paper: build/this-machine/.done render
 	@echo "The paper:        $(CURDIR)/build/paper/paper/index.html"
@@ -113,7 +116,7 @@ figures: setup
 	rm -rf build/figures
 	KVBENCH_FIGURES=build/figures python notebooks/execute.py $(NOTEBOOKS) notebooks/bindings.ipynb \
 	    notebooks/speed.ipynb notebooks/torture.ipynb $(EXPERIMENTS:%=notebooks/%.ipynb) $(RERUNS:%=notebooks/%.ipynb) \
-	    notebooks/verdicts.ipynb notebooks/pauses.ipynb notebooks/reference.ipynb
+	    notebooks/verdicts.ipynb notebooks/pauses.ipynb notebooks/reference.ipynb notebooks/stores.ipynb
 	cp build/figures/*.svg build/figures/*.png figures/
 	cp build/figures/verdicts.csv data/verdicts/
 	{ echo "# Written by make figures from data/; not by hand."; cat build/figures/*.yml; } > _variables.yml
@@ -138,6 +141,15 @@ pilot: setup
 	kvbench collect build/pilot
 	@echo "To publish it: cp build/pilot/*.parquet data/pilot && make figures"
 endif
+
+headline: setup
+	sh harness/headline.sh
+
+verify: setup
+	python -m study.verify $(or $(DIR),$(error DIR: name the folder, as in make verify DIR=build/headline))
+
+archive: setup
+	python harness/archive.py build
 
 bindings: setup
 	kvbench sweep harness/grids/bindings-mebibyte.toml --out build/bindings || test $$? -eq 3
