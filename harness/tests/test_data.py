@@ -43,6 +43,7 @@ def test_the_dictionary_describes_the_schema() -> None:
     assert set(COLUMNS) < set(crashed)  # test_crashes.py has the command write them
     for path in (
         DATA / "durability/evidence.csv",
+        DATA / "durability/sharing.csv",
         DATA / "speed/speed.csv",
         DATA / "torture/torture.csv",
         DATA / "verdicts/verdicts.csv",
