@@ -134,8 +134,8 @@ def best_of(
 ) -> pd.DataFrame:
     """A row a field: the `store` that is best by its mean `value` over the trials (geometric); the
     other stores that are surely `among` the best and those that may be, `undecided`, where the
-    first itself is listed if it is; and the `margin`, the regret of the next store. Where no store
-    can be ranked, `store` is empty and `reason` says why."""
+    first itself is listed if it is; and the `margin`, by how many times the next store is surely
+    slower, or larger. Where no store can be ranked, `store` is empty and `reason` says why."""
     compared = dict(iter(regrets(rows, value, by, largest).groupby(list(by), observed=True)))
     found = []
     for key, field in rows.groupby(list(by), observed=True):
@@ -155,7 +155,7 @@ def best_of(
         near = "near_floor" in field and field[field.store == first].near_floor.mean() >= 0.5
         others = tuple(store for store in among if store != first)
         shown = (first, table["mean"].iloc[0], others, undecided)
-        found.append((*key, *shown, table.regret.iloc[1], table.tellable.iloc[0], bool(near), ""))
+        found.append((*key, *shown, table.low.iloc[1], table.tellable.iloc[0], bool(near), ""))
     columns = ["store", "value", "among", "undecided", "margin", "tellable", "near_floor", "reason"]
     return pd.DataFrame(found, columns=[*by, *columns])
 

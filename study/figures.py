@@ -23,7 +23,7 @@ LEGEND_COLUMNS = 8
 FOOT_CHARACTERS = 150  # that a line below a figure holds
 LINES = "|x+1234"  # markers that enclose nothing
 BESIDE = 6  # columns at most of two tables that stand beside each other
-MARGINS = (1.1, 1.5, 2.0)  # regrets of the next store from which on a field is drawn darker
+MARGINS = (1.1, 1.5, 2.0)  # least regrets of the next store from which on a field is drawn darker
 TONES = (0.2, 0.4, 0.6, 0.85)
 
 # A colour and a marker for each level of a factor; colours of Okabe and Ito.
@@ -251,7 +251,7 @@ def best_figure(
     settings: bool = True,
 ) -> Figure:
     """A table a panel: rows are record sizes, columns compressibility x record count. A field has
-    the colour of its best store, the darker the further behind the next store is.
+    the colour of its best store, the darker the further behind the next store surely is.
 
     `panels` maps a title to what best_of() found, by record_size, compressibility and records.
     `counts` are the record counts to show; all without them.
