@@ -6,7 +6,7 @@ import pandas as pd
 from kvbench.about import About, everything
 
 from study import formats
-from study.notebook import root
+from study.notebook import parameter_table
 from study.stores import STORES
 
 SHARING = {
@@ -35,9 +35,14 @@ def table(stores: Sequence[str], facts: Sequence[str]) -> str:
     return formats.table(found, [NAMES.get(fact, fact) for fact in facts])
 
 
-def shared(file: str) -> str:
-    """The table of `kvbench sharing` in a CSV, by its path from the repository's root."""
-    found = pd.read_csv(root() / file, keep_default_na=False)
+def sharing(name: str, given: object) -> pd.DataFrame:
+    """The table of `kvbench sharing` in the folder that the parameter `name` gives."""
+    columns = dict.fromkeys(SHARING, str)
+    return parameter_table(name, given, "sharing.csv", "kvbench sharing", columns)
+
+
+def shared(found: pd.DataFrame) -> str:
+    """What a second process may do with each store, as a table in Markdown."""
     for column in ("opens", "reads", "sees_new", "writes", "intact"):
         found[column] = found[column].str.split(": ").str[0]  # without the engine's words
     order = {store: at for at, store in enumerate(STORES)}

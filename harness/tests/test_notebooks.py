@@ -74,11 +74,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
 
 
 FOLDERS = [
-    *(
-        (path.stem, "out" if path.stem == "sweep" else "results")
-        for path in NOTEBOOKS
-        if path.stem != "stores"  # it has no parameters
-    ),
+    *((path.stem, "out" if path.stem == "sweep" else "results") for path in NOTEBOOKS),
     ("speed", "pilot"),
 ]
 
