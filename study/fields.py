@@ -88,7 +88,7 @@ def over_trials(rows: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
     return summary
 
 
-def _warm(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+def warm(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """The rows without the stores that were not warm in more than SELDOM of a field's trials, and,
     where another was not warm once, without that trial of all stores of the field."""
     if "cooled" not in rows:
@@ -110,7 +110,7 @@ def regrets(
     `low` and `high`, the number of `trials` and the `verdict`, all kvbench.regret's: a row a store,
     the best first, with its `mean` value. `tellable` is the field's. Raises ValueError if a
     store has two values of one trial: then `by` lacks a factor."""
-    known = _warm(rows[rows[value].notna()], by)
+    known = warm(rows[rows[value].notna()], by)
     found = []
     for key, field in known.groupby(list(by), observed=True):
         own_trials = field.assign(trial=field.trial.fillna(1))

@@ -8,13 +8,15 @@ from importlib.resources import files
 
 @dataclass(frozen=True)
 class About:
-    """Facts about a store, as text; empty where one does not apply to it. `processes` says whether
-    several may use it at once, `known` names what a user should know of it, and `sources` has the
-    address of the page for each fact that was read somewhere."""
+    """Facts about a store, as text; empty where one does not apply to it. `ordered` says whether it
+    is read in the order of the keys, `processes` whether several may use it at once, `known` what a
+    user should know of it, and `sources` has the address of the page for each fact that was read
+    somewhere."""
 
     name: str
     what: str
     language: str
+    ordered: bool
     licence: str
     latest: str
     maintained_by: str

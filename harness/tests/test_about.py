@@ -2,7 +2,7 @@
 
 import pytest
 from kvbench.about import about, everything
-from kvbench.stores import compared, names
+from kvbench.stores import compared, known, names
 
 CITED = ("licence", "latest", "maintained_by", "platforms", "processes", "known")
 FILES = ("flat", "nested")
@@ -26,6 +26,13 @@ def test_sources_are_of_known_facts_and_are_addresses() -> None:
         assert all(source.startswith(("https://", "http://")) for source in facts.sources.values())
         if store not in FILES:
             assert {"licence", "processes", "known"} <= set(facts.sources), store
+
+
+@pytest.mark.parametrize("store", [name for name in names() if compared(name)])
+def test_a_store_is_ordered_if_it_can_scan(store: str) -> None:
+    facts, own = about(store), known()[store]
+    if facts is not None and own.available:
+        assert facts.ordered == ("scan" in own.capabilities), store
 
 
 def test_another_build_has_its_engine_s_facts() -> None:

@@ -1,0 +1,81 @@
+"""The decision table, on imported data whose answer is known."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from kvbench.importer import import_table
+
+from study import decision
+from study.decision import Need
+from study.results import Results
+
+Make = Callable[..., Results]
+OPERATIONS = ("insert", "get", "update", "remove")
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Ten trials of some stores in four fields; `times` is how long each operation of a store
+    takes, in units of 1 µs, by default 1. Means differ by 2 % from trial to trial."""
+
+    def imported(
+        times: Mapping[str, Mapping[str, float]], without: Mapping[str, str] | None = None
+    ) -> Results:
+        random = np.random.default_rng(1)
+        rows = [
+            {
+                **{"store": store, "operation": operation, "record_size": size},
+                **{"records": count, "n": 1000, "trial": trial, "durability": "process"},
+                **{"compressibility": "incompressible"},
+                "mean_ns": 1000 * own.get(operation, 1) * np.exp(0.02 * random.standard_normal()),
+            }
+            for store, own in times.items()
+            for size in ("100 B", "1 KiB")
+            for count in (100, 10_000)
+            for operation in OPERATIONS
+            for trial in range(1, 11)
+            if (without or {}).get(store) != size
+        ]
+        pd.DataFrame(rows).to_csv(tmp_path / "table.csv", index=False)
+        import_table(tmp_path / "table.csv", tmp_path / "out")
+        return Results(str(tmp_path / "out"), varying=["durability"])
+
+    return imported
+
+
+MIXED = Need("mixed")
+READS = Need("reads", mix={"get": 0.9, "update": 0.1})
+
+
+def test_the_best_of_a_mix_is_chosen_by_the_sum_of_its_operations(make: Make) -> None:
+    data = make({"lmdb": {"get": 0.5, "update": 2}, "leveldb": {}})
+    rows = decision.table(data, [MIXED, READS]).set_index("need")
+    assert rows.choose.to_dict() == {"mixed": "leveldb, lmdb", "reads": "lmdb"}
+    assert float(rows.leveldb["reads"]) == pytest.approx(1 / 0.65, rel=0.02)
+    assert rows["may be the best"].tolist() == ["", ""]
+
+
+def test_exchanged_stores_exchange_in_the_table(make: Make) -> None:
+    slow = {"insert": 3.0, "update": 3.0}
+    first = decision.table(make({"lmdb": {}, "leveldb": slow}), [MIXED])
+    assert first.choose.tolist() == ["lmdb"]
+    assert [float(regret) for regret in first.leveldb] == pytest.approx([2], rel=0.02)
+
+
+def test_a_store_that_lacks_a_field_or_does_not_suit_is_left_out(make: Make) -> None:
+    data = make({"lmdb": {}, "leveldb": {}, "flat": {"get": 0.1}}, without={"leveldb": "100 B"})
+    scans = Need("scans", suits=decision.ordered)
+    rows = decision.table(data, [MIXED, scans]).set_index("need")
+    assert rows.choose["mixed"] == "flat"
+    assert rows.leveldb.tolist() == ["", ""]
+    assert rows.flat["scans"] == ""
+
+
+def test_stores_that_processes_may_share_are_known() -> None:
+    shared = {
+        store for store in ("flat", "lmdb", "sqlite", "leveldb", "redb") if decision.shared(store)
+    }
+    assert shared == {"flat", "lmdb", "sqlite"}
