@@ -36,6 +36,13 @@ class _Writable(click.Path):
 
 
 PATH, FILE = click.Path(path_type=Path), _Writable(path_type=Path)
+PLACE = click.option(
+    "--place",
+    type=PATH,
+    default=Path(),
+    metavar="FOLDER",
+    help="Make the stores below this folder.  [default: the current folder]",
+)
 MOST_SECONDS = 1e6  # that a cell may take: the system waits for 24 days at most
 MOST_MINUTES = 10_000  # of a sitting
 SLOWER = 1  # exit status of a comparison that found more than is allowed
@@ -369,13 +376,7 @@ def _print_total(what: str, plan: Sequence[_Planned]) -> None:
 @cli.command("evidence", short_help="Test what durability levels do.")
 @click.argument("names", nargs=-1, metavar="[STORE]...")
 @click.option("--out", type=FILE, required=True, help="The CSV file to write.")
-@click.option(
-    "--place",
-    type=PATH,
-    default=Path(),
-    metavar="FOLDER",
-    help="Make the stores below this folder.  [default: the current folder]",
-)
+@PLACE
 def evidence_command(names: Sequence[str], out: Path, place: Path) -> None:
     """Test what each durability level of each STORE does.
 
@@ -411,13 +412,7 @@ def evidence_command(names: Sequence[str], out: Path, place: Path) -> None:
 @cli.command("sharing", short_help="Test whether two processes may use a store at once.")
 @click.argument("names", nargs=-1, metavar="[STORE]...")
 @click.option("--out", type=FILE, required=True, help="The CSV file to write.")
-@click.option(
-    "--place",
-    type=PATH,
-    default=Path(),
-    metavar="FOLDER",
-    help="Make the stores below this folder.  [default: the current folder]",
-)
+@PLACE
 def sharing_command(names: Sequence[str], out: Path, place: Path) -> None:
     """Test what a second process may do with each STORE while a first one has it open.
 
