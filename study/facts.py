@@ -43,8 +43,10 @@ def sharing(name: str, given: object) -> pd.DataFrame:
 
 def shared(found: pd.DataFrame) -> str:
     """What a second process may do with each store, as a table in Markdown."""
-    for column in ("opens", "reads", "sees_new", "writes", "intact"):
-        found[column] = found[column].str.split(": ").str[0]  # without the engine's words
+    answers = {  # without the engine's words
+        column: found[column].str.split(": ").str[0] for column in SHARING if column != "store"
+    }
+    found = found.assign(**answers)
     order = {store: at for at, store in enumerate(STORES)}
     found = found.sort_values("store", key=lambda names: names.map(order))
     return formats.table(found[list(SHARING)].rename(columns=SHARING))

@@ -7,6 +7,7 @@ have is not measured.
 """
 
 import argparse
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -111,9 +112,15 @@ FINDINGS = (
 )
 
 
+def collected(folder: Path) -> bool:
+    """Whether a folder has the tables of an experiment."""
+    return (folder / "cells.parquet").exists()
+
+
+@functools.cache  # several findings rest on one experiment
 def results(folder: Path) -> Results | None:
     """An experiment's results; None where the folder has none."""
-    if not (folder / "cells.parquet").exists():
+    if not collected(folder):
         return None
     return Results(str(folder.resolve()), varying=COMPARED)
 
@@ -146,7 +153,7 @@ def published(here: Path, there: Path) -> pd.DataFrame:
     """A row a claim of the sources and settings that the reference decided: its verdict there and
     here."""
     known = pd.read_csv(there / "verdicts" / "verdicts.csv", keep_default_na=False)
-    names = {name: here / name for name in claims.EXPERIMENTS if results(here / name)}
+    names = {name: here / name for name in claims.EXPERIMENTS if collected(here / name)}
     if not names:
         return pd.DataFrame(columns=["claim", "settings", "reference", "here", "outcome"])
     rows = verdicts.load(names, there / "durability" / "evidence.csv")

@@ -133,7 +133,7 @@ def _count(file: File, name: str, arguments: str, result: int) -> None:
         file.writes += 1
         file.written += result
         file.syncs += synced
-        file.dirty = not synced
+        file.dirty |= not synced  # an earlier write may still wait
     elif name in READS:
         file.reads += 1
         file.read += result

@@ -71,6 +71,7 @@ def cli() -> None:
       kvbench sweep GRID --out FOLDER             measure, or go on with what was begun
       kvbench status FOLDER                       what is done, what failed, and why
       kvbench collect FOLDER                      write the tables
+      kvbench restore FOLDER --out NEW            go on with results of which only tables are left
       kvbench import TABLE.csv --out FOLDER       make tables of what others measured
       kvbench compare BEFORE AFTER                what changed beyond noise
       kvbench audit -- COMMAND                    what any program writes and syncs
@@ -569,6 +570,21 @@ def collect(folder: Path, csv: bool, xlsx: bool) -> None:
     tables = Folder(folder).collect()
     export(tables, folder, csv, xlsx)
     click.echo(", ".join(f"{table.num_rows} {name}" for name, table in tables.items()))
+
+
+@cli.command(short_help="Make a results folder of collected tables, to go on with.")
+@click.argument("source", type=PATH, metavar="FOLDER")
+@click.option("--out", type=PATH, required=True, help="The folder to make; new or empty.")
+def restore(source: Path, out: Path) -> None:
+    """Make a results folder of the tables that `kvbench collect` wrote into FOLDER.
+
+    A sweep into the new folder measures only what the tables lack. A cell counts as measured where
+    machine, engine and the code that measures are those of the tables.
+    """
+    from kvbench.results import restore as restored  # noqa: PLC0415 - slow to import
+
+    folder = restored(source, out)
+    click.echo(f"{len(folder.current())} cells")
 
 
 @cli.command("import", short_help="Make tables of results that other programs measured.")

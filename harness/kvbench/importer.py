@@ -24,7 +24,7 @@ TIMES = ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")  # in incr
 SUFFICIENT = ("mean_ns", "sum_ns", *TIMES[1:-1])
 # What no other program knows, and of two columns of one name that which is not meant.
 OWN = {
-    "cells": {"cell", "record_size_min", "record_size_max", "status", "reason", "machine",
+    "cells": {"cell", "timed", "record_size_min", "record_size_max", "status", "reason", "machine",
               "checksum", "revision", "wall_s"},
     "operations": {"cell", "histogram_bin", "histogram_count", "timeline", "disk_bytes"},
     "machines": {"machine", "revision"},

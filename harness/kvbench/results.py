@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from kvbench import BadInput, one_line, write_whole
 from kvbench.decide import means
-from kvbench.factors import Cell
+from kvbench.factors import FACTORS, Cell
 from kvbench.grid import Grid
 from kvbench.stores import Store, checksum
 from kvbench.tables import (
@@ -37,6 +37,7 @@ from kvbench.tables import (
     TIMELINE,
     check,
     check_values,
+    read_tables,
     table_of,
     write_tables,
 )
@@ -254,7 +255,7 @@ class Folder:
                 size = cell.record_size
                 limits = {"record_size_min": size.low, "record_size_max": size.high}
                 text = _options_text(result) if "effective_options" in result else ""
-                own = {"cell": name, "effective_options": text}
+                own = {"cell": name, "effective_options": text, "timed": " ".join(cell.operations)}
                 rows["cells"].append({**result, **cell.factors(), **limits, **own})
                 for table in ("operations", TIMELINE):
                     rows[table] += [{**row, "cell": name} for row in result.get(table, [])]
@@ -280,6 +281,41 @@ class Folder:
             )
         write_tables(self.path, tables)
         return tables
+
+
+def restore(source: Path, out: Path) -> Folder:
+    """Make a results folder of the tables of a collected one, so that a sweep measures only what
+    they lack. `out` is new or empty. Raises BadInput."""
+    tables = read_tables(source)
+    cells = tables["cells"].to_pylist()
+    if any(row["timed"] is None for row in cells):
+        raise BadInput(
+            f"{source}: imported, or collected before schema version 9: the tables do not say "
+            "which operations were to be timed"
+        )
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise BadInput(f"{out}: holds other files; allowed: a new or empty folder")
+    folder = Folder.make(out)
+    for machine in tables["machines"].to_pylist():
+        parsed = {name: json.loads(machine[name]) for name in ("packages", "engines")}
+        folder.add_machine(machine | parsed)
+    rows = {
+        name: _by_cell(tables[name]) for name in ("operations", TIMELINE) if name in tables
+    }
+    for row in sorted(cells, key=lambda row: row["started"] or ""):
+        factors = {name: row.pop(name) for name in FACTORS if name in row}
+        factors |= {"access": row.pop("access"), "operations": row.pop("timed").split()}
+        name = row.pop("cell")
+        own = {table: found.get(name, []) for table, found in rows.items()}
+        folder.write(name, row | own | {"cell": factors})
+    return folder
+
+
+def _by_cell(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        found.setdefault(row.pop("cell"), []).append(row)
+    return found
 
 
 UNFIT = (ValueError, OverflowError, KeyError, TypeError, AttributeError)
@@ -317,7 +353,9 @@ def answer_of(said: Any, join: Callable[[Any], list[dict[str, Any]]] = list) -> 
 
 
 def _options_text(result: dict[str, Any]) -> str:
-    return "; ".join(f"{key}={value}" for key, value in result["effective_options"].items())
+    if isinstance(options := result["effective_options"], str):  # restored from a table
+        return options
+    return "; ".join(f"{key}={value}" for key, value in options.items())
 
 
 def _installed(cell: Cell) -> str:

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from kvbench import BadInput, one_line, write_whole
 from kvbench.factors import FACTORS, LEVELS
 
-SCHEMA_VERSION = 8
-READABLE = {"6", "7", "8"}
+SCHEMA_VERSION = 9
+READABLE = {"6", "7", "8", "9"}
 # The columns of open loops.
 PACED = (
     "closed_rate", "asked_rate", "reached_rate", "waited_s", "late_p50_ns", "late_p99_ns",
@@ -29,7 +29,7 @@ ADDED: dict[str, dict[str, Any]] = {
         "least_ms": 0,
         **dict.fromkeys(
             ("stopped_s", "cached_end", "settled", "debt_s", "debt_cpu_s", "debt_bytes",
-             "debt_disk_bytes", "ended_disk_bytes", "reopen_s")
+             "debt_disk_bytes", "ended_disk_bytes", "reopen_s", "timed")
         ),
     },
     "operations": dict.fromkeys(
@@ -90,6 +90,7 @@ COLUMNS = {
             if name != "operations"
         ),
         ("access", "name", "", "always"),
+        ("timed", "name"),
         ("record_size_min", "int", "B", "given"),
         ("record_size_max", "int", "B", "given"),
         ("guarantee", "name", "", "measured"),

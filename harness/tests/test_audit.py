@@ -51,6 +51,19 @@ def test_writes_that_wait_in_the_process_are_none(kvbench: Run, tmp_path: Path) 
     assert "durability level: none: 1 write calls" in report.read_text()
 
 
+def test_a_synced_write_leaves_earlier_ones_unsynced(kvbench: Run, tmp_path: Path) -> None:
+    program = f"""
+import os
+for flags in (0, os.O_DSYNC):
+    file = os.open({str(tmp_path / "data")!r}, os.O_WRONLY | os.O_CREAT | flags)
+    os.write(file, b"x")
+    os.close(file)
+"""
+    done = kvbench("audit", "--operations", "1", "--", sys.executable, "-c", program)
+    assert "1 files were written after their last sync" in done.stderr
+    assert "durability level: process" in done.stderr
+
+
 def test_what_is_mapped_is_named(kvbench: Run, tmp_path: Path) -> None:
     program = f"""
 import mmap

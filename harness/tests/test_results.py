@@ -176,6 +176,39 @@ def test_tables_are_never_replaced_by_empty_ones(collected: Path) -> None:
     assert Folder(collected).collect()["cells"].num_rows == 0
 
 
+def test_a_sweep_goes_on_from_collected_tables(kvbench: Run, tmp_path: Path) -> None:
+    grid = tmp_path / "grid.toml"
+    grid.write_text(
+        'stores = ["lmdb", "null"]\nrecords = [100]\noperations = ["get", "update"]\ntrials = 2\n'
+        'durability = ["default", "sync"]\nleast_ms = 0\n'
+    )
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert kvbench("sweep", grid, "--out", first).returncode == 0
+    assert kvbench("collect", first).returncode == 0
+    before = tables.read_tables(first)
+
+    assert kvbench("restore", first, "--out", second).stdout == "8 cells\n"
+    assert kvbench("sweep", grid, "--out", second, "--dry-run").stdout.endswith(
+        "left: 0 cells to measure, 0 not, 0 bytes to load, about 0.0 minutes\n"
+    )
+    assert kvbench("sweep", grid, "--out", second).returncode == 0
+    assert kvbench("collect", second).returncode == 0
+    after = tables.read_tables(second)
+    assert before.keys() == after.keys()
+    for name in ("cells", "operations"):
+        assert before[name].equals(after[name])
+    refused = kvbench("restore", first, "--out", second)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "allowed: a new or empty folder" in refused.stderr
+
+
+def test_tables_that_lack_what_was_timed_are_not_restored(kvbench: Run, tmp_path: Path) -> None:
+    older = kvbench("restore", DATA / "ycsb", "--out", tmp_path / "out")
+    assert (older.returncode, older.stderr.count("\n")) == (2, 1)
+    assert "do not say which operations were to be timed" in older.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def change(path: Path, copy: str = "", **keys: object) -> None:
     """Changes keys of a result or of its cell, in a copy if a name is given."""
     result = json.loads(path.read_bytes())
