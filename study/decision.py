@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 from kvbench.about import about
 from kvbench.regret import Ranking, rank
+from kvbench.warm import warm
 
 from study import formats
-from study.fields import warm
 from study.results import Results
 
 FIELD = ["record_size", "records", "compressibility"]

@@ -5,16 +5,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from kvbench.factors import UNCAPPED
 from kvbench.histogram import quantile
 from kvbench.regret import rank
 from kvbench.stats import Points, points
+from kvbench.warm import warm
 
 from study import formats
 from study.formats import NOT_STATED
 
-WARM = 0.95  # of a store's files in the page cache: a warm cell with less is shown, but not ranked
-SELDOM = 0.25  # of the trials: a store that is not warm in more of them is not ranked
 NOT_WARM, ALONE = "not warm", "no store to compare"  # why no store of a field is ranked
 NOT_RANKED = "not ranked"  # the verdict on a store that lacks trials; see kvbench.regret
 
@@ -61,14 +59,6 @@ def written(rows: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def resident(cells: pd.DataFrame) -> "pd.Series[float]":
-    """The share of its files that a warm cell kept in the page cache, when timing began or ended;
-    missing where it is not known, and where a cap on memory is there to make it small."""
-    free = (cells.cache == "warm") & (cells.memory_max == UNCAPPED)
-    share: pd.Series[float] = cells[["cached_share", "cached_end"]].min(axis=1)
-    return share.where(free)
-
-
 def ranked(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows, or groups of over_trials(), by which stores are ranked: no warm cell whose files
     left the page cache is among them."""
@@ -86,21 +76,6 @@ def over_trials(rows: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
     if "cooled" in rows:
         summary["cooled"] = grouped.cooled.any().to_numpy()
     return summary
-
-
-def warm(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """The rows without the stores that were not warm in more than SELDOM of a field's trials, and,
-    where another was not warm once, without that trial of all stores of the field."""
-    if "cooled" not in rows:
-        return rows
-
-    def cooled(rows: pd.DataFrame, name: str) -> "pd.Series[float]":
-        each = rows.groupby([*by, name], observed=True, dropna=False)
-        share: pd.Series[float] = each.cooled.transform("mean")
-        return share
-
-    rows = rows[cooled(rows, "store") <= SELDOM]
-    return rows[cooled(rows, "trial") == 0]
 
 
 def regrets(

@@ -18,11 +18,11 @@ from kvbench.meter import INTERVAL
 from kvbench.noise import SPREAD
 from kvbench.plan import CHURN_SHARE, EVICTIONS, PER_EVICTION, SAMPLES, TRIED
 from kvbench.regret import IN, RECOMMENDED
+from kvbench.warm import WARM
 from kvbench.worker import RATIO_BLOCK
 from matplotlib.figure import Figure
 
 from study import formats
-from study.fields import WARM
 from study.notebook import root
 
 

@@ -21,10 +21,11 @@ from kvbench.factors import (
 )
 from kvbench.noise import SPREAD, unsteady
 from kvbench.tables import SCHEMAS, TIMELINE, read_tables
+from kvbench.warm import WARM, resident
 from kvbench.workload import ROUNDS
 
 from study import formats
-from study.fields import WARM, resident, where
+from study.fields import where
 from study.formats import NOT_STATED
 from study.notebook import parameter_folder
 from study.stores import STORES

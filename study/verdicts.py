@@ -20,7 +20,7 @@ from kvbench.stats import Interval, mean_interval
 from kvbench.tables import read_tables
 
 from study import formats
-from study.fields import WARM, quantiles, resident, where, written
+from study.fields import quantiles, where, written
 from study.results import Results
 
 HOLDS, FAILS, OPEN = "replicated", "contradicted", "inconclusive"

@@ -4,12 +4,13 @@ import dataclasses
 import json
 import math
 import os
+import re
 import shlex
 import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +18,7 @@ import click
 from tabulate import tabulate
 
 from kvbench import BadInput, one_line, say, stores, write_whole
+from kvbench.factors import FACTORS, OPERATIONS, parse_bytes
 from kvbench.grid import TIME_LIMIT, Grid, read_grids, reference
 
 if TYPE_CHECKING:
@@ -73,6 +75,7 @@ def cli() -> None:
       kvbench collect FOLDER                      write the tables
       kvbench restore FOLDER --out NEW            go on with results of which only tables are left
       kvbench import TABLE.csv --out FOLDER       make tables of what others measured
+      kvbench advise --record-size 4KiB --records 100k   which store to choose
       kvbench compare BEFORE AFTER                what changed beyond noise
       kvbench audit -- COMMAND                    what any program writes and syncs
     """
@@ -605,6 +608,117 @@ def import_command(table: Path, out: Path) -> None:
 
     tables = import_table(table, out)
     click.echo(", ".join(f"{found.num_rows} {name}" for name, found in tables.items()))
+
+
+@cli.command(short_help="Say which store to choose.")
+@click.option("--record-size", required=True, metavar="SIZE", help="Of a value: 4KiB.")
+@click.option("--records", required=True, metavar="N", help="How many there are: 100k.")
+@click.option(
+    "--mix",
+    default="get=0.5,update=0.5",
+    show_default=True,
+    metavar="OPERATION=SHARE,...",
+    help="Shares of insert, get, update and remove.",
+)
+@click.option(
+    "--durability",
+    default="process",
+    show_default=True,
+    help="What a write survives: process, sync, or default, which is each store as shipped.",
+)
+@click.option("--memory", default="default", show_default=True, help="Budget of the engine's own.")
+@click.option("--sync-time", metavar="TIME", help="In which your device syncs, at --durability sync: 2ms.")
+@click.option(
+    "--data",
+    type=PATH,
+    default=Path("data/reference"),
+    show_default=True,
+    metavar="FOLDER",
+    help="Collected results to rely on.",
+)
+@click.option(
+    "--measure",
+    "budget",
+    metavar="TIME",
+    help="Then measure here which of the stores that FOLDER does not tell apart is best: 60s.",
+)
+@click.option("--out", type=PATH, help="Keep what --measure measures in this folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+def advise(
+    record_size: str,
+    records: str,
+    mix: str,
+    durability: str,
+    memory: str,
+    sync_time: str | None,
+    data: Path,
+    budget: str | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Say which stores are best for some records and a mix of operations.
+
+    Rests on FOLDER, and interpolates between the record sizes and numbers that were measured there,
+    never beyond them. Prints the stores, by how many times each is slower than the best (its
+    regret), with an interval, and the settings to use.
+    """
+    from kvbench import advise as advice  # noqa: PLC0415 - slow to import
+
+    seconds = None if budget is None else _seconds("--measure", budget)
+    query = advice.Query(
+        _named("--record-size", parse_bytes, record_size),
+        _count("--records", records),
+        _shares(mix),
+        durability,
+        _named("--memory", FACTORS["memory"].level, memory),
+        None if sync_time is None else 1e9 * _seconds("--sync-time", sync_time),
+    )
+    known = advice.Measured.of(data)
+    found = advice.advise(known, query)
+    if seconds is not None:
+        regrets = found.ranking.regrets.items()
+        candidates = [store for store, own in regrets if own.verdict in ("in", "undecided")]
+        known = advice.measure(query, candidates, seconds, out)
+        found = advice.advise(known, query)
+    shown = advice.report(known, found)
+    click.echo(advice.to_json(shown) if as_json else advice.text(shown))
+
+
+def _named(option: str, read: Callable[[str], Any], text: str) -> Any:
+    try:
+        return read(text)
+    except BadInput as error:
+        raise BadInput(f"{option}: {error}") from None
+
+
+def _seconds(option: str, text: str) -> float:
+    units = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?(us|ms|s|min)", text)
+    if not match or not float(match[1]):
+        raise BadInput(f"{option}: {text!r} is not a time; allowed: 200us, 2ms, 60s, 5min")
+    return float(match[1]) * units[match[2]]
+
+
+def _count(option: str, text: str) -> int:
+    match = re.fullmatch(r"(\d{1,12})([kM]?)", text.replace("_", "").replace(",", ""))
+    if not match or not int(match[1]):
+        raise BadInput(f"{option}: {text!r} is not a number; allowed: 1000, 100k, 1M")
+    return int(match[1]) * {"": 1, "k": 1000, "M": 1_000_000}[match[2]]
+
+
+def _shares(text: str) -> dict[str, float]:
+    found = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\w+)=(\d{1,9}(?:\.\d{1,9})?)\s*", part)
+        if not match or match[1] not in OPERATIONS or match[1] in found:
+            raise BadInput(
+                f"--mix: {part!r} is not allowed; allowed: OPERATION=SHARE once of each of "
+                f"{', '.join(OPERATIONS)}, as get=0.9,update=0.1"
+            )
+        found[match[1]] = float(match[2])
+    if not sum(found.values()):
+        raise BadInput(f"--mix: {text!r} has no operation; allowed: shares of which one is above 0")
+    return {operation: share for operation, share in found.items() if share}
 
 
 @cli.command(short_help="Compare two results folders.")

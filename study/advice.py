@@ -1,0 +1,86 @@
+"""How good is advice? Each measured field is left out in turn, told from the others, and the store
+that is advised is compared with the best one there."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from kvbench import BadInput
+from kvbench.advise import Measured, Query, advise
+from kvbench.regret import IN
+
+MIXES: Mapping[str, Mapping[str, float]] = {
+    "gets": {"get": 1.0},
+    "inserts": {"insert": 1.0},
+    "95 % gets, 5 % updates": {"get": 0.95, "update": 0.05},
+    "half gets, half updates": {"get": 0.5, "update": 0.5},
+}
+ALWAYS = ("sqlite", "lmdb")  # the rules that people go by
+
+
+class Case(NamedTuple):
+    """A field that was measured and a mix: the mean time of each store there, and in what order
+    the stores come by the fields around it."""
+
+    durability: str
+    mix: str
+    point: tuple[int, int]
+    times: Mapping[str, float]
+    advised: str
+    nearest: str
+
+    def regret(self, store: str) -> float:
+        """How many times as slow a store is as the best; NaN where it was not measured."""
+        return self.times.get(store, float("nan")) / min(self.times.values())
+
+
+def _times(data: Measured, query: Query) -> Mapping[str, float]:
+    """Those of the stores that were measured whole in a field."""
+    found = advise(data, query)
+    whole = [store for store, own in found.ranking.regrets.items() if own.verdict != "not ranked"]
+    return {store: found.times[store] for store in whole}
+
+
+def _nearest(points: Iterable[tuple[int, int]], point: tuple[int, int]) -> tuple[int, int]:
+    """Of the other points the one that is nearest by the logs of size and number."""
+    others = [other for other in points if other != point]
+    return min(others, key=lambda other: float(np.sum(np.log(np.divide(other, point)) ** 2)))
+
+
+def cases(data: Measured, levels: Iterable[str] = ("process", "sync")) -> Iterator[Case]:
+    """Each field that lies between others, for each mix."""
+    for level in levels:
+        for name, mix in MIXES.items():
+            tables = [data.logs(level, "default", operation) for operation in mix]
+            points = sorted(set.intersection(*(set(table.columns) for table in tables)))
+            for point in points:
+                query = Query(*point, mix, level)
+                try:
+                    told = advise(data, query, without=point)
+                except BadInput:  # a corner: beyond all others
+                    continue
+                times = _times(data, query)
+                close = _times(data, Query(*_nearest(points, point), mix, level))
+                known = [store for store in told.ranking.regrets if store in times]
+                if known and len(times) > 1:
+                    near = min((store for store in close if store in times), key=close.__getitem__)
+                    yield Case(level, name, point, times, known[0], near)
+
+
+def validation(data: Measured) -> pd.DataFrame:
+    """A row a rule: in how many fields it names a store, the share of them where that is within
+    10 % of the best, and the geometric mean and the greatest of its regret."""
+    found = list(cases(data))
+    rules: dict[str, Callable[[Case], str]] = {
+        "advise, from the fields around": lambda case: case.advised,
+        "best store of the nearest field": lambda case: case.nearest,
+    }
+    rules |= {f"always {store}": lambda case, store=store: store for store in ALWAYS}  # type: ignore[misc]
+    rows = []
+    for name, rule in rules.items():
+        regrets = np.array([case.regret(rule(case)) for case in found])
+        regrets = regrets[~np.isnan(regrets)]
+        good, mean = float(np.mean(regrets < IN)), float(np.exp(np.mean(np.log(regrets))))
+        rows.append((name, len(regrets), good, mean, float(regrets.max())))
+    return pd.DataFrame(rows, columns=["rule", "fields", "good", "mean", "most"])
