@@ -61,7 +61,7 @@ def test_the_page_on_grids_is_the_output_of_the_command(kvbench: Run) -> None:
 EXPERIMENTS = ["durability", "memory-budget", "compression", "cold-cache", "builds"]
 
 
-@pytest.mark.parametrize("name", ["pilot", "bindings", *EXPERIMENTS])
+@pytest.mark.parametrize("name", ["pilot", "reference", "core", "bindings", *EXPERIMENTS])
 def test_committed_data_are_of_the_schema_and_small(name: str) -> None:
     tables = read_tables(DATA / name)
     cells = tables["cells"].to_pandas()
