@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from kvbench import BadInput
-from kvbench.advise import Measured, Query, advise
+from kvbench.advise import Measured, Point, Query, advise, common
 from kvbench.regret import IN
 
 MIXES: Mapping[str, Mapping[str, float]] = {
@@ -25,7 +25,7 @@ class Case(NamedTuple):
 
     durability: str
     mix: str
-    point: tuple[int, int]
+    point: Point
     times: Mapping[str, float]
     advised: str
     nearest: str
@@ -42,7 +42,7 @@ def _times(data: Measured, query: Query) -> Mapping[str, float]:
     return {store: found.times[store] for store in whole}
 
 
-def _nearest(points: Iterable[tuple[int, int]], point: tuple[int, int]) -> tuple[int, int]:
+def _nearest(points: Iterable[Point], point: Point) -> Point:
     """Of the other points the one that is nearest by the logs of size and number."""
     others = [other for other in points if other != point]
     return min(others, key=lambda other: float(np.sum(np.log(np.divide(other, point)) ** 2)))
@@ -52,16 +52,16 @@ def cases(data: Measured, levels: Iterable[str] = ("process", "sync")) -> Iterat
     """Each field that lies between others, for each mix."""
     for level in levels:
         for name, mix in MIXES.items():
-            tables = [data.logs(level, "default", operation) for operation in mix]
-            points = sorted(set.intersection(*(set(table.columns) for table in tables)))
+            points = common(data.logs(level, "default", operation) for operation in mix)
             for point in points:
-                query = Query(*point, mix, level)
+                query = Query(point[0], point[1], mix, level)
                 try:
                     told = advise(data, query, without=point)
                 except BadInput:  # a corner: beyond all others
                     continue
                 times = _times(data, query)
-                close = _times(data, Query(*_nearest(points, point), mix, level))
+                size, records = _nearest(points, point)
+                close = _times(data, Query(size, records, mix, level))
                 known = [store for store in told.ranking.regrets if store in times]
                 if known and len(times) > 1:
                     near = min((store for store in close if store in times), key=close.__getitem__)

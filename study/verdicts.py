@@ -18,6 +18,7 @@ import pandas as pd
 from kvbench.factors import DEFAULT, UNCAPPED
 from kvbench.stats import Interval, mean_interval
 from kvbench.tables import read_tables
+from kvbench.warm import WARM, resident
 
 from study import formats
 from study.fields import quantiles, where, written

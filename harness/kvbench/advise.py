@@ -32,8 +32,11 @@ from kvbench.warm import WARM, resident, warm
 from kvbench.workload import ROUNDS
 
 POINT = ["record_size", "records"]
+MOST_REGRET = 1000  # above it a bound tells nothing
+MOST_SHOWN = 5  # stores whose settings are printed
 PLAIN = {"process", "sync"}  # by their difference, a write's wait for the device is told
-Floats = npt.NDArray[np.float64]
+Floats = npt.NDArray[Any]
+Point = tuple[int, int]  # bytes of a value, number of records
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Advice:
     query: Query
     ranking: Ranking
     times: Mapping[str, float]  # of an operation of the mix, in ns
-    rests_on: Mapping[tuple[int, int], float]
+    rests_on: Mapping[Point, float]
     left_out: Mapping[str, str]
 
     @property
@@ -110,7 +113,8 @@ class Measured:
             & (self.rows.operation == operation)
         ]
         rows = warm(rows, POINT)
-        return np.log(rows.pivot_table(index=["store", "trial"], columns=POINT, values="mean_ns"))
+        means = rows.pivot_table(index=["store", "trial"], columns=POINT, values="mean_ns")
+        return pd.DataFrame(np.log(means))
 
     def check(self, query: Query) -> None:
         """Refuse a level that was not measured."""
@@ -171,14 +175,18 @@ def _elsewhere(plain: Floats, synced: Floats, scale: float) -> Floats:
     return found
 
 
-def advise(
-    data: Measured, query: Query, without: tuple[int, int] | None = None
-) -> Advice:
+def common(tables: Iterable[pd.DataFrame]) -> list[Point]:
+    """The points that all tables of logs have."""
+    found: list[Any] = sorted(set.intersection(*(set(table.columns) for table in tables)))
+    return found
+
+
+def advise(data: Measured, query: Query, without: Point | None = None) -> Advice:
     """The stores for a query. `without` is a field to leave out, to see how well the others tell
     it. Raises BadInput where the query is beyond what was measured."""
     data.check(query)
     tables = {name: data.logs(query.durability, query.memory, name) for name in query.mix}
-    points = sorted(set.intersection(*(set(table.columns) for table in tables.values())))
+    points: list[Point] = common(tables.values())
     points = [point for point in points if point != without]
     plane = np.log(np.array(points, dtype=float)).reshape(-1, 2)
     found = weights(plane, np.log(np.array([query.size, query.records], dtype=float)))
@@ -201,8 +209,10 @@ def advise(
         parts.append(times * share)
     sums = pd.concat(parts, axis=1).sum(axis=1, skipna=False) / sum(query.mix.values())
     values: dict[str, dict[int, float]] = {}
-    for (store, trial), value in sums.dropna().items():
-        values.setdefault(str(store), {})[int(trial)] = float(value)
+    key: Any
+    for key, value in sums.dropna().items():
+        store, trial = key
+        values.setdefault(store, {})[int(trial)] = float(value)
     ranking = rank(values)
     times_of = {
         store: math.exp(np.mean(np.log(list(own.values())))) for store, own in values.items()
@@ -215,17 +225,20 @@ def advise(
     return Advice(query, ranking, times_of, chosen, left_out)
 
 
-def _shown(points: Iterable[tuple[int, int]]) -> str:
+def _shown(points: Iterable[Point]) -> str:
     """The least and the greatest number of records of each size, in words."""
     counts: dict[int, list[int]] = {}
     for size, records in points:
         counts.setdefault(size, []).append(records)
-    return ", ".join(
-        f"{format_bytes(size)} x {min(own):,} to {max(own):,}" for size, own in counts.items()
-    ) or "nothing that all stores have"
+    return (
+        ", ".join(
+            f"{format_bytes(size)} x {min(own):,} to {max(own):,}" for size, own in counts.items()
+        )
+        or "nothing that all stores have"
+    )
 
 
-def _interpolated(table: pd.DataFrame, chosen: Mapping[tuple[int, int], float]) -> "pd.Series[float]":
+def _interpolated(table: pd.DataFrame, chosen: Mapping[Point, float]) -> "pd.Series[float]":
     """Times by store and trial; missing where one of the points is."""
     logs = sum(table[point] * weight for point, weight in chosen.items())
     return pd.Series(np.exp(logs))
@@ -314,6 +327,13 @@ def _number(value: float | None, pattern: str = "{:.3g}") -> str:
     return "" if value is None else pattern.format(value)
 
 
+def _interval(low: float | None, high: float | None) -> str:
+    if low is None:
+        return ""
+    known = high is not None and high < MOST_REGRET
+    return f"{_number(low)} to {_number(high)}" if known else f"{_number(low)} or more"
+
+
 def text(found: Mapping[str, Any]) -> str:
     """The report as text."""
     rows = found["stores"]
@@ -334,7 +354,7 @@ def text(found: Mapping[str, Any]) -> str:
     table = [
         (
             row["store"], row["verdict"], _time(row["time_ns"]), _number(row["regret"]),
-            f"{_number(row['low'])} to {_number(row['high'])}" if row["high"] else "",
+            _interval(row["low"], row["high"]),
             _time(row["p99_ns"]), _number(row["space"], "{:.2f} x"),
             _number(row["memory_bytes"] and row["memory_bytes"] / 2**20, "{:.0f} MiB"),
             _number(row["syncs_per_write"]),
@@ -342,18 +362,19 @@ def text(found: Mapping[str, Any]) -> str:
         for row in rows
     ]  # fmt: skip
     lines.append(tabulate(table, headers=headers, disable_numparse=True))
-    chosen = [row for row in rows if row["store"] in (sure or maybe)]
+    chosen = [row for row in rows if row["store"] in (sure or maybe)][:MOST_SHOWN]
     if chosen:
         facts = ("store", "settings", "licence", "latest", "maintained_by", "processes")
         heads = ("store", "settings", "licence", "latest release", "maintained by", "processes")
-        width = [None, 40, None, None, 30, 30]
+        width = [None, 36, 20, 20, 24, 30]
         cells = [tuple(row[name] for name in facts) for row in chosen]
         lines.append(tabulate(cells, headers=heads, maxcolwidths=width, disable_numparse=True))
     fields = [
         f"{at['record_size']} x {at['records']:,} ({at['weight']:.0%})" for at in found["rests_on"]
     ]
+    some = "s" if found["trials"] != 1 else ""
     how = "measured in" if len(fields) == 1 else "interpolated between"
-    lines.append(f"{how} {', '.join(fields)}; {found['trials']} trials; {found['machine']}")
+    lines.append(f"{how} {', '.join(fields)}; {found['trials']} trial{some}; {found['machine']}")
     if found["left_out"]:
         lines.append(f"left out: {', '.join(found['left_out'])} (not measured or not warm there)")
     if found["query"]["sync_ns"] is not None:

@@ -627,7 +627,9 @@ def import_command(table: Path, out: Path) -> None:
     help="What a write survives: process, sync, or default, which is each store as shipped.",
 )
 @click.option("--memory", default="default", show_default=True, help="Budget of the engine's own.")
-@click.option("--sync-time", metavar="TIME", help="In which your device syncs, at --durability sync: 2ms.")
+@click.option(
+    "--sync-time", metavar="TIME", help="In which your device syncs, at --durability sync: 2ms."
+)
 @click.option(
     "--data",
     type=PATH,

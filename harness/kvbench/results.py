@@ -299,9 +299,7 @@ def restore(source: Path, out: Path) -> Folder:
     for machine in tables["machines"].to_pylist():
         parsed = {name: json.loads(machine[name]) for name in ("packages", "engines")}
         folder.add_machine(machine | parsed)
-    rows = {
-        name: _by_cell(tables[name]) for name in ("operations", TIMELINE) if name in tables
-    }
+    rows = {name: _by_cell(tables[name]) for name in ("operations", TIMELINE) if name in tables}
     for row in sorted(cells, key=lambda row: row["started"] or ""):
         factors = {name: row.pop(name) for name in FACTORS if name in row}
         factors |= {"access": row.pop("access"), "operations": row.pop("timed").split()}

@@ -59,7 +59,7 @@ def test_between_measured_fields_the_logs_are_linear(make: Make) -> None:
     data = Measured.of(make({"lmdb": by_size, "leveldb": even}, deviation=0))
     for size, records in ((100, 100), (300, 5000), (1024, 500), (7000, 9999)):
         found = advise(data, Query(size, records, {"get": 1.0}, "process"))
-        assert found.times["lmdb"] == pytest.approx(by_size(size, records, "get"), rel=1e-6)
+        assert found.times["lmdb"] == pytest.approx(by_size(size, records, "get"), rel=1e-4)
         assert sum(found.rests_on.values()) == pytest.approx(1)
 
 
