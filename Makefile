@@ -18,6 +18,7 @@
 #                 NAME: leveldb-2011, rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb, redb-2026, claims-2026, threads, load, age or beyond-memory (these two need root)
 # make reference  the reference data: one sitting of two hours, as root, from where the last one stopped;
 #                 SITTING=60 sets its minutes, DRY_RUN=1 prints what is left
+# make explorer  build/paper/paper/explorer.html, a page that ranks the stores for a choice of records (needs npm)
 # make headline   the paper's five findings again, on this machine (an hour, as root; without, half of them)
 # make verify DIR=FOLDER   compare results, a folder an experiment, with the reference data
 # make archive    all sources and data, with those of the engines, as one zip with checksums
@@ -46,7 +47,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONWARNINGS := ignore::DeprecationWarning
 
 .NOTPARALLEL: # a measurement needs the machine to itself
-.PHONY: help paper test check engines render measure figures pilot reference headline verify archive bindings bench torture sanitize $(EXPERIMENTS) lock setup bare-loops clean
+.PHONY: help paper test check engines render measure figures pilot reference headline explorer verify archive bindings bench torture sanitize $(EXPERIMENTS) lock setup bare-loops clean
 
 paper: build/this-machine/.done render
 	@echo "The paper:        $(CURDIR)/build/paper/paper/index.html"
@@ -116,9 +117,11 @@ figures: setup
 	rm -rf build/figures
 	KVBENCH_FIGURES=build/figures python notebooks/execute.py $(NOTEBOOKS) notebooks/bindings.ipynb \
 	    notebooks/speed.ipynb notebooks/torture.ipynb $(EXPERIMENTS:%=notebooks/%.ipynb) $(RERUNS:%=notebooks/%.ipynb) \
-	    notebooks/verdicts.ipynb notebooks/pauses.ipynb notebooks/reference.ipynb notebooks/stores.ipynb
+	    notebooks/verdicts.ipynb notebooks/pauses.ipynb notebooks/reference.ipynb notebooks/stores.ipynb \
+	    notebooks/explorer.ipynb
 	cp build/figures/*.svg build/figures/*.png figures/
 	cp build/figures/verdicts.csv data/verdicts/
+	cp build/figures/answers.json data/explorer/
 	{ echo "# Written by make figures from data/; not by hand."; cat build/figures/*.yml; } > _variables.yml
 
 # An experiment at one of the scales that its grid names
@@ -144,6 +147,10 @@ endif
 
 headline: setup
 	sh harness/headline.sh
+
+explorer: setup
+	npm ci --prefix paper/explorer --no-audit --no-fund --loglevel=error >/dev/null
+	python paper/explorer/explorer.py
 
 verify: setup
 	python -m study.verify $(or $(DIR),$(error DIR: name the folder, as in make verify DIR=build/headline))

@@ -1,0 +1,65 @@
+// Which stores are best, how sure that is, and what another costs: as harness/kvbench/regret.py does it.
+
+export const IN = 1.1; // a store with less regret is as good as the best
+
+const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+// The half width of the interval of a mean, where `t` is the quantile of Student's distribution.
+function half(values, t) {
+  if (values.length < 2) return Infinity;
+  const middle = mean(values);
+  const squares = values.reduce((sum, value) => sum + (value - middle) ** 2, 0);
+  return t * Math.sqrt(squares / (values.length - 1) / values.length);
+}
+
+function verdict(low, high) {
+  if (high < IN) return "in";
+  return low > IN ? "out" : "undecided";
+}
+
+// The regret of each store, the best first. `values` has the time of each store's trials by their
+// number, null where one is missing; `counted` and `quantiles` say, by the number of trials, how many
+// of them count, and by that and the number of stores the quantile of Student's t.
+export function rank(values, counted, quantiles) {
+  const stores = Object.keys(values);
+  const planned = Math.max(0, ...stores.map((store) => values[store].length));
+  const trials = counted[Math.min(planned, counted.length - 1)];
+  const whole = stores.filter((store) => {
+    const own = values[store].slice(0, trials);
+    return own.length === trials && own.every((value) => value > 0);
+  });
+  const logs = Object.fromEntries(whole.map((store) => [store, values[store].slice(0, trials).map(Math.log)]));
+  const found = whole.length > 1 ? compare(whole, logs, quantiles[trials]?.[whole.length]) : alone(whole, trials);
+  for (const store of stores.filter((name) => !whole.includes(name))) {
+    const best = found[0] && values[found[0].store];
+    const both = values[store]
+      .map((value, at) => (value > 0 && best?.[at] > 0 ? Math.log(value / best[at]) : null))
+      .filter((value) => value !== null);
+    const regret = both.length ? Math.exp(mean(both)) : NaN;
+    found.push({ store, regret, low: NaN, high: NaN, trials: both.length, verdict: "not ranked" });
+  }
+  return found;
+}
+
+const alone = (stores, trials) =>
+  stores.map((store) => ({ store, regret: 1, low: NaN, high: NaN, trials, verdict: "not ranked" }));
+
+function compare(stores, logs, t) {
+  const pair = (first, second) => {
+    const each = logs[first].map((value, at) => value - logs[second][at]);
+    const width = first === second ? 0 : half(each, t);
+    return { middle: mean(each), low: mean(each) - width, high: mean(each) + width };
+  };
+  const table = stores.map((first) => stores.map((second) => pair(first, second)));
+  const maybe = table.map((row) => !row.some((found) => found.low > 0)); // the best of all
+  const found = stores.map((store, at) => {
+    const others = table[at].filter((_, other) => maybe[other] && other !== at);
+    const low = maybe[at] ? 0 : Math.max(0, Math.min(...others.map((other) => other.low)));
+    const high = Math.max(0, ...others.map((other) => other.high));
+    const regret = Math.max(...table[at].map((other) => other.middle));
+    const bounds = [regret, low, high].map(Math.exp);
+    const trials = logs[store].length;
+    return { store, regret: bounds[0], low: bounds[1], high: bounds[2], trials, verdict: verdict(bounds[1], bounds[2]) };
+  });
+  return found.sort((first, second) => first.regret - second.regret);
+}

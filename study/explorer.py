@@ -1,0 +1,221 @@
+"""The data of the explorer: every field that was measured from C or Python, trial by trial."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from kvbench import stores
+from kvbench.about import about
+from kvbench.factors import (
+    COMPARED,
+    COMPRESSIBILITY,
+    DEFAULT,
+    DURABILITY,
+    OPERATIONS,
+    UNCAPPED,
+    RecordSize,
+    parse_bytes,
+)
+from kvbench.regret import IN, RECOMMENDED, look
+from kvbench.warm import warm
+from kvbench.workload import ROUNDS
+from scipy.special import stdtrit
+
+from study.fields import where
+from study.results import Results
+
+# A field, but for its operation; the order in which the page asks for them is its own.
+FIELD = ["access", "memory", "compressibility", "durability", "record_size", "records"]
+MOST_TRIALS, MOST_STORES = 15, 40
+DIGITS = 4  # of a time, which no trial repeats to more
+DEVICES = (2e4, 1e5, 1e6, 1e7)  # of a sync, in ns
+FIRST = {  # the choice that the page begins with, or the one nearest to it that was measured
+    "access": "c", "memory": DEFAULT, "data": "incompressible", "durability": "process",
+    "size": "1 KiB", "records": 10_000, "measure": "mean",
+    "mix": {"insert": 5, "get": 90, "update": 5, "remove": 0},
+}  # fmt: skip
+MEASURES = {"mean": "mean_ns", "p99": "p99_ns"}
+
+
+def _rounded(value: float) -> float | None:
+    return None if pd.isna(value) else float(f"{value:.{DIGITS}g}")
+
+
+def _name(row: Any) -> str:
+    return f"{row.store}/{row.binding}" if row.binding else str(row.store)
+
+
+def _order(level: Mapping[str, Any]) -> dict[str, int]:
+    """The place of each level among those of its factor."""
+    memory = level["memory"]
+    return {
+        "access": ("c", "python").index(level["access"]),
+        "memory": 0 if memory == "default" else parse_bytes(memory),
+        "data": COMPRESSIBILITY.index(level["compressibility"]),
+        "durability": DURABILITY.index(level["durability"]),
+        "size": RecordSize.parse(level["record_size"]).high,
+        "records": int(level["records"]),
+    }
+
+
+def _trials(rows: pd.DataFrame, column: str, trials: int) -> dict[str, list[float | None]]:
+    """By operation, the value of each trial."""
+    found = {}
+    for operation, own in rows.groupby("operation", observed=True):
+        values = dict(zip(own.trial, own[column], strict=True))
+        found[str(operation)] = [
+            _rounded(values.get(trial, float("nan"))) for trial in range(1, trials + 1)
+        ]
+    return found
+
+
+def _store(rows: pd.DataFrame, cells: pd.DataFrame, trials: int) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        name: _trials(rows, column, trials) for name, column in MEASURES.items()
+    }
+    found["space"] = _rounded((cells.disk_bytes / cells.live_bytes).median())
+    found["memory"] = _rounded(cells.memory_bytes.median())
+    writes = rows[rows.operation.isin(["insert", "update"])]
+    if len(writes) and writes.syncs.notna().all():
+        found["syncs"] = _rounded((writes.syncs / writes.n).median())
+    return found
+
+
+def fields(data: Results, source: int) -> list[dict[str, Any]]:
+    """The fields of an experiment, each with its stores. A store that was not warm is left out, and
+    named as `cooled`."""
+    rows = data.operations[data.operations.operation.isin(OPERATIONS)]
+    rows = rows.assign(store=[_name(row) for row in rows.itertuples()])
+    cells = data.cells.assign(store=[_name(row) for row in data.cells.itertuples()])
+    kept = warm(rows, [*FIELD, "operation"])
+    known = data.machine.get("sync_p50_us")
+    found = []
+    for key, own in rows.groupby(FIELD, observed=True):
+        level = dict(zip(FIELD, key, strict=True))
+        whole, measured = where(kept, **level), where(cells, **level)
+        trials = int(own.trial.max())
+        found.append(
+            {
+                **{name: level[name] for name in ("access", "memory", "durability", "records")},
+                "data": level["compressibility"],
+                "size": level["record_size"],
+                "order": _order(level),
+                "source": source,
+                "trials": trials,
+                "sync": None if pd.isna(known) else _rounded(1000 * known),
+                "cooled": sorted(set(own.store) - set(whole.store)),
+                "stores": {
+                    str(store): _store(part, where(measured, store=store), trials)
+                    for store, part in whole.groupby("store", observed=True)
+                },
+            }
+        )
+    return found
+
+
+def quantiles() -> tuple[list[int], dict[int, dict[int, float]]]:
+    """What kvbench.regret takes of Student's t: by the number of trials how many of them count, and
+    by that and the number of stores the quantile."""
+    counted = [look(trials)[0] for trials in range(MOST_TRIALS + 1)]
+    found: dict[int, dict[int, float]] = {}
+    for trials in set(counted) - {0, 1}:
+        error = look(trials)[1]
+        found[trials] = {
+            many: float(stdtrit(trials - 1, 1 - error / (many - 1) / 2))
+            for many in range(2, MOST_STORES)
+        }
+    return counted, found
+
+
+def _facts(name: str) -> dict[str, Any]:
+    store, _, binding = name.partition("/")
+    known, facts = stores.known().get(name), about(store)
+    named = facts.name if facts else store
+    found: dict[str, Any] = {"name": f"{named} from {binding}" if binding else named}
+    if facts:
+        found |= {fact: getattr(facts, fact) for fact in ("licence", "latest", "processes")}
+    if known and not binding:
+        found["settings"] = {
+            setting.value: setting.means
+            for setting in known.settings
+            if setting.name == "durability" and setting.means
+        }
+    return found
+
+
+def answers(experiments: Mapping[str, Results], mixes: str = "") -> dict[str, Any]:
+    """All that the page needs. Where two experiments measured a field, the one named first counts;
+    `mixes` is what is known of sums of operations, in words."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    sources = []
+    for at, (name, data) in enumerate(experiments.items()):
+        machine = data.facts()
+        sources.append(
+            f"{name.capitalize()} data: {machine['cpu']}, {machine['cores']} cores, "
+            f"{machine['memory']} of memory, {machine['file_system']}, {machine['kernel']}."
+        )
+        for field in fields(data, at):
+            key = tuple(
+                field[n] for n in ("access", "memory", "data", "durability", "size", "records")
+            )
+            found.setdefault(key, field)
+    counted, table = quantiles()
+    named = sorted(
+        {store for field in found.values() for store in (*field["stores"], *field["cooled"])}
+    )
+    return {
+        "fields": list(found.values()),
+        "stores": {store: _facts(store) for store in named},
+        "sources": sources,
+        "counted": counted,
+        "quantiles": table,
+        "devices": list(DEVICES),
+        "in": IN,
+        "recommended": RECOMMENDED,
+        "first": FIRST,
+        "mixes": mixes,
+    }
+
+
+def text(found: Mapping[str, Any]) -> str:
+    """As JSON that may stand in a page."""
+    plain = json.dumps(found, separators=(",", ":"), allow_nan=False, default=_plain)
+    return plain.replace("</", "<\\/") + "\n"
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} in the explorer's data")
+
+
+def load(folders: Mapping[str, str]) -> dict[str, Results]:
+    """The experiments of the page, from their folders: what was measured warm, in memory that is
+    not capped, and with the engines' own compression."""
+    plain = {
+        "cache": "warm", "memory_max": UNCAPPED, "compression": DEFAULT, "workload": ROUNDS,
+        "key_order": "uniform", "options": "",
+    }  # fmt: skip
+    return {
+        name: Results(folder, ("c", "python"), COMPARED, parameter=name).at(**plain)
+        for name, folder in folders.items()
+    }
+
+
+def coverage(found: Mapping[str, Any], names: list[str]) -> pd.DataFrame:
+    """A row an experiment: what of it is in the answers."""
+    rows = [
+        {
+            "experiment": names[field["source"]],
+            "access": "Python" if field["access"] == "python" else "C",
+            "durability": field["durability"],
+            "stores": len(field["stores"]),
+            "trials": field["trials"],
+        }
+        for field in found["fields"]
+    ]
+    by = pd.DataFrame(rows).groupby(["experiment", "access", "durability"], sort=False)
+    shown = by.agg(fields=("stores", "size"), stores=("stores", "max"), trials=("trials", "max"))
+    return shown.reset_index()
