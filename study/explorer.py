@@ -191,16 +191,18 @@ def _plain(value: object) -> Any:
     raise TypeError(f"{type(value).__name__} in the explorer's data")
 
 
-def load(folders: Mapping[str, str]) -> dict[str, Results]:
-    """The experiments of the page, from their folders: what was measured warm, in memory that is
-    not capped, and with the engines' own compression."""
+def load(results: str, others: Mapping[str, str]) -> dict[str, Results]:
+    """The experiments of the page, from the folders that the notebook's parameters give: what was
+    measured warm, in memory that is not capped, and with the engines' own compression."""
     plain = {
         "cache": "warm", "memory_max": UNCAPPED, "compression": DEFAULT, "workload": ROUNDS,
         "key_order": "uniform", "options": "",
     }  # fmt: skip
     return {
-        name: Results(folder, ("c", "python"), COMPARED, parameter=name).at(**plain)
-        for name, folder in folders.items()
+        name: Results(
+            folder, ("c", "python"), COMPARED, "results" if name == "reference" else name
+        ).at(**plain)
+        for name, folder in ({"reference": results} | dict(others)).items()
     }
 
 
