@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from kvbench import stores
 from kvbench.about import about
+from kvbench.bindings import full_name
 from kvbench.factors import (
     COMPARED,
     COMPRESSIBILITY,
@@ -41,10 +42,6 @@ MEASURES = {"mean": "mean_ns", "p99": "p99_ns"}
 
 def _rounded(value: float) -> float | None:
     return None if pd.isna(value) else float(f"{value:.{DIGITS}g}")
-
-
-def _name(row: Any) -> str:
-    return f"{row.store}/{row.binding}" if row.binding else str(row.store)
 
 
 def _order(level: Mapping[str, Any]) -> dict[str, int]:
@@ -87,8 +84,8 @@ def fields(data: Results, source: int) -> list[dict[str, Any]]:
     """The fields of an experiment, each with its stores. A store that was not warm is left out, and
     named as `cooled`."""
     rows = data.operations[data.operations.operation.isin(OPERATIONS)]
-    rows = rows.assign(store=[_name(row) for row in rows.itertuples()])
-    cells = data.cells.assign(store=[_name(row) for row in data.cells.itertuples()])
+    rows = rows.assign(store=list(map(full_name, rows.store, rows.binding)))
+    cells = data.cells.assign(store=list(map(full_name, data.cells.store, data.cells.binding)))
     kept = warm(rows, [*FIELD, "operation"])
     known = data.machine.get("sync_p50_us")
     found = []

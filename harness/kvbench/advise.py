@@ -186,8 +186,10 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
     it. Raises BadInput where the query is beyond what was measured."""
     data.check(query)
     tables = {name: data.logs(query.durability, query.memory, name) for name in query.mix}
-    points: list[Point] = common(tables.values())
-    points = [point for point in points if point != without]
+    plain = {}  # of the operations that wait for the device, where it is another one
+    if query.sync_ns is not None:
+        plain = {name: data.logs("process", query.memory, name) for name in tables if name != "get"}
+    points = [p for p in common([*tables.values(), *plain.values()]) if p != without]
     plane = np.log(np.array(points, dtype=float)).reshape(-1, 2)
     found = weights(plane, np.log(np.array([query.size, query.records], dtype=float)))
     if not found:
@@ -196,14 +198,11 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
             f"what was measured; allowed: between {_shown(points)}"
         )
     chosen = {points[at]: weight for at, weight in found.items()}
-    plain = None
-    if query.sync_ns is not None:
-        plain = {name: data.logs("process", query.memory, name) for name in query.mix}
     scale = (query.sync_ns or 0) / (1000 * float(data.machine.sync_p50_us or 1))
     parts = []
     for operation, share in query.mix.items():
         times = _interpolated(tables[operation], chosen)
-        if plain is not None and operation != "get":
+        if operation in plain:
             quick = _interpolated(plain[operation], chosen).reindex(times.index)
             times = pd.Series(_elsewhere(quick.to_numpy(), times.to_numpy(), scale), times.index)
         parts.append(times * share)
