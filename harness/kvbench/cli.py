@@ -217,6 +217,19 @@ def grid_keys() -> None:
     metavar="N,N,...",
     help="The numbers of threads of workloads that leave it open: 1,2,4,8,16.",
 )
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Measure on the workers of this scheduler of Dask, tcp://HOST:PORT or tls://HOST:PORT, "
+    "each field on one of them.",
+)
+@click.option(
+    "--core",
+    type=PATH,
+    metavar="GRID",
+    help="With --scheduler: each host measures the fields of this grid first and last, into "
+    "OUT/core.",
+)
 def sweep(
     grid: Path,
     out: Path,
@@ -231,6 +244,8 @@ def sweep(
     probe: bool | None,
     memory_max: str | None,
     threads: str | None,
+    scheduler: str | None,
+    core: Path | None,
 ) -> None:
     """Measure the cells of GRID, a TOML file, that have no result in OUT yet.
 
@@ -269,6 +284,11 @@ def sweep(
     if dry_run:
         _dry_run(job)
         return
+    alone = {"--stores": place, "--minutes": minutes, "--again": again}
+    _check_together(scheduler, alone if scheduler else {"--core": core})
+    if scheduler:
+        _distribute(job, scheduler, core, time_limit)
+        return
     counts = job.run(time_limit, math.inf if minutes is None else 60 * minutes)
     _print_counts(counts)
     for line in _reasons(job.reasons):
@@ -279,6 +299,29 @@ def sweep(
     if job.stopped:
         sys.exit(STOPPED)
     if counts["failed"]:
+        sys.exit(SOME_FAILED)
+
+
+def _check_together(scheduler: str | None, others: dict[str, Any]) -> None:
+    """Refuse options that do not go with --scheduler, or not without it."""
+    for name, given in others.items():
+        if given:
+            how = "with" if scheduler else "without"
+            raise BadInput(f"{name}: {str(given)!r} is not allowed {how} --scheduler")
+
+
+def _distribute(job: "Sweep", address: str, core: Path | None, time_limit: float) -> None:
+    try:
+        from kvbench.distributed import Distributed  # noqa: PLC0415 - slow, and not everybody's
+    except ModuleNotFoundError as error:
+        raise BadInput(f"--scheduler: {error}; pip install distributed") from None
+    grids = read_grids(core, stores.names(), {}, "1") if core else []
+    work = Distributed(job, address, grids, time_limit)
+    work.run()
+    _print_counts(work.counts)
+    for field, why in work.lost.items():
+        say(f"{field}: not measured: {why}; the same command tries again")
+    if work.lost or work.counts["failed"]:
         sys.exit(SOME_FAILED)
 
 

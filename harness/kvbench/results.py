@@ -218,6 +218,10 @@ class Folder:
         decides only among results that older versions wrote, which have no place in an order."""
         return {name: result for name, (_, result) in self._current().items()}
 
+    def trials(self) -> int:
+        """The last trial that has a result."""
+        return max((cell.trial for _, cell, _ in self._results()), default=0)
+
     def done(self) -> dict[Cell, dict[str, float]]:
         """The mean times of each cell that has a result, by operation; see decide.needed."""
         current = self._current().items()

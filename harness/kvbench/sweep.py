@@ -176,13 +176,16 @@ class Sweep:
         place: Path | None = None,
         fs: str | None = None,
         probe: bool | None = None,
+        field: Cell | None = None,
     ) -> None:
         """`place` is the folder below which the stores are made, `out` if None; `fs` the kind of
         file system that is made there for them, none if None; `probe` whether the device's limits
-        are measured, if None once for each machine and only if the sweep takes long."""
+        are measured, if None once for each machine and only if the sweep takes long; `field` the
+        only one to measure, as decide.field_of has it."""
         self.grids, self.out, self.place, self.fs = tuple(grids), out, place or out, fs
         self.stores = stores.known()
-        self.retry, self.probe = retry, probe
+        self.retry, self.probe, self.field = retry, probe, field
+        self.machine = ""  # by its identity, after run
         self.stopped = False  # by an interrupt, with cells to do
         self.reasons: Counter[tuple[str, str]] = Counter()  # cells by status and reason, after run
         self._check_options()
@@ -236,6 +239,7 @@ class Sweep:
             cell: grid
             for grid in self.grids
             for cell in (grid.cells() if done is None else needed(grid, done))
+            if self.field is None or field_of(cell) == self.field
         }
 
         def turn(pair: tuple[Cell, Grid]) -> tuple[int, float]:
@@ -306,7 +310,8 @@ class Sweep:
             shelves = {"disk": on_disk, "tmpfs": Shelf(TMPFS / own, identity)}
             try:
                 description = self._describe(shelves["disk"], identity)
-                todo = self.todo(folder, description["machine"])
+                self.machine = description["machine"]
+                todo = self.todo(folder, self.machine)
                 on_disk.reserve([cell for _, cell, why in todo if self._on_disk(cell, why)])
                 costs = [0 if why else seconds(c, description["fsync_ms"]) for _, c, why in todo]
                 if todo:
@@ -454,6 +459,13 @@ class Sweep:
             shelf.empty()  # it occupies memory, and removing it from memory slows down no one
         result |= {"removed_files": removed, "settle_s": settled, "started": started, **answer}
         return result | {"wall_s": time.monotonic() - start}
+
+    def results(self, folder: Folder) -> dict[str, dict[str, Any]]:
+        """The results of all cells, by name, after run."""
+        plan = self.plan(self._done(folder, self.machine))
+        names = (self._name(cell, self.machine) for _, cell, _ in plan)
+        found = {name: folder.result(name) for name in names}
+        return {name: result for name, result in found.items() if result}
 
     def _count(self, folder: Folder, machine_id: str) -> Counter[str]:
         plan = self.plan(self._done(folder, machine_id))

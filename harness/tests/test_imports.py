@@ -104,8 +104,8 @@ for module in pkgutil.walk_packages(kvbench.__path__, "kvbench."):
     try:
         importlib.import_module(module.name)
     except ModuleNotFoundError as error:
-        # A binding is imported on first use, and names the extra that it needs.
-        if not module.name.startswith("kvbench.bindings."):
+        # These are imported on first use, and the extra that they need is named then.
+        if not module.name.startswith(("kvbench.bindings.", "kvbench.distributed")):
             raise
     print(module.name)
 """
