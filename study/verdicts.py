@@ -55,9 +55,10 @@ def load(folders: Mapping[str, Path], evidence: Path) -> pd.DataFrame:
     for name, folder in folders.items():
         tables = {key: table.to_pandas() for key, table in read_tables(folder).items()}
         cells = tables["cells"].rename(columns={"disk_bytes": "closed_bytes", "wall_s": "cell_s"})
-        memory = tables["machines"].set_index("machine").memory_bytes
+        machine = tables["machines"].set_index("machine")
         cells["resident"] = resident(cells)
-        cells["memory_of_machine"] = cells.machine.map(memory)
+        cells["memory_of_machine"] = cells.machine.map(machine.memory_bytes)
+        cells["processors"] = cells.machine.map(machine.cores)
         own = cells.merge(tables["operations"], on="cell", how="left")
         found.append(own.assign(experiment=name))
     rows = written(pd.concat(found, ignore_index=True))
@@ -287,7 +288,8 @@ class Limit:
 class Claim:
     """`claim` in our own words, `place` in the source. `source` and `equal` are the same figure at
     the source's settings and at equal ones; a text instead says why there is none, and no `equal`
-    that the source's sides differ in nothing but what is asked."""
+    that the source's sides differ in nothing but what is asked. `processors` are those without
+    which the claim can't hold: on fewer its figure is shown, but not judged."""
 
     id: str
     document: str
@@ -298,6 +300,7 @@ class Claim:
     limit: Limit
     published: str = ""  # the source's own figure
     note: str = ""  # what the data can't know
+    processors: int = 1
 
 
 NOTHING = mean_interval([])
@@ -372,6 +375,8 @@ def judge(claims: Sequence[Claim], data: pd.DataFrame) -> pd.DataFrame:
         }
         for settings, figure in (("source", claim.source), ("equal", claim.equal)):
             got = answer(claim.source if figure is None else figure, claim.limit, data)
+            if claim.processors > 1 and got.found.n:
+                got = _on_too_few(claim, got, data)
             row |= {
                 f"{settings}_verdict": got.verdict,
                 f"{settings}_value": got.found.mean,
@@ -382,6 +387,15 @@ def judge(claims: Sequence[Claim], data: pd.DataFrame) -> pd.DataFrame:
             }
         found.append(row | {"note": claim.note})
     return pd.DataFrame(found)
+
+
+def _on_too_few(claim: Claim, got: Answer, data: pd.DataFrame) -> Answer:
+    """The answer without a verdict where the machine has fewer processors than the claim needs."""
+    here = int(data.processors.min())
+    if here >= claim.processors:
+        return got
+    why = f"measured on {here} processors, the claim needs {claim.processors}"
+    return dataclasses.replace(got, verdict=SCOPE, why=f"{why}; {got.why}")
 
 
 def _text(claim: Claim) -> str:

@@ -40,7 +40,8 @@ def test_every_claim_has_a_verdict_or_a_reason(table: pd.DataFrame) -> None:
             for name in ("verdict", "value", "low", "high", "trials", "why")
         )
         assert set(verdict) <= {HOLDS, FAILS, OPEN, SCOPE}
-        assert (value.isna() == (verdict == SCOPE)).all()
+        shown = why.str.startswith("measured on 2 processors, the claim needs")
+        assert (value.isna() == ((verdict == SCOPE) & ~shown)).all()
         decided = verdict.isin([HOLDS, FAILS])
         assert (trials[decided] > 1).all()
         slack = 1 + 1e-9
@@ -141,6 +142,17 @@ def test_bytes_are_counted_by_the_device_else_by_write_calls() -> None:
     found = written(rows)
     assert found.written.fillna(-1).tolist() == [8, 4, 3, -1]
     assert found.written_by.tolist() == ["device", "write calls", "storage layer", ""]
+
+
+@pytest.mark.parametrize(("processors", "verdict"), [(2, HOLDS), (3, SCOPE)])
+def test_on_too_few_processors_a_figure_is_shown_but_not_judged(
+    processors: int, verdict: str
+) -> None:
+    rows = measured(fast=(100, 110, 130), slow=(300, 330, 390)).assign(processors=2)
+    claim = dataclasses.replace(FASTER, processors=processors)
+    row = verdicts.judge([claim], rows).iloc[0]
+    assert row.source_verdict == verdict
+    assert row.source_value == pytest.approx(3)
 
 
 def test_one_trial_decides_nothing() -> None:
