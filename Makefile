@@ -18,7 +18,6 @@
 #                 NAME: leveldb-2011, rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb, redb-2026, claims-2026, threads, load, age or beyond-memory (these two need root)
 # make reference  the reference data: one sitting of two hours, as root, from where the last one stopped;
 #                 SITTING=60 sets its minutes, DRY_RUN=1 prints what is left
-# make explorer  build/paper/paper/explorer.html, a page that ranks the stores for a choice of records (needs npm)
 # make headline   the paper's five findings again, on this machine (an hour, as root; without, half of them)
 # make verify DIR=FOLDER   compare results, a folder an experiment, with the reference data
 # make archive    all sources and data, with those of the engines, as one zip with checksums
@@ -47,7 +46,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONWARNINGS := ignore::DeprecationWarning
 
 .NOTPARALLEL: # a measurement needs the machine to itself
-.PHONY: help paper test check engines render measure figures pilot reference headline explorer verify archive bindings bench torture sanitize $(EXPERIMENTS) lock setup bare-loops clean
+.PHONY: help paper test check engines render measure figures pilot reference headline verify archive bindings bench torture sanitize $(EXPERIMENTS) lock setup bare-loops clean
 
 paper: build/this-machine/.done render
 	@echo "The paper:        $(CURDIR)/build/paper/paper/index.html"
@@ -58,7 +57,7 @@ help:
 
 # Set-up
 
-setup: build/.installed build/.quarto
+setup: build/.installed build/.explorer build/.quarto
 
 build/.system: harness/system-packages.sh harness/shims/CMakeLists.txt
 	sh harness/system-packages.sh
@@ -75,6 +74,11 @@ build/.installed: build/.venv pyproject.toml $(SOURCES)
 	$(PIP) --no-build-isolation --no-deps \
 	    --force-reinstall --config-settings=cmake.define.KV_WERROR=ON .
 	$(PIP) --no-build-isolation --no-deps --force-reinstall ./study
+	@touch $@
+
+# The libraries of the explorer, a page of the paper
+build/.explorer: paper/explorer/package-lock.json | build/.system
+	npm ci --prefix paper/explorer --no-audit --no-fund --loglevel=error >build/explorer.log
 	@touch $@
 
 # Tried once, whether or not it succeeds; rm build/.quarto to try again.
@@ -148,10 +152,6 @@ endif
 headline: setup
 	sh harness/headline.sh
 
-explorer: setup
-	npm ci --prefix paper/explorer --no-audit --no-fund --loglevel=error >/dev/null
-	python paper/explorer/explorer.py
-
 verify: setup
 	python -m study.verify $(or $(DIR),$(error DIR: name the folder, as in make verify DIR=build/headline))
 
@@ -205,7 +205,7 @@ test: setup
 	ruff format --check .
 	clang-format --dry-run --Werror $(shell find harness -name '*.[ch]')
 	mypy
-	$(PYTEST) --dist worksteal -m "not check" harness/tests paper/preview
+	$(PYTEST) --dist worksteal -m "not check" harness/tests paper/preview paper/explorer
 	$(PYTEST) --dist loadfile --nbval notebooks
 
 check: setup
@@ -219,4 +219,4 @@ lock:
 	printf 'berkeleydb\nbsddb3\n' | $(LOCK) - -o requirements-berkeley.lock
 
 clean:
-	rm -rf build .venv
+	rm -rf build .venv paper/explorer/node_modules

@@ -52,7 +52,10 @@ def render(preview: bool) -> int:
         print("quarto is not on the PATH: rendering a preview with Pandoc and Typst", flush=True)
         preview = True
     if preview:
-        return run(sys.executable, "paper/preview/preview.py", project["output-dir"], *pages)
+        status = run(sys.executable, "paper/preview/preview.py", project["output-dir"], *pages)
+        for script in project.get("post-render", []):
+            status = status or run(sys.executable, script)
+        return status
     try:
         with tempfile.TemporaryDirectory() as scratch:
             return run("quarto", "render", TMPDIR=scratch)

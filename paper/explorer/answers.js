@@ -69,6 +69,13 @@ export function times(fields, choice, field = fieldOf(fields, choice)) {
   return found;
 }
 
+// The operations of the mix that a field lacks, or lacks at the measure.
+export function lacking(field, choice) {
+  const shares = OPERATIONS.filter((operation) => choice.mix[operation] > 0);
+  const stores = Object.values(field?.stores ?? {});
+  return shares.filter((operation) => !stores.some((store) => store[choice.measure]?.[operation]));
+}
+
 export function ranking(data, fields, choice) {
   const found = times(fields, choice);
   const ranked = rank(found, data.counted, data.quantiles);

@@ -19,6 +19,8 @@ MOST_BYTES = 5 << 20
 def script() -> str:
     """The page's modules and the libraries that they use, as one script."""
     bundler = HERE / "node_modules" / ".bin" / "esbuild"
+    if not bundler.exists():
+        sys.exit("explorer: its libraries are missing: npm ci --prefix paper/explorer")
     options = ["--bundle", "--minify", "--format=iife", "--target=es2020", "--log-level=warning"]
     done = subprocess.run(
         [bundler, "main.js", *options], cwd=HERE, capture_output=True, text=True, check=False

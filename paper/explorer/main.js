@@ -1,7 +1,7 @@
 // The page: choices in, an answer out. What is chosen is in the URL's fragment.
 
 import * as Plot from "@observablehq/plot";
-import { FACTORS, OPERATIONS, best, fieldOf, flips, grid, levels, ranking, settle } from "./answers.js";
+import { FACTORS, OPERATIONS, best, fieldOf, flips, grid, lacking, levels, ranking, settle } from "./answers.js";
 import { fieldsOf, read } from "./own.js";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -89,7 +89,7 @@ function show() {
   form.elements.sync.setAttribute("aria-valuetext", said);
   const ranked = ranking(data, data.fields, choice);
   const yours = ranking(data, own, choice);
-  answer(ranked);
+  answer(ranked, lacking(field, choice));
   draw(ranked);
   table(ranked, yours, field);
   change();
@@ -107,10 +107,12 @@ function prediction() {
   return some ? data.mixes : "";
 }
 
-function answer(ranked) {
+function answer(ranked, missing) {
   const may = best(ranked);
   const sure = ranked.filter((row) => row.high < data.recommended).map((row) => row.store);
-  const text = !may.length
+  const text = missing.length
+    ? `Not measured for these records: ${choice.measure === "p99" ? "the 99th percentile of " : ""}${missing.join(", ")}.`
+    : !may.length
     ? "No two stores were measured whole here, so none is ranked."
     : sure.length
       ? `Use ${list(sure.slice(0, 1))}${sure.length > 1 ? `, or as well ${list(sure.slice(1))}` : ""}.`

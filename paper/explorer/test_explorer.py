@@ -115,6 +115,21 @@ def test_the_ranking_is_what_the_data_say(
                 assert shown_regret == pytest.approx(own.estimate, rel=0.006)
 
 
+def test_an_operation_that_was_not_measured_is_named(
+    browser: webdriver.Chrome, folder: Path
+) -> None:
+    field = next(
+        field
+        for field in DATA["fields"]
+        if not any("get" in own["mean"] for own in field["stores"].values())
+    )
+    given = "&".join(f"{name}={level}" for name, level in levels_of(field).items())
+    opened_at(browser, folder, f"#{given}&mix=50-50-0-0&measure=mean")
+    answer = browser.find_element(By.ID, "answer").text
+    assert answer == "Not measured for these records: get."
+    assert ranking(browser).empty
+
+
 def test_a_choice_changes_the_answer_and_its_address(opened: webdriver.Chrome) -> None:
     before, address = ranking(opened), opened.current_url
     select = Select(opened.find_element(By.NAME, "size"))

@@ -85,6 +85,24 @@ def test_a_preview_can_be_asked_for(checkout: Checkout) -> None:
     assert checkout.run("preview") == (0, "build/paper/paper/index.html\n")
 
 
+@pytest.mark.parametrize("script_fails", [False, True])
+def test_a_preview_is_followed_by_the_scripts_that_the_project_names(
+    checkout: Checkout, script_fails: bool
+) -> None:
+    (checkout.root / "_quarto.yml").write_text(
+        "project: {output-dir: build/paper, render: [paper/index.qmd], post-render: [after.py]}\n"
+    )
+    ends = int(script_fails) * 7
+    (checkout.root / "after.py").write_text(
+        "import pathlib\n"
+        "print(pathlib.Path('build/paper/paper/index.html').exists())\n"
+        f"raise SystemExit({ends})\n"
+    )
+    status, output = checkout.run("preview")
+    assert status == ends
+    assert output.splitlines()[-2:] == ["build/paper/paper/index.html", "True"]
+
+
 def test_failed_render_leaves_no_files(checkout: Checkout) -> None:
     checkout.quarto(f"{LEFTOVERS}exit 7\n")
     assert checkout.run() == (7, "")
