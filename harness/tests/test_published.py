@@ -801,10 +801,22 @@ def test_claims_of_today_name_stores_and_operations() -> None:
         assert set(f"{row.store};{row.against}".split(";")) <= set(known)
 
 
+def test_the_second_reading_has_every_claim_and_says_what_is_wrong() -> None:
+    table = read("second-reading.csv")
+    judged = pd.read_csv(DATA.parent / "verdicts" / "verdicts.csv")
+    assert table.id.tolist() == judged.id.tolist()
+    wrong = {"wording", "predicate", "figure", "not in source"}
+    assert set(table.reading) <= wrong | {"agree"}
+    assert ((table.reading == "agree") == (table.remark == "")).all()
+
+
 def test_page_names_every_file_and_column() -> None:
     page = (DATA / "README.md").read_text()
     files = {path.name for path in DATA.iterdir()} - {"README.md"}
-    others = {"rocksdb-2013-settings.csv", "files-or-store-rows.csv", "sources.csv", "findings.csv"}
+    others = {
+        "rocksdb-2013-settings.csv", "files-or-store-rows.csv", "sources.csv", "findings.csv",
+        "second-reading.csv",
+    }  # fmt: skip
     assert files == {*FILES, *others}
     for section in re.split(r"^## ", page, flags=re.M)[1:]:
         described = re.findall(r"^\| `(\w+)` \|", section, flags=re.M)
