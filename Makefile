@@ -10,7 +10,6 @@
 # make clean      remove build/ and .venv/
 #
 # Measure committed data again, on an otherwise idle machine; each prints how to publish its data:
-# make pilot      the pilot of the main grid (30 minutes)
 # make bindings   C against Python (30 minutes)
 # make durability, memory-budget, compression, cold-cache, builds   one factor each (5 to 20 minutes;
 #                 memory-budget and cold-cache need root, durability needs it for power failures)
@@ -141,12 +140,8 @@ SITTING ?= 120
 reference: setup
 	sh harness/reference.sh $(if $(DRY_RUN),--dry-run,$(SITTING))
 
-pilot: setup
-	for grid in pilot pilot-mebibyte pilot-million; do \
-	    kvbench sweep harness/grids/$$grid.toml --out build/pilot || test $$? -eq 3 || exit 1; \
-	done
-	kvbench collect build/pilot
-	@echo "To publish it: cp build/pilot/*.parquet data/pilot && make figures"
+pilot:
+	$(error EXPERIMENT: name the experiment, as in make pilot EXPERIMENT=threads)
 endif
 
 headline: setup

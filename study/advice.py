@@ -78,7 +78,7 @@ def validation(data: Measured) -> pd.DataFrame:
     }
     rules |= {f"always {store}": lambda case, store=store: store for store in ALWAYS}  # type: ignore[misc]
     rows = []
-    for name, rule in rules.items():
+    for name, rule in rules.items() if found else ():
         regrets = np.array([case.regret(rule(case)) for case in found])
         regrets = regrets[~np.isnan(regrets)]
         good, mean = float(np.mean(regrets < IN)), float(np.exp(np.mean(np.log(regrets))))

@@ -1,10 +1,11 @@
 """The decision table: which stores suit a need, with which settings, and what the others cost.
 
-A need is a set of fields of the main grid and a mix of operations. What a store costs in a trial is
+A need is a set of fields of an experiment and a mix of operations. What a store costs in a trial is
 the geometric mean, over the fields, of the time of an operation of the mix. Stores are ranked by it
 as in a field, trial by trial, so that their regrets have intervals.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,10 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from kvbench.about import about
-from kvbench.regret import Ranking, rank
+from kvbench.bindings import full_name
+from kvbench.factors import DEFAULT
+from kvbench.regret import RECOMMENDED, Ranking, rank
 from kvbench.warm import warm
 
-from study import formats
+from study import beyond, facts, formats
+from study.fields import where
+from study.formats import NOT_STATED
 from study.results import Results
 
 FIELD = ["record_size", "records", "compressibility"]
@@ -29,7 +34,7 @@ POPULAR = ("flat", "sqlite", "lmdb", "rocksdb", "leveldb")
 @dataclass(frozen=True)
 class Need:
     """What an application asks for; `suits` says of a store, by its name, whether it can be
-    chosen at all."""
+    chosen at all, and `experiment` where its fields were measured."""
 
     name: str
     durability: str = "process"
@@ -37,18 +42,25 @@ class Need:
     counts: Sequence[int] = FEW
     mix: Mapping[str, float] = field(default_factory=lambda: ALL)
     suits: Callable[[str], bool] = lambda store: True
+    experiment: str = "reference"
+
+
+@functools.cache
+def _shared() -> frozenset[str]:
+    """The stores that let a second process in while a first has them open, and lose nothing."""
+    table = facts.sharing("results", "data/durability").set_index("store")
+    return frozenset(table.index[(table == "yes").all(axis=1)])
 
 
 def shared(store: str) -> bool:
-    """Whether several processes may use a store at once, one of them writing."""
-    facts = about(store)
-    return facts is not None and facts.processes.startswith("several")
+    """Whether several processes may read and write a store at once, as `kvbench sharing` tried."""
+    return store in _shared()
 
 
 def ordered(store: str) -> bool:
     """Whether a store is read in the order of its keys."""
-    facts = about(store)
-    return facts is not None and facts.ordered
+    known = about(store)
+    return known is not None and known.ordered
 
 
 NEEDS = (
@@ -58,20 +70,30 @@ NEEDS = (
     Need("ingest (inserts)", mix={"insert": 1.0}),
     Need("ingest that survives a loss of power", durability="sync", mix={"insert": 1.0}),
     Need("values of 100 KiB and more", sizes=LARGE, counts=THOUSAND),
-    Need("a million records", counts=MANY),
+    Need("values of 100 KiB and more", durability="sync", sizes=LARGE, counts=THOUSAND),
+    Need("a million small records", sizes=SMALL[:1], counts=MANY),
+    Need("a million small records", durability="sync", sizes=SMALL[:1], counts=MANY),
     Need("ordered scans", suits=ordered),
-    Need("several processes", suits=shared),
+    Need("several processes write", suits=shared),
+    Need("several processes write", durability="sync", suits=shared),
+    Need("gets of data beyond memory", experiment="beyond-memory"),
+    Need("gets from Python", DEFAULT, mix={"get": 1.0}, experiment="bindings"),
 )
 
 
 def costs(data: Results, need: Need) -> dict[str, dict[int, float]]:
     """What each suitable store costs in each trial, in ns. A store that lacks a field that others
     have, or was not warm there, is left out."""
-    rows = data.operations[
-        (data.operations.durability == need.durability)
-        & data.operations.record_size.isin(need.sizes)
-        & data.operations.records.isin(need.counts)
-        & data.operations.operation.isin(need.mix)
+    if need.experiment == "beyond-memory":
+        return _beyond(data)
+    bindings = data.operations.binding.replace(NOT_STATED, "")
+    rows = data.operations.assign(store=list(map(full_name, data.operations.store, bindings)))
+    rows = rows[
+        (rows.durability == need.durability)
+        & rows.record_size.isin(need.sizes)
+        & rows.records.isin(need.counts)
+        & rows.operation.isin(need.mix)
+        & (data.operations.store != "null")  # the harness's own floor
     ]
     rows = warm(rows, [*FIELD, "operation"])
     weighted = rows.assign(part=rows.mean_ns * rows.operation.map(dict(need.mix)))
@@ -87,37 +109,57 @@ def costs(data: Results, need: Need) -> dict[str, dict[int, float]]:
     return found
 
 
+def _beyond(data: Results) -> dict[str, dict[int, float]]:
+    """The same of a get of uniform records with the most data; with its label where the store was
+    not set as shipped."""
+    rows = where(beyond.steps(data), kind="get", key_order="uniform")
+    rows = rows[rows.share == rows.share.max()]
+    found: dict[str, dict[int, float]] = {}
+    for row in rows.itertuples():
+        store = row.store if row.label == beyond.LABELS[0] else f"{row.store} ({row.label})"
+        found.setdefault(store, {})[int(row.trial)] = row.mean_ns
+    return found
+
+
 def ranking(data: Results, need: Need) -> Ranking:
     """The regret of each suitable store."""
     found = costs(data, need)
     trials = max((max(own) for own in found.values()), default=0)
-    whole = {store: own for store, own in found.items() if len(own) == trials}
-    return rank(whole)
+    return rank(found, range(1, trials + 1))
 
 
-def table(data: Results, needs: Sequence[Need] = NEEDS) -> pd.DataFrame:
-    """A row a need: the stores that may be recommended, or if there are none those that may be the
-    best; and the regret of popular stores."""
+def _engine(name: str) -> str:
+    """The store of a name with a binding or a label."""
+    return name.split("/")[0].split(" (")[0]
+
+
+def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> pd.DataFrame:
+    """A row a need: the stores that may be recommended, and the others that may be the best; of one
+    trial, which ranks nothing, the fastest. Then the regret of popular stores, at their best binding
+    or settings."""
     found = []
     for need in needs:
-        regrets = ranking(data, need).regrets
+        regrets = ranking(experiments[need.experiment], need).regrets
         ranked = {store: own for store, own in regrets.items() if not np.isnan(own.high)}
         good = [store for store, own in ranked.items() if own.recommended]
         maybe = [store for store, own in ranked.items() if own.verdict != "out"]
+        if ranked and max(own.trials for own in ranked.values()) == 1:
+            maybe = [store for store, own in ranked.items() if own.estimate < RECOMMENDED]
+            maybe[-1] += " (one trial)"
         row: dict[str, Any] = {"need": need.name, "level": need.durability}
         row["choose"] = ", ".join(good)
-        row["may be the best"] = ", ".join(store for store in maybe if store not in good)
+        row["may be the best"] = formats.some(store for store in maybe if store not in good)
         for store in POPULAR:
-            own = regrets.get(store)
-            row[store] = "" if own is None else formats.number(own.estimate)
+            own = [one.estimate for name, one in regrets.items() if _engine(name) == store]
+            row[store] = formats.number(min(own)) if own else ""
         found.append(row)
     return pd.DataFrame(found)
 
 
 def chosen(shown: pd.DataFrame) -> dict[str, Any]:
-    """For the text: what to choose for each need."""
+    """For the text: what to choose for each need, by its name and level."""
     return {
-        row["need"].split(" (")[0].replace(" ", "_"): {
+        "_".join([*row["need"].split(" (")[0].split(), row["level"]]): {
             "choose": row["choose"] or row["may be the best"],
             **{store: row[store] for store in POPULAR},
         }

@@ -1,7 +1,7 @@
 """Numbers and tables as text."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isnan
 from typing import Any
 
@@ -53,6 +53,13 @@ def size(count: float) -> str:
 def rate(found: float) -> str:
     """With three significant digits, as the sources print theirs."""
     return f"{float(f'{found:.3g}'):,.0f}" if found >= 100 else f"{found:.3g}"
+
+
+def some(names: Iterable[str], most: int = 4) -> str:
+    """A list of names, of which the first are named and the others counted."""
+    found = list(names)
+    shown = found if len(found) <= most + 1 else [*found[:most], f"{len(found) - most} others"]
+    return ", ".join(shown)
 
 
 def number(value: float) -> str:

@@ -17,7 +17,7 @@ from kvbench.machine import FSYNC_BYTES
 from kvbench.meter import INTERVAL
 from kvbench.noise import SPREAD
 from kvbench.plan import CHURN_SHARE, EVICTIONS, PER_EVICTION, SAMPLES, TRIED
-from kvbench.regret import IN, RECOMMENDED
+from kvbench.regret import IN, LOOKS, RECOMMENDED
 from kvbench.warm import WARM
 from kvbench.worker import RATIO_BLOCK
 from matplotlib.figure import Figure
@@ -37,6 +37,8 @@ def method() -> dict[str, str]:
         "tried": f"{TRIED:,}",
         "churn": f"{1 / CHURN_SHARE:.0%}",
         "bin_width": f"{np.expm1(LOG_WIDTH):.0%}",
+        "looks": " or ".join(map(str, LOOKS)),
+        "first_error": f"{next(iter(LOOKS.values())):.0%}",
         "good": f"{IN - 1:.0%}",
         "recommended": f"{RECOMMENDED - 1:.0%}",
         "warm": f"{WARM:.0%}",

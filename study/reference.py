@@ -12,7 +12,7 @@ from kvbench.regret import IN, RECOMMENDED
 from matplotlib.figure import Figure
 
 from study import figures, formats
-from study.fields import NOT_RANKED, regrets, where
+from study.fields import NOT_RANKED, each, regrets, where
 from study.results import Results
 
 FIELD = ["durability", "operation", "record_size", "records", "compressibility"]
@@ -127,17 +127,23 @@ def worst(found: pd.DataFrame, stores: Sequence[str], count: int = 10) -> pd.Dat
 
 def fits(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
     """A row a store and durability level: the fields in which it is ranked, in which it is surely
-    among the best, and may be recommended, and the greatest regret that it surely has."""
+    among the best, and may be recommended, the geometric mean of its regret, and the greatest that
+    it surely has."""
     ranked = found[found.verdict != NOT_RANKED]
-    own = ranked.assign(recommended=ranked.high < RECOMMENDED, best=ranked.verdict == "in")
+    own = ranked.assign(
+        recommended=ranked.high < RECOMMENDED,
+        best=ranked.verdict == "in",
+        log=np.log(ranked.regret),
+    )
     by = own.groupby(["durability", "store"], sort=False)
     shown = by.agg(
         fields=("regret", "size"),
         best=("best", "sum"),
         recommended=("recommended", "sum"),
-        middle=("regret", "median"),
+        mean=("log", "mean"),
         most=("low", "max"),
     ).reset_index()
+    shown["mean"] = np.exp(shown["mean"])
     order = {store: at for at, store in enumerate(stores)}
     return shown.sort_values("store", key=lambda name: name.map(order), kind="stable")
 
@@ -214,22 +220,107 @@ def on_file_systems(core: dict[str, Results]) -> pd.DataFrame:
 
 def turns(found: pd.DataFrame) -> pd.DataFrame:
     """Of sensitivity() or on_file_systems(): a row a field, as text the stores that are or may be
-    the best on each device, the best first."""
+    the best on each device, the best first, the third and further ones counted."""
     kept = found[found.verdict.isin(["in", "undecided"])]
-    texts = kept.groupby([*FIELD, "device"], sort=False).store.agg(", ".join)
+    texts = kept.groupby([*FIELD, "device"], sort=False).store.agg(formats.some, most=2)
     return texts.unstack("device")[list(dict.fromkeys(found.device))].reset_index()
 
 
+def profiles(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
+    """A row a store and durability level, as text: the fields in which the store is surely among
+    the best, and the one in which it surely costs most."""
+
+    def named(row: Any) -> str:
+        return f"{row.operation} of {row.record_size} x {formats.count(row.records)}"
+
+    ranked = found[found.verdict != NOT_RANKED]
+    rows = []
+    for store in stores:
+        for level, own in where(ranked, store=store).groupby("durability", sort=False):
+            best = [named(row) for row in each(own[own.verdict == "in"])]
+            (last,) = each(own.sort_values("low").tail(1))
+            cost = f"{named(last)}: {formats.number(last.low)} times or more"
+            rows.append((store, level, formats.some(best), cost if last.low > IN else ""))
+    return pd.DataFrame(rows, columns=["store", "durability", "among the best", "costs most"])
+
+
+def turned(found: pd.DataFrame) -> pd.DataFrame:
+    """Of sensitivity(): a row a device, the fields, those in which another store is the fastest
+    than here, and those in which the fastest store here is surely out there."""
+    ranked = found[found.verdict != NOT_RANKED].sort_values("regret")
+    fields = [name for name in FIELD if name != "durability"]
+    here = where(ranked, device="here").drop_duplicates(fields)[[*fields, "store"]]
+    there = ranked.merge(here, on=[*fields, "store"])
+    by = there.assign(other=there.regret > 1, out=there.verdict == "out").groupby("device")
+    shown = by.agg(fields=("regret", "size"), other=("other", "sum"), out=("out", "sum"))
+    order = [name for name in dict.fromkeys(found.device) if name != "here"]
+    return shown.loc[order].reset_index()
+
+
+def transfer(found: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """Does the fastest store of another machine do here? Both are regrets_of() data. A row a
+    durability level: the fields of both, those in which the other's fastest store is the fastest
+    here, those in which it is not surely out, and the geometric mean and the greatest of its
+    regret."""
+    fastest = other[other.verdict != NOT_RANKED].sort_values("regret").drop_duplicates(FIELD)
+    here = found[found.verdict != NOT_RANKED]
+    both = fastest[[*FIELD, "store"]].merge(here, on=[*FIELD, "store"])
+    own = both.assign(same=both.regret == 1, maybe=both.verdict != "out", log=np.log(both.regret))
+    by = own.groupby("durability", sort=False)
+    shown = by.agg(
+        fields=("regret", "size"),
+        same=("same", "sum"),
+        maybe=("maybe", "sum"),
+        mean=("log", "mean"),
+        most=("regret", "max"),
+    ).reset_index()
+    shown["mean"] = np.exp(shown["mean"])
+    return shown
+
+
 def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
-    """For the text, of each durability level."""
+    """For the text, of each durability level: how much is decided, and of each store in how many
+    fields it is surely among the best, and its regret. `overall` is the store with the least mean
+    regret of those that all fields have."""
     said = decisions(found).set_index("durability")
-    return {
-        str(level): {
+    stores = fits(found, data.stores())
+    facts: dict[str, Any] = {"trials": data.trials}
+    for level, row in said.iterrows():
+        own = where(stores, durability=level).set_index("store")
+        whole = own[own.fields == own.fields.max()]
+        first = whole.loc[whole["mean"].idxmin()]
+        facts[str(level)] = {
             "fields": int(row.fields),
             "decided": int(row.decided),
             "stores_decided": f"{row['stores decided']:.0%}",
             "tellable": f"{row.tellable:.2f}",
-            "trials": data.trials,
+            "overall": {
+                "store": first.name,
+                "mean": formats.number(first["mean"]),
+                "most": formats.number(first.most),
+            },
+            "stores": {
+                str(store): {
+                    "fields": int(one.fields),
+                    "best": int(one.best),
+                    "recommended": int(one.recommended),
+                    "mean": formats.number(one["mean"]),
+                    "most": formats.number(one.most),
+                }
+                for store, one in own.iterrows()
+            },
         }
-        for level, row in said.iterrows()
+    return facts
+
+
+def advised(validation: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """For the text, what study.advice.validation() found of each rule, by its first two words."""
+    return {
+        "_".join(row.rule.replace(",", "").split()[:2]): {
+            "fields": int(row.fields),
+            "good": f"{row.good:.0%}",
+            "mean": formats.number(row.mean),
+            "most": formats.number(row.most),
+        }
+        for row in each(validation)
     }

@@ -147,6 +147,14 @@ class Results:
             order = [*usual, *sorted(found - {*usual, NOT_STATED}, key=parse_bytes)]
         return [level for level in (*order, NOT_STATED) if level in found]
 
+    def durability(self, wanted: str = "") -> str:
+        """The durability level to show alone: the one that a notebook's parameter names, or
+        `process`, if that was measured. Raises BadInput if the wanted one was not."""
+        known = self.level("durability")
+        if wanted and wanted not in known:
+            raise BadInput(f"durability: {wanted!r} was not measured; allowed: {known}")
+        return wanted or ("process" if "process" in known else known[0])
+
     def levels(self) -> str:
         """Durability, memory, compression and the page cache, in words."""
         names = {

@@ -11,7 +11,7 @@ from kvbench.regret import IN, LOOKS, Ranking, rank
 
 Logs = npt.NDArray[np.float64]
 
-# Logs of regrets: many at the edge of being in, which are hard to tell; or as in the pilot,
+# Logs of regrets: many at the edge of being in, which are hard to tell; or as measured,
 # exponential with this mean.
 HARD = (0, 0.03, math.log(IN), 0.2, 0.4, 0.7, 1.6)
 USUAL = 2.0

@@ -75,7 +75,7 @@ def cli() -> None:
       kvbench collect FOLDER                      write the tables
       kvbench restore FOLDER --out NEW            go on with results of which only tables are left
       kvbench import TABLE.csv --out FOLDER       make tables of what others measured
-      kvbench advise --record-size 4KiB --records 100k   which store to choose
+      kvbench advise --record-size 4KiB --records 10k   which store to choose
       kvbench compare BEFORE AFTER                what changed beyond noise
       kvbench audit -- COMMAND                    what any program writes and syncs
     """

@@ -13,7 +13,8 @@ covered at once. Each is covered by Student's t for paired data, at a k - 1st of
 (Bonferroni): stores differ in their spread, so none is assumed alike.
 
 A sweep may look at a field at 7, 10 and 15 trials and stop once it is decided. Each look spends a
-part of the 5 % (K. K. G. Lan and D. L. DeMets, Biometrika 70:3, 1983), most of it the last.
+part of the 5 % (K. K. G. Lan and D. L. DeMets, Biometrika 70:3, 1983), most of it the first, after
+which a machine is often no longer there.
 
 A store that lacks a trial that the others have is not ranked: it failed, or was given fewer. Its
 regret is estimated, but has no interval, and no other store is compared with it.
@@ -28,7 +29,7 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 ERROR = 0.05  # of all statements on a field
-LOOKS = {7: 0.005, 10: 0.01, 15: 0.035}  # what a look after so many trials spends of it
+LOOKS = {7: 0.03, 10: 0.01, 15: 0.01}  # what a look after so many trials spends of it
 IN = 1.10  # a store with less regret is as good as the best
 RECOMMENDED = 1.25  # a store whose regret is surely less may be recommended
 Floats = npt.NDArray[np.float64]

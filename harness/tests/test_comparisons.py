@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from kvbench.advise import Measured, Query, advise
+from kvbench.factors import LEVELS
 from kvbench.tables import TABLES, read_tables, write_tables
 from test_notebooks import papermill
 
-from study import builds, cold, fields, figures
+from study import builds, cold, decision, explorer, fields, figures, reference
 from study.results import Results
 
 DATA = Path(__file__).parents[2] / "data"
@@ -39,39 +41,48 @@ def altered(tmp_path: Path) -> Altered:
     return write
 
 
-FIELD = {"record_size": "1 KiB", "records": 1000, "compressibility": "incompressible"}
+FIELD = {"record_size": "1 KiB", "records": 10_000, "compressibility": "incompressible"}
 BY = ["operation", *FIELD]
 
 
 def chill(share: float, *stores: str) -> Callable[[Frames], None]:
-    """All cells stay warm, but in one field one trial of these stores ends with a smaller share of
-    its files in the page cache."""
+    """All cells stay warm, but in one field two of seven trials of these stores end with a smaller
+    share of their files in the page cache."""
 
     def change(frames: Frames) -> None:
         cells = frames["cells"]
         own = cells.store.isin(stores) & (cells[list(FIELD)] == pd.Series(FIELD)).all(axis=1)
         cells["cached_share"] = 1.0
-        cells["cached_end"] = np.where(own & (cells.trial == 2), share, 0.99)
+        cells["cached_end"] = np.where(own & (cells.trial <= 2), share, 0.99)
 
     return change
 
 
+def forget(frames: Frames) -> None:
+    """As in data that do not know what was in the page cache."""
+    frames["cells"][["cached_share", "cached_end"]] = np.nan
+
+
+def at_process(folder: Path) -> Results:
+    return Results(str(folder), varying=["durability"]).at(durability="process")
+
+
 def best(folder: Path) -> pd.DataFrame:
-    rows = Results(str(folder)).operations
+    rows = at_process(folder).operations
     found = fields.best_of(fields.where(rows, operation="get"), "mean_ns", BY)
     return fields.where(found, **FIELD)
 
 
 def test_a_store_that_did_not_stay_warm_is_shown_but_not_ranked(altered: Altered) -> None:
-    (before,) = best(DATA / "pilot").store
-    data = Results(str(altered("pilot", chill(0.94, before))))
+    (before,) = best(DATA / "reference").store
+    data = at_process(altered("reference", chill(0.94, before)))
     (row,) = fields.each(best(data.folder))
     assert before not in (row.store, *row.among, *row.undecided) and row.store
     times = fields.over_trials(data.operations, "mean_ns", [*BY, "store"])
     own = fields.where(times, operation="get", store=before, **FIELD)
     assert (own["median"] > 0).all()
     assert own.cooled.all()
-    assert times.cooled.sum() == 4 + 1  # operations and the load of one cell
+    assert times.cooled.sum() == 4 + 1  # operations and the load
     words = f"because less than 95% of their files were in the page cache: {before} 94%"
     assert f"ringed where drawn and not ranked, {words}" in data.conditions(settings=False)
 
@@ -81,15 +92,15 @@ def test_a_share_of_95_percent_or_an_unknown_one_is_warm(
     share: float | None, altered: Altered
 ) -> None:
     """Data without these columns are ranked as before."""
-    (before,) = best(DATA / "pilot").store
-    folder = altered("pilot", chill(share, before)) if share else DATA / "pilot"
+    (before,) = best(DATA / "reference").store
+    folder = altered("reference", chill(share, before) if share else forget)
     assert best(folder).store.tolist() == [before]
-    assert "not ranked" not in Results(str(folder)).conditions()
+    assert "not ranked" not in at_process(folder).conditions()
 
 
 def test_a_field_without_a_warm_store_is_blank_with_the_reason(altered: Altered) -> None:
-    stores = set(read_tables(DATA / "pilot")["cells"].column("store").to_pylist())
-    data = Results(str(altered("pilot", chill(0.5, *stores))))
+    stores = set(read_tables(DATA / "reference")["cells"].column("store").to_pylist())
+    data = at_process(altered("reference", chill(0.5, *stores)))
     found = best(data.folder)
     assert found[["store", "reason"]].to_numpy().tolist() == [["", "not warm"]]
     table = fields.best_table({"get: time": (found, str)}, data.sizes())
@@ -100,7 +111,7 @@ def test_a_field_without_a_warm_store_is_blank_with_the_reason(altered: Altered)
 
 
 def test_a_field_is_darker_the_further_behind_the_next_store_is() -> None:
-    data = Results(str(DATA / "pilot"))
+    data = at_process(DATA / "reference")
 
     def drawn(margin: float, **others: tuple[str, ...]) -> tuple[float, list[str]]:
         row = FIELD | {"store": "lmdb", "value": 1.0, "margin": margin, "reason": ""}
@@ -186,9 +197,9 @@ def test_physical_bounds_are_those_of_the_machine(altered: Altered) -> None:
 
 
 def test_writes_are_bounded_only_where_they_are_synchronous(altered: Altered) -> None:
-    data = Results(str(altered("pilot", know_limits)))
+    data = at_process(altered("reference", know_limits))
     assert data.bound("insert", "1 KiB") is None
-    assert Results(str(DATA / "pilot")).bound("get", "1 KiB") is None
+    assert Results(str(DATA / "ycsb"), varying=LEVELS).bound("get", "1 KiB") is None
 
 
 def owe(frames: Frames) -> None:
@@ -201,29 +212,32 @@ def owe(frames: Frames) -> None:
 
 
 def test_debt_is_shown_where_it_was_measured(altered: Altered) -> None:
-    data = Results(str(altered("pilot", owe)))
+    data = at_process(altered("reference", owe))
     (row,) = fields.debts(
         data.cells[data.cells.records == 1_000_000], ["leveldb"], ["100 B"]
     ).to_numpy()
     assert row.tolist() == [
-        *("leveldb", "100 B", "1.5 s", "500 ms", "2.0 MiB", "4.0 MiB", "3.0 MiB", "2 of 3")
+        *("leveldb", "100 B", "1.5 s", "500 ms", "2.0 MiB", "4.0 MiB", "3.0 MiB", "6 of 7")
     ]
 
 
-def test_older_data_say_that_they_do_not_know_the_debt() -> None:
-    cells = Results(str(DATA / "pilot")).cells
+def test_older_data_say_that_they_do_not_know_the_debt(tmp_path: Path) -> None:
+    cells = Results(str(DATA / "builds")).cells
     assert fields.debts(cells, ["leveldb"], ["100 B"]).empty
-    said = table_of(DATA.parent / "notebooks" / "space.ipynb", "tbl-debt")
+    done = papermill("space.ipynb", tmp_path / "out.ipynb", "-p", "results", "data/builds")
+    assert done.returncode == 0, done.stderr
+    said = table_of(tmp_path / "out.ipynb", "tbl-debt")
     assert said.startswith("These results do not state what the engines still did")
 
 
 def test_a_foot_states_the_least_number_of_operations(altered: Altered) -> None:
     def shorten(frames: Frames) -> None:
         rows = frames["operations"]
-        rows.loc[rows.index[rows.operation == "get"][0], "n"] = 17
+        own = (rows.operation == "get") & rows.cell.str.contains("_process_")
+        rows.loc[rows.index[own][0], "n"] = 17
 
-    assert ", at least 1,000 operations of each" in Results(str(DATA / "pilot")).conditions()
-    said = Results(str(altered("pilot", shorten))).conditions()
+    assert ", at least 1,000 operations of each" in at_process(DATA / "reference").conditions()
+    said = at_process(altered("reference", shorten)).conditions()
     assert ", at least 17 operations of each kind a trial" in said
 
 
@@ -259,3 +273,77 @@ def test_what_is_not_ranked_is_ringed_and_what_has_no_value_is_not() -> None:
     assert [line.get_ydata().tolist() for line in rings] == [[0]]
     assert [y for line in hollows for y in line.get_ydata().tolist()] == [1]
     plt.close(figure)
+
+
+def test_a_datum_times_ten_changes_all_that_rests_on_it(altered: Altered) -> None:
+    """The field of the figure, the numbers of the text, the decision table, the explorer and the
+    advice of the command line."""
+    (fast,) = best(DATA / "reference").store
+
+    def slow(frames: Frames) -> None:
+        cells, rows = frames["cells"], frames["operations"]
+        own = (cells[list(FIELD)] == pd.Series(FIELD)).all(axis=1)
+        own &= (cells.store == fast) & (cells.durability == "process")
+        hit = rows.cell.isin(cells.cell[own]) & (rows.operation == "get")
+        rows.loc[hit, "sum_ns"] *= 10
+
+    folders = DATA / "reference", altered("reference", slow)
+    assert fast not in best(folders[1]).store.tolist()
+
+    both = [Results(str(folder), varying=LEVELS) for folder in folders]
+    means = []
+    for data in both:
+        facts = reference.facts(reference.regrets_of(data), data)
+        means.append(float(facts["process"]["stores"][fast]["mean"]))
+    assert means[1] != means[0]
+
+    need = decision.Need("reads", sizes=("1 KiB",), counts=(10_000,), mix={"get": 1.0})
+    first = [next(iter(decision.ranking(data, need).regrets)) for data in both]
+    assert first[0] == fast != first[1]
+
+    answers = []
+    for data in both:
+        (found,) = (
+            field
+            for field in explorer.answers({"reference": data})["fields"]
+            if (field["size"], field["records"], field["durability"])
+            == ("1 KiB", 10_000, "process")
+        )
+        answers.append(np.array(found["stores"][fast]["mean"]["get"]))
+    assert answers[1] / answers[0] == pytest.approx(10, rel=0.001)
+
+    query = Query(1024, 10_000, {"get": 1.0}, "process")
+    times = [advise(Measured.of(folder), query).times[fast] for folder in folders]
+    assert times[1] / times[0] == pytest.approx(10)
+
+
+def test_exchanged_stores_exchange_wherever_they_are_named(altered: Altered) -> None:
+    """In the figure, the sets of good stores, the regrets and the decision table."""
+    names = {"lmdb": "sqlite", "sqlite": "lmdb"}
+
+    def exchange(frames: Frames) -> None:
+        frames["cells"]["store"] = frames["cells"].store.replace(names)
+
+    def named(store: str) -> str:
+        return names.get(store, store)
+
+    panels, tables, needs = [], [], []
+    for folder in (DATA / "reference", altered("reference", exchange)):
+        data = at_process(folder)
+        gets = fields.where(data.operations, operation="get")
+        found = fields.best_of(gets, "mean_ns", BY)
+        panels.append(found)
+        drawn = figures.best_figure({"get: time": (found, str)}, data)
+        texts = [text.get_text() for text in drawn.axes[0].texts]
+        tables.append([text for text in texts if text in data.stores()])
+        plt.close(drawn)
+        regrets = decision.ranking(data, decision.NEEDS[0]).regrets
+        needs.append({store: own.estimate for store, own in regrets.items()})
+    first, second = panels
+    assert {"lmdb"} & set(first.store) and first.store.map(named).tolist() == second.store.tolist()
+    for column in ("among", "undecided"):
+        assert first[column].map(lambda own: sorted(map(named, own))).tolist() == [
+            sorted(own) for own in second[column]
+        ]
+    assert list(map(named, tables[0])) == tables[1] != tables[0]
+    assert {named(store): regret for store, regret in needs[0].items()} == pytest.approx(needs[1])

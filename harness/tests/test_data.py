@@ -61,7 +61,7 @@ def test_the_page_on_grids_is_the_output_of_the_command(kvbench: Run) -> None:
 EXPERIMENTS = ["durability", "memory-budget", "compression", "cold-cache", "builds"]
 
 
-@pytest.mark.parametrize("name", ["pilot", "reference", "core", "bindings", *EXPERIMENTS])
+@pytest.mark.parametrize("name", ["reference", "second-machine", "core", "bindings", *EXPERIMENTS])
 def test_committed_data_are_of_the_schema_and_small(name: str) -> None:
     tables = read_tables(DATA / name)
     cells = tables["cells"].to_pandas()
@@ -141,14 +141,14 @@ def test_tables_of_another_schema_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="kvbench collect"):
         read_tables(tmp_path)
     for name in TABLES:
-        table = pq.read_table(DATA / "pilot" / f"{name}.parquet")
+        table = pq.read_table(DATA / "builds" / f"{name}.parquet")
         pq.write_table(
             table.drop_columns(["cell" if name != "machines" else "cpu"]),
             tmp_path / f"{name}.parquet",
         )
     with pytest.raises(BadInput, match="columns differ"):
         read_tables(tmp_path)
-    table = pq.read_table(DATA / "pilot" / "cells.parquet")
+    table = pq.read_table(DATA / "builds" / "cells.parquet")
     known = SCHEMA_VERSION
     later = table.replace_schema_metadata({"kvbench_schema": str(known + 1)})
     pq.write_table(later, tmp_path / "cells.parquet")

@@ -52,7 +52,7 @@ READS = Need("reads", mix={"get": 0.9, "update": 0.1})
 
 def test_the_best_of_a_mix_is_chosen_by_the_sum_of_its_operations(make: Make) -> None:
     data = make({"lmdb": {"get": 0.5, "update": 2}, "leveldb": {}})
-    rows = decision.table(data, [MIXED, READS]).set_index("need")
+    rows = decision.table({"reference": data}, [MIXED, READS]).set_index("need")
     assert rows.choose.to_dict() == {"mixed": "leveldb, lmdb", "reads": "lmdb"}
     assert float(rows.leveldb["reads"]) == pytest.approx(1 / 0.65, rel=0.02)
     assert rows["may be the best"].tolist() == ["", ""]
@@ -60,7 +60,7 @@ def test_the_best_of_a_mix_is_chosen_by_the_sum_of_its_operations(make: Make) ->
 
 def test_exchanged_stores_exchange_in_the_table(make: Make) -> None:
     slow = {"insert": 3.0, "update": 3.0}
-    first = decision.table(make({"lmdb": {}, "leveldb": slow}), [MIXED])
+    first = decision.table({"reference": make({"lmdb": {}, "leveldb": slow})}, [MIXED])
     assert first.choose.tolist() == ["lmdb"]
     assert [float(regret) for regret in first.leveldb] == pytest.approx([2], rel=0.02)
 
@@ -68,7 +68,7 @@ def test_exchanged_stores_exchange_in_the_table(make: Make) -> None:
 def test_a_store_that_lacks_a_field_or_does_not_suit_is_left_out(make: Make) -> None:
     data = make({"lmdb": {}, "leveldb": {}, "flat": {"get": 0.1}}, without={"leveldb": "100 B"})
     scans = Need("scans", suits=decision.ordered)
-    rows = decision.table(data, [MIXED, scans]).set_index("need")
+    rows = decision.table({"reference": data}, [MIXED, scans]).set_index("need")
     assert rows.choose["mixed"] == "flat"
     assert rows.leveldb.tolist() == ["", ""]
     assert rows.flat["scans"] == ""

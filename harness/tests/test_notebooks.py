@@ -75,7 +75,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
 
 FOLDERS = [
     *((path.stem, "out" if path.stem == "sweep" else "results") for path in NOTEBOOKS),
-    ("speed", "pilot"),
+    ("speed", "reference"),
 ]
 
 
@@ -152,7 +152,7 @@ def test_mixed_levels_are_refused_unless_their_factor_is_the_question() -> None:
 def test_the_refusal_of_mixed_factors_is_the_same_in_every_run(tmp_path: Path) -> None:
     """It does not depend on the seed of hashes, and lists numeric levels in order."""
     mixed = {"key_size": [16, 8], "place": ["tmpfs", "disk"]}
-    for name, table in read_tables(ROOT / "data" / "pilot").items():
+    for name, table in read_tables(ROOT / "data" / "builds").items():
         rows = table.to_pandas()
         for factor, levels in mixed.items() if name == "cells" else ():
             rows[factor] = [levels[n % 2] for n in range(len(rows))]

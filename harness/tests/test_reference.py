@@ -157,6 +157,32 @@ def test_the_best_store_turns_with_the_device(make: Make) -> None:
     assert (row["here"], row["20 µs"], row["10 ms"]) == ("a", "a", "b")
 
 
+def test_fields_are_counted_in_which_the_best_store_turns(make: Make) -> None:
+    found = reference.turned(reference.sensitivity(make(TWO))).set_index("device")
+    assert found.fields.tolist() == [1] * 4
+    assert (found.other["20 µs"], found.out["20 µs"]) == (0, 0)
+    assert (found.other["10 ms"], found.out["10 ms"]) == (1, 1)
+
+
+def test_a_profile_names_where_a_store_wins_and_loses(make: Make) -> None:
+    found = reference.profiles(reference.regrets_of(make(TWO)), ["a", "b"])
+    shown = found.set_index(["store", "durability"])
+    field = "update of 1 KiB x 10"
+    assert shown["among the best"].tolist() == [field, field, "", ""]
+    assert shown["costs most"]["a", "sync"] == ""
+    assert shown["costs most"]["b", "process"].startswith(f"{field}: 2.9")
+
+
+def test_the_fastest_store_of_another_machine_is_looked_up_here(make: Make) -> None:
+    here = reference.regrets_of(make(TWO))
+    other = TWO | {("b", "sync"): 0.5}
+    there = reference.regrets_of(make(other, trials=2))
+    found = reference.transfer(here, there).set_index("durability")
+    assert found.fields.to_dict() == {"process": 1, "sync": 1}
+    assert found.same.to_dict() == found.maybe.to_dict() == {"process": 1, "sync": 0}
+    assert found["mean"].to_dict() == pytest.approx({"process": 1, "sync": 1.5}, rel=0.02)
+
+
 def test_the_best_store_turns_with_the_file_system(make: Make) -> None:
     other = {
         (("b" if store == "a" else "a"), level): times for (store, level), times in TWO.items()

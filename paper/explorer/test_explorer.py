@@ -160,7 +160,7 @@ def test_what_was_not_measured_is_grey(opened: webdriver.Chrome) -> None:
 
 
 def test_dropped_results_stand_beside_the_reference(opened: webdriver.Chrome) -> None:
-    source = ROOT / "data" / "pilot"
+    source = ROOT / "data" / "core"
     files = opened.find_element(By.ID, "files")
     files.send_keys("\n".join(str(source / f"{n}.parquet") for n in ("cells", "operations")))
     said = opened.find_element(By.ID, "own")

@@ -134,10 +134,10 @@ def _notebooks(place: Path) -> Rounds:
     ratio = line("time of the notebooks on ten times the rows", high=2, note=names)
     memory = line("their peak memory", "GiB", high=1)
     with tempfile.TemporaryDirectory(dir=place) as folder:
-        _ten_times(ROOT / "data/pilot", Path(folder))
+        _ten_times(ROOT / "data/reference", Path(folder))
         while True:
             taken = []
-            for results in ("data/pilot", folder):
+            for results in ("data/reference", folder):
                 runs = [
                     in_fresh_process(_command, ["papermill", "--no-progress-bar", "-k", "python3",
                         f"notebooks/{name}.ipynb", os.devnull, "-p", "results", results])
