@@ -130,13 +130,13 @@ def ranking(data: Results, need: Need) -> Ranking:
 
 def _engine(name: str) -> str:
     """The store of a name with a binding or a label."""
-    return name.split("/")[0].split(" (")[0]
+    return name.partition("/")[0].partition(" (")[0]
 
 
 def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> pd.DataFrame:
     """A row a need: the stores that may be recommended, and the others that may be the best; of one
-    trial, which ranks nothing, the fastest. Then the regret of popular stores, at their best binding
-    or settings."""
+    trial, which ranks nothing, the fastest. Then the regret of popular stores, at their best
+    binding or settings."""
     found = []
     for need in needs:
         regrets = ranking(experiments[need.experiment], need).regrets

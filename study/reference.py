@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from kvbench.factors import OPERATIONS
-from kvbench.regret import IN, RECOMMENDED
+from kvbench.regret import IN, RECOMMENDED, rank
 from matplotlib.figure import Figure
 
 from study import figures, formats
@@ -278,27 +278,46 @@ def transfer(found: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     return shown
 
 
+def overall(data: Results, level: str) -> list[str]:
+    """The stores that are or may be the best over all fields of a durability level, by the
+    geometric mean of their times, the best first; of those that every field has."""
+    rows = where(timed(data), durability=level)
+    warm = rows[~rows.cooled]
+    fields = [name for name in FIELD if name != "durability"]
+    table = warm.pivot_table(
+        index=["store", "trial"], columns=fields, values="mean_ns", observed=True
+    ).dropna()
+    values: dict[str, dict[int, float]] = {}
+    for (store, trial), mean in np.exp(np.log(table).mean(axis=1)).items():
+        values.setdefault(str(store), {})[int(trial)] = float(mean)
+    regrets = rank(values, range(1, data.trials + 1)).regrets
+    return [store for store, own in regrets.items() if own.verdict in ("in", "undecided")]
+
+
 def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
-    """For the text, of each durability level: how much is decided, and of each store in how many
-    fields it is surely among the best, and its regret. `overall` is the store with the least mean
-    regret of those that all fields have."""
+    """For the text, of each durability level: how much is decided, of each store in how many fields
+    it is surely among the best, and its regret; and the stores that are best `overall`, with the
+    regret of the first."""
     said = decisions(found).set_index("durability")
     stores = fits(found, data.stores())
     facts: dict[str, Any] = {"trials": data.trials}
     for level, row in said.iterrows():
         own = where(stores, durability=level).set_index("store")
-        whole = own[own.fields == own.fields.max()]
-        first = whole.loc[whole["mean"].idxmin()]
+        best = overall(data, str(level))
+        first = own.loc[best[0]] if best else None
         facts[str(level)] = {
             "fields": int(row.fields),
             "decided": int(row.decided),
             "stores_decided": f"{row['stores decided']:.0%}",
             "tellable": f"{row.tellable:.2f}",
             "overall": {
-                "store": first.name,
+                "stores": " or ".join(best),
+                "first": first.name,
                 "mean": formats.number(first["mean"]),
                 "most": formats.number(first.most),
-            },
+            }
+            if first is not None
+            else {},
             "stores": {
                 str(store): {
                     "fields": int(one.fields),

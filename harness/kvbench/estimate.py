@@ -5,7 +5,7 @@ from kvbench.plan import EVICTIONS, PER_EVICTION, SAMPLES
 from kvbench.stores import DISTRIBUTED
 from kvbench.workload import CHURN, MIX, PERCENT, RANDOM_READS, ROUNDS, SCANS, TRAFFIC, parse
 
-# Seconds, fitted to the cells of data/pilot and to a sweep of every store: per record loaded and
+# Seconds, fitted to an early pilot and to a sweep of every store: per record loaded and
 # checked, per byte of it, per operation, per byte of it; and how many times a write waits for the
 # device.
 _RATES: dict[str, tuple[float, ...]] = {
@@ -71,7 +71,7 @@ def _steps(cell: Cell, record: float, operation: float, sync: float) -> float:
 
 
 def seconds(cell: Cell, fsync_ms: float) -> float:
-    """From rates of the machine of the pilot, with this device's time for an fsync."""
+    """From rates of one machine, with this device's time for an fsync."""
     rates = _RATES.get(cell.store.removesuffix(DISTRIBUTED), _OTHER)
     if cell.binding:
         added = tuple(map(sum, zip(rates, _PYTHON, strict=True)))

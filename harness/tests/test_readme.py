@@ -37,7 +37,9 @@ def trace() -> dict[str, tuple[Path, list[str]]]:
 
 
 TRACE = trace()
-((OPERATION, STORE, NUMBER),) = re.findall(r"a single (\w+) in `([\w-]+)` took \*\*(.+?)\*\*", README)
+((OPERATION, STORE, NUMBER),) = re.findall(
+    r"a single (\w+) in `([\w-]+)` took \*\*(.+?)\*\*", README
+)
 
 
 @pytest.mark.parametrize("step", ["sentence", "variable", "notebook", "grid", "clock"])
