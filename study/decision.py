@@ -25,9 +25,9 @@ from study.results import Results
 
 FIELD = ["record_size", "records", "compressibility"]
 ALL = {"insert": 0.25, "get": 0.25, "update": 0.25, "remove": 0.25}
-FEW, MANY = (100, 10_000, 100_000), (1_000_000,)
+FEW, MANY = (100, 10_000), (1_000_000,)
 SMALL = ("100 B", "1 KiB", "10 KiB")
-LARGE, THOUSAND = ("100 KiB", "1 MiB"), (100, 1000, 10_000)
+LARGE = ("100 KiB", "1 MiB")
 POPULAR = ("flat", "sqlite", "lmdb", "rocksdb", "leveldb")
 
 
@@ -69,14 +69,14 @@ NEEDS = (
     Need("read-mostly (95 % gets, 5 % updates)", mix={"get": 0.95, "update": 0.05}),
     Need("ingest (inserts)", mix={"insert": 1.0}),
     Need("ingest that survives a loss of power", durability="sync", mix={"insert": 1.0}),
-    Need("values of 100 KiB and more", sizes=LARGE, counts=THOUSAND),
-    Need("values of 100 KiB and more", durability="sync", sizes=LARGE, counts=THOUSAND),
+    Need("values of 100 KiB and more", sizes=LARGE),
+    Need("values of 100 KiB and more", durability="sync", sizes=LARGE),
     Need("a million small records", sizes=SMALL[:1], counts=MANY),
     Need("a million small records", durability="sync", sizes=SMALL[:1], counts=MANY),
-    Need("ordered scans", suits=ordered),
+    Need("keys kept in order", suits=ordered),
     Need("several processes write", suits=shared),
     Need("several processes write", durability="sync", suits=shared),
-    Need("gets of data beyond memory", experiment="beyond-memory"),
+    Need("gets of data beyond memory (one trial)", experiment="beyond-memory"),
     Need("gets from Python", DEFAULT, mix={"get": 1.0}, experiment="bindings"),
 )
 
@@ -123,9 +123,7 @@ def _beyond(data: Results) -> dict[str, dict[int, float]]:
 
 def ranking(data: Results, need: Need) -> Ranking:
     """The regret of each suitable store."""
-    found = costs(data, need)
-    trials = max((max(own) for own in found.values()), default=0)
-    return rank(found, range(1, trials + 1))
+    return rank(costs(data, need), range(1, data.trials + 1))
 
 
 def _engine(name: str) -> str:
@@ -145,7 +143,6 @@ def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> 
         maybe = [store for store, own in ranked.items() if own.verdict != "out"]
         if ranked and max(own.trials for own in ranked.values()) == 1:
             maybe = [store for store, own in ranked.items() if own.estimate < RECOMMENDED]
-            maybe[-1] += " (one trial)"
         row: dict[str, Any] = {"need": need.name, "level": need.durability}
         row["choose"] = ", ".join(good)
         row["may be the best"] = formats.some(store for store in maybe if store not in good)
@@ -160,7 +157,7 @@ def chosen(shown: pd.DataFrame) -> dict[str, Any]:
     """For the text: what to choose for each need, by its name and level."""
     return {
         "_".join([*row["need"].split(" (")[0].split(), row["level"]]): {
-            "choose": row["choose"] or row["may be the best"],
+            "choose": formats.either((row["choose"] or row["may be the best"]).split(", ")),
             **{store: row[store] for store in POPULAR},
         }
         for row in shown.to_dict("records")

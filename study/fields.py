@@ -140,6 +140,15 @@ def decided(found: pd.DataFrame) -> pd.DataFrame:
     return found[(found.store != "") & (found.undecided.str.len() == 0)]
 
 
+def whole(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells of each record size and kind of data with the largest number of records that the
+    most stores were measured with."""
+    by = ["compressibility", "record_size"]
+    counts = cells.groupby([*by, "records"]).store.nunique().rename("stores").reset_index()
+    best = counts.sort_values(["stores", "records"]).drop_duplicates(by, keep="last")
+    return cells.merge(best[[*by, "records"]], on=[*by, "records"])
+
+
 def debts(cells: pd.DataFrame, stores: Sequence[str], sizes: Sequence[str]) -> pd.DataFrame:
     """What the engines still did after their last operation, as text: a row a store and record
     size, medians over the trials; empty for data that do not know."""

@@ -62,6 +62,12 @@ def some(names: Iterable[str], most: int = 4) -> str:
     return ", ".join(shown)
 
 
+def either(names: Sequence[str]) -> str:
+    """A choice of names in a sentence: a, b or c."""
+    *first, last = names or [""]
+    return f"{', '.join(first)} or {last}" if first else last
+
+
 def number(value: float) -> str:
     return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 

@@ -37,7 +37,7 @@ def method() -> dict[str, str]:
         "tried": f"{TRIED:,}",
         "churn": f"{1 / CHURN_SHARE:.0%}",
         "bin_width": f"{np.expm1(LOG_WIDTH):.0%}",
-        "looks": " or ".join(map(str, LOOKS)),
+        "looks": formats.either(list(map(str, LOOKS))),
         "first_error": f"{next(iter(LOOKS.values())):.0%}",
         "good": f"{IN - 1:.0%}",
         "recommended": f"{RECOMMENDED - 1:.0%}",

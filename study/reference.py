@@ -58,7 +58,7 @@ def noise(data: Results) -> pd.DataFrame:
     """What kvbench.regret takes for granted of its data, a row a durability level: of the log
     ratios of each store to the best of its field, trial by trial, the deviation in the median and
     the upper quartile, the correlation of one trial with the next, and the skewness. Independent
-    normal ones correlate by -1 over their number less 1, and have skewness 0, in the mean."""
+    normal ones correlate by -1 over their number, and have skewness 0, in the mean."""
     rows = timed(data).assign(log=lambda own: np.log(own.mean_ns))
     found = []
     for key, field in rows.groupby(FIELD, observed=True):
@@ -311,7 +311,7 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
             "stores_decided": f"{row['stores decided']:.0%}",
             "tellable": f"{row.tellable:.2f}",
             "overall": {
-                "stores": " or ".join(best),
+                "stores": formats.either(best),
                 "first": first.name,
                 "mean": formats.number(first["mean"]),
                 "most": formats.number(first.most),

@@ -295,7 +295,7 @@ def test_a_datum_times_ten_changes_all_that_rests_on_it(altered: Altered) -> Non
     for data in both:
         facts = reference.facts(reference.regrets_of(data), data)
         means.append(float(facts["process"]["stores"][fast]["mean"]))
-    assert means[1] != means[0]
+    assert means[1] > means[0]
 
     need = decision.Need("reads", sizes=("1 KiB",), counts=(10_000,), mix={"get": 1.0})
     first = [next(iter(decision.ranking(data, need).regrets)) for data in both]

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from kvbench.factors import LEVELS
 from kvbench.importer import import_table
 
 from study import decision
@@ -79,3 +80,17 @@ def test_stores_that_processes_may_share_are_known() -> None:
         store for store in ("flat", "lmdb", "sqlite", "leveldb", "redb") if decision.shared(store)
     }
     assert shared == {"flat", "lmdb", "sqlite"}
+
+
+def test_one_trial_names_what_was_fast_and_recommends_nothing() -> None:
+    """Of the committed data beyond memory, at each store's best settings."""
+    data = Results("data/beyond-memory", varying=LEVELS)
+    (need,) = (need for need in decision.NEEDS if need.experiment == "beyond-memory")
+    (row,) = decision.table({"beyond-memory": data}, [need]).to_dict("records")
+    assert data.trials == 1 and row["choose"] == ""
+    assert row["may be the best"] and "null" not in row["may be the best"]
+    assert min(float(row[store]) for store in decision.POPULAR if row[store]) == 1
+    (said,) = decision.chosen(pd.DataFrame([row])).values()
+    assert set(said["choose"].replace(" or ", ", ").split(", ")) == set(
+        row["may be the best"].split(", ")
+    )
