@@ -304,7 +304,7 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
     for level, row in said.iterrows():
         own = where(stores, durability=level).set_index("store")
         best = overall(data, str(level))
-        first = own.loc[best[0]] if best else None
+        first = own.to_dict("index")[best[0]] if best else None
         facts[str(level)] = {
             "fields": int(row.fields),
             "decided": int(row.decided),
@@ -312,11 +312,11 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
             "tellable": f"{row.tellable:.2f}",
             "overall": {
                 "stores": formats.either(best),
-                "first": first.name,
+                "first": best[0],
                 "mean": formats.number(first["mean"]),
-                "most": formats.number(first.most),
+                "most": formats.number(first["most"]),
             }
-            if first is not None
+            if first
             else {},
             "stores": {
                 str(store): {

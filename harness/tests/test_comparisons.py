@@ -222,9 +222,9 @@ def test_debt_is_shown_where_it_was_measured(altered: Altered) -> None:
 
 
 def test_older_data_say_that_they_do_not_know_the_debt(tmp_path: Path) -> None:
-    cells = Results(str(DATA / "builds")).cells
+    cells = Results(str(DATA / "bindings")).cells
     assert fields.debts(cells, ["leveldb"], ["100 B"]).empty
-    done = papermill("space.ipynb", tmp_path / "out.ipynb", "-p", "results", "data/builds")
+    done = papermill("space.ipynb", tmp_path / "out.ipynb", "-p", "results", "data/bindings")
     assert done.returncode == 0, done.stderr
     said = table_of(tmp_path / "out.ipynb", "tbl-debt")
     assert said.startswith("These results do not state what the engines still did")

@@ -46,7 +46,7 @@ def test_more_trials_decide_more() -> None:
 
     counts = [decided(trials) for trials in LOOKS]
     assert counts == sorted(counts)
-    assert 2 * counts[0] < counts[-1]
+    assert 4 * counts[0] < 3 * counts[-1]
 
 
 def test_regrets_are_ratios_to_the_best_and_come_in_their_order() -> None:
