@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import pandas as pd
+from kvbench import stores
 from kvbench.factors import RecordSize, parse_bytes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
@@ -48,6 +49,20 @@ def lost(data: Results) -> pd.DataFrame:
     return found
 
 
+def recommended() -> pd.DataFrame:
+    """What each store does for the setting `profile` at its level `recommended`."""
+    return pd.DataFrame(
+        [
+            {"store": store.name, "recommended": setting.means}
+            for store in stores.known().values()
+            for setting in store.settings
+            if (setting.name, setting.value) == ("profile", LABELS[1])
+            and not store.binding
+            and not store.name.endswith("-debian")
+        ]
+    )
+
+
 def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
     """How many times as long a get takes with the most data as with the least, as shipped, how many
     times as long as with recommended settings, and what it reads; of uniform records."""
@@ -55,6 +70,8 @@ def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
     wide = own.pivot(index="store", columns=["label", "share"], values="median")
     least, most = rows.share.min(), rows.share.max()
     shipped, recommended = (wide[label][most] for label in LABELS)
+    both = wide[LABELS[0]][[least, most]].dropna()
+    spread = (both.max() / both.min()).map(formats.number)
     large = where(points(rows, "read"), kind="get", label=LABELS[0], share=most)
     read = large.sort_values("median").set_index("store")["median"]
     return {
@@ -66,8 +83,9 @@ def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
             "most": formats.size(read.iloc[-1]),
             "most_store": read.index[-1],
         },
-        "slower": levels.extremes((shipped / wide[LABELS[0]][least]).dropna().sort_values()),
-        "both": int((shipped / wide[LABELS[0]][least]).notna().sum()),
+        "slower": levels.extremes((both[most] / both[least]).sort_values()),
+        "both": len(both),
+        "spread": {"least": spread[least], "most": spread[most]},
         "time": levels.extremes(shipped.dropna().sort_values(), ".0f", ".0f"),
         "gain": levels.extremes((shipped / recommended).dropna().sort_values(), ".2f", ".1f"),
         "loss": formats.number(float((recommended / shipped).max())),

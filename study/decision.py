@@ -15,7 +15,7 @@ import pandas as pd
 from kvbench.about import about
 from kvbench.bindings import full_name
 from kvbench.factors import DEFAULT
-from kvbench.regret import RECOMMENDED, Ranking, rank
+from kvbench.regret import RECOMMENDED, Ranking, by_trial, rank
 from kvbench.warm import warm
 
 from study import beyond, facts, formats
@@ -31,61 +31,9 @@ LARGE = ("100 KiB", "1 MiB")
 POPULAR = ("flat", "sqlite", "lmdb", "rocksdb", "leveldb")
 
 
-@dataclass(frozen=True)
-class Need:
-    """What an application asks for; `suits` says of a store, by its name, whether it can be
-    chosen at all, and `experiment` where its fields were measured."""
-
-    name: str
-    durability: str = "process"
-    sizes: Sequence[str] = SMALL
-    counts: Sequence[int] = FEW
-    mix: Mapping[str, float] = field(default_factory=lambda: ALL)
-    suits: Callable[[str], bool] = lambda store: True
-    experiment: str = "reference"
-
-
-@functools.cache
-def _shared() -> frozenset[str]:
-    """The stores that let a second process in while a first has them open, and lose nothing."""
-    table = facts.sharing("results", "data/durability").set_index("store")
-    return frozenset(table.index[(table == "yes").all(axis=1)])
-
-
-def shared(store: str) -> bool:
-    """Whether several processes may read and write a store at once, as `kvbench sharing` tried."""
-    return store in _shared()
-
-
-def ordered(store: str) -> bool:
-    """Whether a store is read in the order of its keys."""
-    known = about(store)
-    return known is not None and known.ordered
-
-
-NEEDS = (
-    Need("survives a crash of the process"),
-    Need("survives a loss of power", durability="sync"),
-    Need("read-mostly (95 % gets, 5 % updates)", mix={"get": 0.95, "update": 0.05}),
-    Need("ingest (inserts)", mix={"insert": 1.0}),
-    Need("ingest that survives a loss of power", durability="sync", mix={"insert": 1.0}),
-    Need("values of 100 KiB and more", sizes=LARGE),
-    Need("values of 100 KiB and more", durability="sync", sizes=LARGE),
-    Need("a million small records", sizes=SMALL[:1], counts=MANY),
-    Need("a million small records", durability="sync", sizes=SMALL[:1], counts=MANY),
-    Need("keys kept in order", suits=ordered),
-    Need("several processes write", suits=shared),
-    Need("several processes write", durability="sync", suits=shared),
-    Need("gets of data beyond memory (one trial)", experiment="beyond-memory"),
-    Need("gets from Python", DEFAULT, mix={"get": 1.0}, experiment="bindings"),
-)
-
-
-def costs(data: Results, need: Need) -> dict[str, dict[int, float]]:
-    """What each suitable store costs in each trial, in ns. A store that lacks a field that others
-    have, or was not warm there, is left out."""
-    if need.experiment == "beyond-memory":
-        return _beyond(data)
+def over_fields(data: Results, need: "Need") -> "pd.Series[float]":
+    """The geometric mean over the fields. A store that lacks a field that others have, or was not
+    warm there, is left out."""
     bindings = data.operations.binding.replace(NOT_STATED, "")
     rows = data.operations.assign(store=list(map(full_name, data.operations.store, bindings)))
     rows = rows[
@@ -102,33 +50,90 @@ def costs(data: Results, need: Need) -> dict[str, dict[int, float]]:
     table = np.log(whole).unstack(FIELD)
     most = table.notna().sum(axis=1).max()
     complete = table[table.notna().sum(axis=1) == most].mean(axis=1)
-    found: dict[str, dict[int, float]] = {}
-    for (store, trial), value in np.exp(complete).items():
-        if need.suits(str(store)):
-            found.setdefault(str(store), {})[int(trial)] = float(value)
+    suits = list(map(need.suits, complete.index.get_level_values("store")))
+    found: pd.Series[float] = np.exp(complete[suits])
     return found
 
 
-def _beyond(data: Results) -> dict[str, dict[int, float]]:
-    """The same of a get of uniform records with the most data; with its label where the store was
-    not set as shipped."""
+def beyond_memory(data: Results, need: "Need") -> "pd.Series[float]":
+    """Of a get of uniform records with the most data; with its label where the store was not set as
+    shipped."""
     rows = where(beyond.steps(data), kind="get", key_order="uniform")
     rows = rows[rows.share == rows.share.max()]
-    found: dict[str, dict[int, float]] = {}
-    for row in rows.itertuples():
-        store = row.store if row.label == beyond.LABELS[0] else f"{row.store} ({row.label})"
-        found.setdefault(store, {})[int(row.trial)] = row.mean_ns
+    labels = rows.label.map(lambda label: "" if label == beyond.LABELS[0] else f" ({label})")
+    found: pd.Series[float] = (
+        rows.assign(store=rows.store + labels).set_index(["store", "trial"]).mean_ns
+    )
     return found
-
-
-def ranking(data: Results, need: Need) -> Ranking:
-    """The regret of each suitable store."""
-    return rank(costs(data, need), range(1, data.trials + 1))
 
 
 def _engine(name: str) -> str:
     """The store of a name with a binding or a label."""
     return name.partition("/")[0].partition(" (")[0]
+
+
+def reuses(store: str) -> bool:
+    """Whether a store uses the space of overwritten records again by itself."""
+    known = about(_engine(store))
+    return known is None or known.reuses
+
+
+def ordered(store: str) -> bool:
+    """Whether a store is read in the order of its keys."""
+    known = about(store)
+    return known is not None and known.ordered and known.reuses
+
+
+@functools.cache
+def _shared() -> frozenset[str]:
+    """The stores that let a second process in while a first has them open, and lose nothing."""
+    table = facts.sharing("results", "data/durability").set_index("store")
+    return frozenset(table.index[(table == "yes").all(axis=1)])
+
+
+def shared(store: str) -> bool:
+    """Whether several processes may read and write a store at once, as `kvbench sharing` tried."""
+    return store in _shared()
+
+
+@dataclass(frozen=True)
+class Need:
+    """What an application asks for; `suits` says of a store, by its name, whether it can be
+    chosen at all, `experiment` where its fields were measured, and `cost` what each suitable store
+    costs in each trial, in ns, indexed by store and trial."""
+
+    name: str
+    durability: str = "process"
+    sizes: Sequence[str] = SMALL
+    counts: Sequence[int] = FEW
+    mix: Mapping[str, float] = field(default_factory=lambda: ALL)
+    suits: Callable[[str], bool] = reuses
+    experiment: str = "reference"
+    cost: Callable[[Results, "Need"], "pd.Series[float]"] = over_fields
+
+
+NEEDS = (
+    Need("survives a crash of the process"),
+    Need("survives a crash in a file that only grows", suits=lambda store: True),
+    Need("survives a loss of power", durability="sync"),
+    Need("read-mostly (95 % gets, 5 % updates)", mix={"get": 0.95, "update": 0.05}),
+    Need("ingest (inserts)", mix={"insert": 1.0}, suits=lambda store: True),
+    Need("ingest that survives a loss of power", durability="sync", mix={"insert": 1.0}),
+    Need("values of 100 KiB and more", sizes=LARGE),
+    Need("values of 100 KiB and more", durability="sync", sizes=LARGE),
+    Need("a million small records", sizes=SMALL[:1], counts=MANY),
+    Need("a million small records", durability="sync", sizes=SMALL[:1], counts=MANY),
+    Need("keys kept in order", suits=ordered),
+    Need("several processes write", suits=shared),
+    Need("several processes write", durability="sync", suits=shared),
+    Need("gets of data beyond memory (one trial)", experiment="beyond-memory", cost=beyond_memory),
+    Need("gets from Python", DEFAULT, mix={"get": 1.0}, experiment="bindings"),
+)
+
+
+def ranking(data: Results, need: Need) -> Ranking:
+    """The regret of each suitable store."""
+    return rank(by_trial(need.cost(data, need)), range(1, data.trials + 1))
 
 
 def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> pd.DataFrame:
@@ -154,10 +159,18 @@ def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> 
 
 
 def chosen(shown: pd.DataFrame) -> dict[str, Any]:
-    """For the text: what to choose for each need, by its name and level."""
+    """For the text: what to choose for each need, by its name and level. Where no store may be
+    recommended, it says so of those that may be the best."""
+
+    def choice(row: Mapping[Any, Any]) -> str:
+        if row["choose"]:
+            return formats.either(row["choose"].split(", "))
+        maybe = formats.either(row["may be the best"].split(", "))
+        return f"{maybe} (not told apart)"
+
     return {
         "_".join([*row["need"].split(" (")[0].split(), row["level"]]): {
-            "choose": formats.either((row["choose"] or row["may be the best"]).split(", ")),
+            "choose": choice(row),
             **{store: row[store] for store in POPULAR},
         }
         for row in shown.to_dict("records")

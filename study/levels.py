@@ -90,15 +90,16 @@ def evidence(folder: Path) -> pd.DataFrame:
 
 
 def settings(evidence: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
-    """A row a store: what a returned write survives as shipped, what each of LEVELS sets, and the
-    sync calls of a write at `sync`; empty where a store lacks the level."""
+    """A row a store: its version, what a returned write survives as shipped, what each of LEVELS
+    sets, and the sync calls of a write at `sync`; empty where a store lacks the level."""
     rows = evidence[evidence.store.isin(stores)].set_index(["store", "durability"])
     found = {}
     for store in stores:
         if (store, DEFAULT) not in rows.index:
             continue
         own = rows.loc[store]
-        found[store] = {"as shipped": own.guarantee[DEFAULT]} | {
+        version = own.engine_version[DEFAULT].split()[0]
+        found[store] = {"version": version, "as shipped": own.guarantee[DEFAULT]} | {
             level: own.sets[level].replace(", as shipped", "") if level in own.index else ""
             for level in LEVELS
         }

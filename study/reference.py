@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from kvbench.factors import OPERATIONS
-from kvbench.regret import IN, RECOMMENDED, rank
+from kvbench.regret import IN, RECOMMENDED, by_trial, rank
 from matplotlib.figure import Figure
 
 from study import figures, formats
@@ -20,6 +20,7 @@ VERDICTS = {
     "in": ("#0072B2", "o"), "undecided": ("#E69F00", "D"), "out": ("#888888", "s"),
     NOT_RANKED: ("#888888", "x"),
 }  # fmt: skip
+GROWN = {"record_size": "10 KiB", "records": 10_000}
 DEVICES = {"20 µs": 2e4, "100 µs": 1e5, "1 ms": 1e6, "10 ms": 1e7}  # of a sync, in ns
 
 
@@ -287,11 +288,19 @@ def overall(data: Results, level: str) -> list[str]:
     table = warm.pivot_table(
         index=["store", "trial"], columns=fields, values="mean_ns", observed=True
     ).dropna()
-    values: dict[str, dict[int, float]] = {}
-    for (store, trial), mean in np.exp(np.log(table).mean(axis=1)).items():
-        values.setdefault(str(store), {})[int(trial)] = float(mean)
-    regrets = rank(values, range(1, data.trials + 1)).regrets
+    means = np.exp(np.log(table).mean(axis=1))
+    regrets = rank(by_trial(means), range(1, data.trials + 1)).regrets
     return [store for store, own in regrets.items() if own.verdict in ("in", "undecided")]
+
+
+def growth(
+    data: Results, level: str, size: str = "10 KiB", records: int = 10_000
+) -> dict[str, str]:
+    """For the text: the space of each store at the end of a cell of a field, as a multiple of its
+    live records; medians over the trials."""
+    own = where(data.cells, durability=level, record_size=size, records=records)
+    times = (own.disk_bytes / own.live_bytes).groupby(own.store).median()
+    return {str(store).replace("-", "_"): formats.number(value) for store, value in times.items()}
 
 
 def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
@@ -310,6 +319,7 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
             "decided": int(row.decided),
             "stores_decided": f"{row['stores decided']:.0%}",
             "tellable": f"{row.tellable:.2f}",
+            "growth": growth(data, str(level)),
             "overall": {
                 "stores": formats.either(best),
                 "first": best[0],

@@ -423,18 +423,35 @@ def effects(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def headlines(table: pd.DataFrame, claims: Sequence[str], names: Mapping[str, str]) -> pd.DataFrame:
-    """Some claims, by their `id`, with what was published and measured; `names` are those of the
-    sources."""
+    """Some claims, by their `id`, each with its predicate, and what was published and measured;
+    `names` are those of the sources."""
     own = table.set_index("id").loc[list(claims)].reset_index()
     return pd.DataFrame(
         {
             "source": own.source.map(names),
-            "claim": own.claim,
+            "claim": own.claim + ". *" + own.predicate + "*",
             "published": own.published,
             "at the source's settings": _short(own, "source"),
             "at equal settings": _short(own, "equal"),
         }
     )
+
+
+def measured(table: pd.DataFrame) -> dict[str, dict[str, str]]:
+    """For the text: the figures of each claim with their intervals, by its `id`."""
+
+    def told(row: Mapping[Any, Any], settings: str) -> str:
+        value, low, high = (row[f"{settings}_{name}"] for name in ("value", "low", "high"))
+        return f"{value:.2f} ({low:.2f} to {high:.2f})" if pd.notna(low) else f"{value:.2f}"
+
+    return {
+        row["id"].replace("-", "_").replace(".", "_"): {
+            settings: told(row, settings)
+            for settings in ("source", "equal")
+            if row[f"{settings}_trials"]
+        }
+        for row in table.to_dict("records")
+    }
 
 
 def _short(table: pd.DataFrame, settings: str) -> list[str]:

@@ -10,8 +10,9 @@ from importlib.resources import files
 class About:
     """Facts about a store, as text; empty where one does not apply to it. `ordered` says whether it
     is read in the order of the keys, `processes` whether several may use it at once, `known` what a
-    user should know of it, and `sources` has the address of the page for each fact that was read
-    somewhere."""
+    user should know of it, `reuses` whether it uses the space of overwritten and removed records
+    again without a call by the program, and `sources` has the address of the page for each fact
+    that was read somewhere."""
 
     name: str
     what: str
@@ -24,6 +25,7 @@ class About:
     processes: str
     python: str
     known: str
+    reuses: bool = True
     sources: dict[str, str] = field(default_factory=dict)
 
 

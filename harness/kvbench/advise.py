@@ -26,7 +26,7 @@ from kvbench import BadInput, stores
 from kvbench.about import about
 from kvbench.factors import DEFAULT, OPERATIONS, UNCAPPED, format_bytes
 from kvbench.grid import Grid
-from kvbench.regret import Ranking, rank
+from kvbench.regret import Ranking, by_trial, rank
 from kvbench.tables import read_tables
 from kvbench.warm import WARM, resident, warm
 from kvbench.workload import ROUNDS
@@ -207,11 +207,7 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
             times = pd.Series(_elsewhere(quick.to_numpy(), times.to_numpy(), scale), times.index)
         parts.append(times * share)
     sums = pd.concat(parts, axis=1).sum(axis=1, skipna=False) / sum(query.mix.values())
-    values: dict[str, dict[int, float]] = {}
-    key: Any
-    for key, value in sums.dropna().items():
-        store, trial = key
-        values.setdefault(store, {})[int(trial)] = float(value)
+    values = by_trial(sums.dropna())
     ranking = rank(values)
     times_of = {
         store: math.exp(np.mean(np.log(list(own.values())))) for store, own in values.items()

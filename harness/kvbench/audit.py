@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tabulate import tabulate
 
@@ -31,6 +32,10 @@ CALL = re.compile(r"(\w+)\((.*)\) += (-?\d+)(?:<(.*?)>)?")
 PATH = re.compile(r"(?<!\d)(?![012]<)\d+<(/[^>]*)>")  # but of no standard stream
 DEVICE = re.compile(r"/(dev/(?!shm/)|proc/|sys/)")  # no file of a program's
 MOST = 12  # files in a report
+COUNTS = {
+    "sync calls": "syncs", "write calls": "writes", "bytes written": "bytes_written",
+    "read calls": "reads", "bytes read": "bytes_read",
+}  # fmt: skip
 SHARED = re.compile(r"PROT_WRITE.*MAP_SHARED")
 
 
@@ -80,17 +85,41 @@ class Report:
         """The files that were mapped to be written, of which a sync of a map may be any."""
         return [path for path, file in self.files.items() if file.mapped]
 
-    def level(self, operations: int) -> str:
-        """The durability level that so many single writes amount to."""
-        if self.syncs >= operations and not self.unsynced:
-            return "sync: at least one sync call an operation, and nothing is left unsynced"
+    def level(self, operations: int) -> tuple[str, str]:
+        """The durability level that so many single writes amount to, and why. A file that is left
+        unsynced matters where it may hold the writes: a log for people has fewer of them."""
         some = f"{self.syncs:,} sync calls for {operations:,} operations"
+        left = [file.writes for file in self.files.values() if file.dirty]
+        if self.syncs >= operations and sum(left) < operations:
+            few = f"{len(left)} files with {sum(left):,} write calls" if left else "nothing"
+            return "sync", f"at least one sync call an operation, and {few} left unsynced"
         if self.writes >= operations:
-            return f"process: each operation reaches the kernel; {some}"
+            return "process", f"each operation reaches the kernel; {some}"
         if self.mapped or self.unseen:
             how = ", ".join([*self.unseen, *(["a map"] if self.mapped else [])])
-            return f"process or none: {some}, and writes go by {how}, which is not seen"
-        return f"none: {self.writes:,} write calls and {some}: writes wait in the process"
+            return "process or none", f"{some}, and writes go by {how}, which is not seen"
+        return "none", f"{self.writes:,} write calls and {some}: writes wait in the process"
+
+    def facts(self, operations: int | None) -> dict[str, Any]:
+        """The report as plain values."""
+        own = self.files.values()
+        counts = {
+            "syncs": self.syncs,
+            "writes": self.writes,
+            "bytes_written": sum(file.written for file in own),
+            "reads": sum(file.reads for file in own),
+            "bytes_read": sum(file.read for file in own),
+        }
+        level = zip(("level", "why"), self.level(operations), strict=True) if operations else ()
+        return {
+            **{"seconds": self.seconds, "status": self.status, "operations": operations},
+            **counts,
+            "unsynced": self.unsynced,
+            "mapped": self.mapped,
+            "map_syncs": self.map_syncs,
+            "unseen": sorted(self.unseen),
+            **dict(level),
+        }
 
 
 def _calls(trace: Iterable[str]) -> Iterable[tuple[str, str, int, str]]:
@@ -162,14 +191,8 @@ def audit(command: Sequence[str]) -> Report:
 
 def text(report: Report, operations: int | None) -> str:
     """The report as text: in all, a second and an operation, then by file."""
-    own = report.files.values()
-    rows = {
-        "sync calls": report.syncs,
-        "write calls": report.writes,
-        "bytes written": sum(file.written for file in own),
-        "read calls": sum(file.reads for file in own),
-        "bytes read": sum(file.read for file in own),
-    }
+    found = report.facts(operations)
+    rows = {name: found[key] for name, key in COUNTS.items()}
     headers = ["", "in all", "a second", *(["an operation"] if operations else [])]
     table = [
         (name, f"{count:,}", f"{count / report.seconds:,.1f}")
@@ -203,5 +226,5 @@ def text(report: Report, operations: int | None) -> str:
         else "all that was seen to be written was synced"
     )  # fmt: skip
     if operations:
-        parts.append(f"durability level: {report.level(operations)}")
+        parts.append(f"durability level: {found['level']}: {found['why']}")
     return "\n\n".join(parts)

@@ -427,8 +427,8 @@ def _print_total(what: str, plan: Sequence[_Planned]) -> None:
 def evidence_command(names: Sequence[str], out: Path, place: Path) -> None:
     """Test what each durability level of each STORE does.
 
-    For each level the table shows the sync calls per write, and how many of five killed processes
-    and of five simulated power failures lost no acknowledged write. A binding is named with its
+    For each level the table shows the sync calls per write, and how many of 20 killed processes
+    and of 20 simulated power failures lost no acknowledged write. A binding is named with its
     store, as sqlite/diskcache, and tested as shipped. Without STORE, all but the second builds of
     engines (-debian) are tested.
 
@@ -816,8 +816,9 @@ def _percent(name: str, text: str) -> float:
     help="Writes that the program makes: adds what each one costs, and the durability level.",
 )
 @click.option("--out", type=FILE, help="A file for the report.  [default: standard error]")
+@click.option("--json", "as_json", is_flag=True, help="Report as JSON, for programs.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND")
-def audit(operations: int | None, out: Path | None, command: Sequence[str]) -> None:
+def audit(operations: int | None, out: Path | None, as_json: bool, command: Sequence[str]) -> None:
     """Run COMMAND under strace, and report its sync calls, writes and reads, by file.
 
     Output and exit status of COMMAND pass through. The report says whether all that was written
@@ -828,7 +829,7 @@ def audit(operations: int | None, out: Path | None, command: Sequence[str]) -> N
     from kvbench.audit import text  # noqa: PLC0415
 
     report = run(command)
-    said = text(report, operations)
+    said = json.dumps(report.facts(operations), indent=1) if as_json else text(report, operations)
     if out is None:
         click.echo(said, err=True)
     else:

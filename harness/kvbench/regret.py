@@ -22,11 +22,14 @@ regret is estimated, but has no interval, and no other store is compared with it
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
+
+if TYPE_CHECKING:
+    import pandas as pd  # slow to import
 
 ERROR = 0.05  # of all statements on a field
 LOOKS = {7: 0.03, 10: 0.01, 15: 0.01}  # what a look after so many trials spends of it
@@ -77,6 +80,16 @@ def look(trials: int) -> tuple[int, float]:
     first look has are a number fixed ahead, which spends all at once."""
     done = [number for number in LOOKS if number <= trials]
     return (done[-1], LOOKS[done[-1]]) if done else (trials, ERROR)
+
+
+def by_trial(found: "pd.Series[float]") -> dict[str, dict[int, float]]:
+    """What `rank` takes, from values that are indexed by store and trial."""
+    values: dict[str, dict[int, float]] = {}
+    key: Any
+    for key, value in found.items():
+        store, trial = key
+        values.setdefault(str(store), {})[int(trial)] = float(value)
+    return values
 
 
 def rank(

@@ -1,5 +1,6 @@
 """`kvbench audit`: what a program writes and syncs, and the level that this amounts to."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -42,6 +43,20 @@ def test_the_level_is_what_the_program_does(case: str, kvbench: Run, tmp_path: P
     assert cells[-1] == ("no" if case in ("none is synced", "the last one is not") else "yes")
 
 
+def test_a_log_for_people_need_not_be_synced(kvbench: Run, tmp_path: Path) -> None:
+    program = f"""
+import os
+os.write(os.open({str(tmp_path / "LOG")!r}, os.O_WRONLY | os.O_CREAT), b"opened")
+file = os.open({str(tmp_path / "data")!r}, os.O_WRONLY | os.O_CREAT)
+for _ in range(20):
+    os.write(file, b"x")
+    os.fsync(file)
+"""
+    done = kvbench("audit", "--operations", "20", "--", sys.executable, "-c", program)
+    assert "durability level: sync: " in done.stderr
+    assert "1 files with 1 write calls left unsynced" in done.stderr
+
+
 def test_writes_that_wait_in_the_process_are_none(kvbench: Run, tmp_path: Path) -> None:
     program = f"file = open({str(tmp_path / 'data')!r}, 'wb')\nfor _ in range(20): file.write(b'x')"
     report = tmp_path / "report"
@@ -49,6 +64,17 @@ def test_writes_that_wait_in_the_process_are_none(kvbench: Run, tmp_path: Path) 
     done = kvbench("audit", *command)
     assert (done.returncode, done.stderr) == (0, "")
     assert "durability level: none: 1 write calls" in report.read_text()
+
+
+def test_the_report_as_json_has_what_the_text_has(kvbench: Run, tmp_path: Path) -> None:
+    program, target, report = tmp_path / "writer.py", tmp_path / "data", tmp_path / "report"
+    program.write_text(WRITER.format(flags="0", after="pass", last=""))
+    command = ("--operations", "20", "--json", "--out", report, "--")
+    assert kvbench("audit", *command, sys.executable, program, target).returncode == 7
+    found = json.loads(report.read_text())
+    counts = {"status": 7, "operations": 20, "writes": 20, "bytes_written": 2000, "syncs": 0}
+    assert counts.items() <= found.items()
+    assert (found["level"], found["unsynced"]) == ("process", [str(target)])
 
 
 def test_a_synced_write_leaves_earlier_ones_unsynced(kvbench: Run, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from kvbench import BadInput
+from kvbench.importer import import_table
 from kvbench.tables import read_tables
 from traitlets.config import Config
 
@@ -211,3 +212,21 @@ def test_best_option_reads_the_results_of_sweep(tmp_path: Path) -> None:
     cells = nbformat.read(output, 4).cells
     table = next(cell for cell in cells if cell.source.startswith("#| label: tbl-added"))
     assert table.outputs[0].data["text/markdown"].splitlines()[2].startswith("| leveldb | plyvel")
+
+
+@pytest.mark.parametrize("level", ["none", "atomic"])
+def test_best_option_shows_whichever_level_was_measured(level: str, tmp_path: Path) -> None:
+    lines = [
+        f"{store},insert,1 KiB,100,{trial},{level},incompressible,1000,{mean}"
+        for store, mean in (("flat", 900), ("nested", 1100))
+        for trial in (1, 2)
+    ]
+    head = "store,operation,record_size,records,trial,durability,compressibility,n,mean_ns"
+    (tmp_path / "table.csv").write_text("\n".join([head, *lines]) + "\n")
+    import_table(tmp_path / "table.csv", tmp_path / "out")
+    output = tmp_path / "best.ipynb"
+    done = papermill("best-option.ipynb", output, "-p", "results", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    cells = nbformat.read(output, 4).cells
+    table = next(cell for cell in cells if cell.source.startswith("#| label: tbl-best-option"))
+    assert table.outputs[0].data["text/markdown"].startswith(f"Durability level {level}:")

@@ -182,7 +182,7 @@ def _patterns(source: str) -> Iterator[Claim]:
         Limit("within", 1.25, 1.08), "1.2 to 1.3",
     )
     yield Claim(
-        "F-5.3-worst", source, "5.3", "SQLite is one of the slowest of the six: at the fifth place or below",
+        "F-5.3-worst", source, "5.3", "SQLite is one of the slowest of the six (we take: fifth place or below)",
         *both(lambda terms: ahead(grid(EVERYONE, "all", terms), "sqlite", 4)), Limit("<", 1),
     )
     yield Claim(
@@ -203,7 +203,7 @@ def _patterns(source: str) -> Iterator[Claim]:
         Limit(">", 1.5),
     )
     yield Claim(
-        "F-5.6-best", source, "5.6", "Berkeley DB is one of the fastest of the four embedded stores: at the second place or above",
+        "F-5.6-best", source, "5.6", "Berkeley DB is one of the fastest of the four embedded stores (we take: second place or above)",
         *both(lambda terms: ahead(grid(EMBEDDED, "all", terms), "bdb", 2)), Limit(">", 1),
     )
     yield Claim(

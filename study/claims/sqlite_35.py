@@ -18,10 +18,11 @@ def claims() -> Iterator[Claim]:
     def blob(store: str, operation: str) -> Side:
         return side("sqlite-35", store, operation, label="equal settings")
 
+    one = "the page does all of them in one transaction, ours are one each"
     for operation, words in (("readrandom", "reads"), ("overwrite", "writes")):
         yield Claim(
-            f"S-{words}", source, "title", f"SQLite {words} blobs of 10 KB about 35 % faster than files: by more than a quarter",
-            ratio(blob("flat", operation), blob("sqlite", operation)), None, Limit(">", 1.25), "1.35",
+            f"S-{words}", source, "summary", f"SQLite {words} blobs of 10 KB about 35 % faster than files: by more than a quarter",
+            one, ratio(blob("flat", operation), blob("sqlite", operation)), Limit(">", 1.25), "1.35",
         )
     yield Claim(
         "S-space", source, "summary", "and takes about 20 % less space",

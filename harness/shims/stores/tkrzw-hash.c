@@ -15,7 +15,8 @@ static const struct kv_setting settings[] = {
     {"durability", "none",
      .means = "records are written over in the mapped file, as shipped: one cut off may be lost"},
     {"durability", "process",
-     .means = "UPDATE_APPENDING, RECORD_CRC_32: each record goes to the end of the mapped file"},
+     .means = "UPDATE_APPENDING, RECORD_CRC_32: each record goes to the end of the mapped file, "
+              "which grows until the program rebuilds it"},
     {"durability", "sync",
      .means = "UPDATE_APPENDING, RECORD_CRC_32; a hard synchronize after each write"},
     {"durability", "*", .lacks = "its updates are atomic at every level that survives a crash"},
