@@ -423,13 +423,13 @@ def effects(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def headlines(table: pd.DataFrame, claims: Sequence[str], names: Mapping[str, str]) -> pd.DataFrame:
-    """Some claims, by their `id`, each with its predicate, and what was published and measured;
-    `names` are those of the sources."""
+    """Some claims, by their `id`, with what was published and measured; `names` are those of the
+    sources."""
     own = table.set_index("id").loc[list(claims)].reset_index()
     return pd.DataFrame(
         {
             "source": own.source.map(names),
-            "claim": own.claim + ". *" + own.predicate + "*",
+            "claim": own.claim,
             "published": own.published,
             "at the source's settings": _short(own, "source"),
             "at equal settings": _short(own, "equal"),

@@ -45,6 +45,8 @@ def test_the_dictionary_describes_the_schema() -> None:
         DATA / "durability/evidence.csv",
         DATA / "durability/sharing.csv",
         DATA / "speed/speed.csv",
+        DATA / "audit/programs.csv",
+        DATA / "audit/observed.csv",
         DATA / "torture/torture.csv",
         DATA / "verdicts/verdicts.csv",
     ):
@@ -170,3 +172,13 @@ def test_tables_of_an_earlier_version_lack_only_new_columns(tmp_path: Path) -> N
             assert set(table[column].to_pylist()) == {value}
         added = list(ADDED[name])
         assert table.drop_columns(added) == committed[name].drop_columns(added)
+
+
+def test_each_program_of_the_audit_was_observed() -> None:
+    claims, seen = (pd.read_csv(DATA / "audit" / name) for name in ("programs.csv", "observed.csv"))
+    assert set(claims.report) == set(seen.report)
+    assert (seen.status == 0).all()
+    stated = claims.set_index("report").claimed
+    assert set(stated) == {"sync", "none", "not stated"}
+    observed = seen.set_index("report").level
+    assert (observed[stated[stated == "sync"].index] == "sync").all()
