@@ -221,10 +221,15 @@ def test_debt_is_shown_where_it_was_measured(altered: Altered) -> None:
     ]
 
 
-def test_older_data_say_that_they_do_not_know_the_debt(tmp_path: Path) -> None:
-    cells = Results(str(DATA / "bindings")).cells
+def forget(frames: Frames) -> None:
+    frames["cells"]["debt_s"] = np.nan
+
+
+def test_older_data_say_that_they_do_not_know_the_debt(altered: Altered, tmp_path: Path) -> None:
+    data = altered("reference", forget)
+    cells = Results(str(data), varying=["durability"]).cells
     assert fields.debts(cells, ["leveldb"], ["100 B"]).empty
-    done = papermill("space.ipynb", tmp_path / "out.ipynb", "-p", "results", "data/bindings")
+    done = papermill("space.ipynb", tmp_path / "out.ipynb", "-p", "results", str(data))
     assert done.returncode == 0, done.stderr
     said = table_of(tmp_path / "out.ipynb", "tbl-debt")
     assert said.startswith("These results do not state what the engines still did")

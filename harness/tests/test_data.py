@@ -68,7 +68,9 @@ def test_committed_data_are_of_the_schema_and_small(name: str) -> None:
     tables = read_tables(DATA / name)
     cells = tables["cells"].to_pandas()
     assert len(cells) > 0
-    failed = cells[~cells.status.isin(["ok", "skipped"])]
+    unavailable = cells[cells.status == "unavailable"]
+    assert set(unavailable.binding) <= {"dbm.gnu"}
+    failed = cells[~cells.status.isin(["ok", "skipped", "unavailable"])]
     assert all(reason.startswith("needs more memory than its cap") for reason in failed.reason)
     assert sum(path.stat().st_size for path in (DATA / name).iterdir()) < 10 << 20
 
@@ -127,7 +129,8 @@ def test_the_evidence_supports_the_levels() -> None:
     assert (table[safe].survived_kill == table[safe].crashes).all()
     assert (table[synced].survived_power_loss == table[synced].crashes).all()
     assert (table[synced].syncs_per_write >= 1).all()
-    assert (chosen[~chosen.guarantee.isin(["sync", "atomic"])].syncs_per_write == 0).all()
+    unsynced = chosen[~chosen.guarantee.isin(["sync", "atomic"])]
+    assert (unsynced.syncs_per_write.abs() < 0.01).all()  # a difference of two runs
 
 
 def test_every_cell_from_python_has_its_cell_from_c() -> None:
