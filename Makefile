@@ -11,8 +11,8 @@
 #
 # Measure committed data again, on an otherwise idle machine; each prints how to publish its data:
 # make bindings   C against Python (30 minutes)
-# make durability, memory-budget, compression, cold-cache, builds   one factor each (5 to 20 minutes;
-#                 memory-budget and cold-cache need root, durability needs it for power failures)
+# make durability, memory-budget, compression, cold-cache, builds   one factor each (5 to 20 minutes, durability
+#                 90 with its crashes; memory-budget and cold-cache need root, durability for power failures)
 # make pilot EXPERIMENT=NAME       an experiment at the scale of the committed data (5 to 30 minutes);
 #                 NAME: leveldb-2011, rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb, redb-2026, claims-2026, threads, load, age or beyond-memory (these two need root)
 # make reference  the reference data: one sitting of two hours, as root, from where the last one stopped;
