@@ -221,12 +221,12 @@ def test_debt_is_shown_where_it_was_measured(altered: Altered) -> None:
     ]
 
 
-def forget(frames: Frames) -> None:
+def forget_debt(frames: Frames) -> None:
     frames["cells"]["debt_s"] = np.nan
 
 
 def test_older_data_say_that_they_do_not_know_the_debt(altered: Altered, tmp_path: Path) -> None:
-    data = altered("reference", forget)
+    data = altered("reference", forget_debt)
     cells = Results(str(data), varying=["durability"]).cells
     assert fields.debts(cells, ["leveldb"], ["100 B"]).empty
     done = papermill("space.ipynb", tmp_path / "out.ipynb", "-p", "results", str(data))
