@@ -293,12 +293,10 @@ def overall(data: Results, level: str) -> list[str]:
     return [store for store, own in regrets.items() if own.verdict in ("in", "undecided")]
 
 
-def growth(
-    data: Results, level: str, size: str = "10 KiB", records: int = 10_000
-) -> dict[str, str]:
-    """For the text: the space of each store at the end of a cell of a field, as a multiple of its
-    live records; medians over the trials."""
-    own = where(data.cells, durability=level, record_size=size, records=records)
+def growth(data: Results, level: str) -> dict[str, str]:
+    """For the text: the space of each store at the end of a cell of the field GROWN, as a multiple
+    of its live records; medians over the trials."""
+    own = where(data.cells, durability=level, **GROWN)
     times = (own.disk_bytes / own.live_bytes).groupby(own.store).median()
     return {str(store).replace("-", "_"): formats.number(value) for store, value in times.items()}
 
