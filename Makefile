@@ -10,18 +10,14 @@
 # make clean      remove build/ and .venv/
 #
 # Measure committed data again, on an otherwise idle machine; each prints how to publish its data:
-# make bindings   C against Python (30 minutes)
-# make durability, memory-budget, compression, cold-cache, builds   one factor each (5 to 20 minutes, durability
-#                 90 with its crashes; memory-budget and cold-cache need root, durability for power failures)
-# make pilot EXPERIMENT=NAME       an experiment at the scale of the committed data (5 to 30 minutes);
-#                 NAME: leveldb-2011, rocksdb-2013, lmdb-2014, files-or-store, sqlite-35, ycsb, redb-2026, claims-2026, threads, load, age or beyond-memory (these two need root)
-# make reference  the reference data: one sitting of two hours, as root, from where the last one stopped;
+# make reference EXPERIMENT=NAME   one experiment, of which data/ has a folder or harness/grids a grid (5 to 100
+#                 minutes), into build/reference/NAME. FS=own uses this disk's own file system, without
+#                 root; else each trial has a new ext4. Caps on memory and cold caches need root
+# make reference  all of them: one sitting of two hours, as root, from where the last one stopped;
 #                 SITTING=60 sets its minutes, DRY_RUN=1 prints what is left
-# make headline   the paper's five findings again, on this machine (an hour, as root; without, half of them)
+# make headline   the paper's five findings again, on this machine (an hour, as root; without, three of them)
 # make verify DIR=FOLDER   compare results, a folder an experiment, with the reference data
 # make archive    all sources and data, with those of the engines, as one zip with checksums
-# make reference EXPERIMENT=NAME   one experiment as in the reference run (20 to 100 minutes)
-#                 FS=ext4 gives either a new file system for each trial, as root (docs/measuring.md)
 #
 # Check the harness itself:
 # make bench      measure what the harness costs, until each goal is met or missed (an hour at most, idle machine)
@@ -45,7 +41,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONWARNINGS := ignore::DeprecationWarning
 
 .NOTPARALLEL: # a measurement needs the machine to itself
-.PHONY: help paper test check engines render measure figures pilot reference headline verify archive bindings bench torture sanitize $(EXPERIMENTS) lock setup bare-loops clean
+.PHONY: help paper test check engines render measure figures reference headline verify archive bench torture sanitize lock setup bare-loops clean
 
 paper: build/this-machine/.done render
 	@echo "The paper:        $(CURDIR)/build/paper/paper/index.html"
@@ -127,22 +123,9 @@ figures: setup
 	cp build/figures/answers.json data/explorer/
 	{ echo "# Written by make figures from data/; not by hand."; cat build/figures/*.yml; } > _variables.yml
 
-# An experiment at one of the scales that its grid names
-ifdef EXPERIMENT
-pilot reference: setup
-	kvbench sweep harness/grids/$(EXPERIMENT).toml --scale $@ --out build/$(EXPERIMENT)-$@ $(FS:%=--fs %) \
-	    || test $$? -eq 3 # 3: some cells failed, the others count
-	if [ $(EXPERIMENT) = age ]; then kvbench crash --place build --out build/age-$@/crashes.csv; fi
-	kvbench collect build/$(EXPERIMENT)-$@
-	@echo "To publish it: mkdir -p data/$(EXPERIMENT) && cp build/$(EXPERIMENT)-$@/*.parquet $(if $(filter age,$(EXPERIMENT)),build/age-$@/*.csv )data/$(EXPERIMENT) && make figures"
-else
 SITTING ?= 120
 reference: setup
-	sh harness/reference.sh $(if $(DRY_RUN),--dry-run,$(SITTING))
-
-pilot:
-	$(error EXPERIMENT: name the experiment, as in make pilot EXPERIMENT=threads)
-endif
+	sh harness/reference.sh $(if $(DRY_RUN),--dry-run $(EXPERIMENT),$(or $(EXPERIMENT),$(SITTING)))
 
 headline: setup
 	sh harness/headline.sh
@@ -152,19 +135,6 @@ verify: setup
 
 archive: setup
 	python harness/archive.py build
-
-bindings: setup
-	kvbench sweep harness/grids/bindings-mebibyte.toml --out build/bindings || test $$? -eq 3
-	sleep 360 # recently freed inodes slow down ext4 without a journal
-	kvbench sweep harness/grids/bindings.toml --out build/bindings || test $$? -eq 3
-	kvbench collect build/bindings
-	@echo "To publish it: cp build/bindings/*.parquet data/bindings && make figures"
-
-$(EXPERIMENTS): setup
-	kvbench sweep harness/grids/$@.toml --out build/$@ || test $$? -eq 3 # 3: some cells failed; exceeding the memory cap is a result
-	if [ $@ = durability ]; then kvbench evidence --out build/$@/evidence.csv; fi
-	kvbench collect build/$@
-	@echo "To publish it: mkdir -p data/$@ && cp build/$@/*.parquet $(if $(filter durability,$@),build/$@/*.csv )data/$@ && make figures"
 
 # The harness itself. PEERS: the engines' own benchmarks, as "leveldb=PROGRAM lmdb=PROGRAM";
 # RocksDB's is db_bench of Debian's rocksdb-tools, if it is on the PATH. BENCH=--quick: nine rounds

@@ -1,58 +1,75 @@
 #!/bin/sh
-# One sitting of the reference run, as root: the core fields, then the experiments from where the last
-# sitting stopped, then the core fields again. A sitting goes on where one was interrupted.
-# usage: reference.sh MINUTES          measure, and begin nothing after so many minutes
-#        reference.sh --dry-run        print what is left
+# Measures the reference data again into build/reference, a folder an experiment, and writes their
+# tables. A sweep goes on where the last one stopped.
+# usage: reference.sh MINUTES         a sitting: the core fields, then experiments from where the last
+#                                     sitting stopped, begun within so many minutes, and the core fields
+#        reference.sh NAME...         these experiments, and what belongs to them
+#        reference.sh --dry-run [NAME...]   print what is left
+# FS names the file system that is made for the stores, as root: ext4 (the reference), xfs, btrfs; or own,
+# for the one that this folder is on.
 set -eu
 trap "exit 130" INT # also where the sweep itself ended well
 
 # The main grid, one factor each, the sources, and what stores are like later.
 experiments="reference
-    bindings bindings-mebibyte python durability memory-budget compression cold-cache space
+    bindings python durability memory-budget compression cold-cache builds space
     files-or-store sqlite-35 leveldb-2011 lmdb-2014 rocksdb-2013 ycsb redb-2026 claims-2026
     load threads age beyond-memory"
 # The core fields elsewhere: on this machine's own file system, and on two others.
 elsewhere="core-own core-xfs core-btrfs"
 out=build/reference
 
-plan() { # NAME: the grid, its scale and the file system of an experiment
+sweep() { # NAME OPTION...: exit status 0 when all is measured, 130 when time is over
+    folder=$out/$1 grid=$1 scale=1 fs=${FS:-ext4} # a grid of one scale is measured as it is
     case $1 in
-    core) echo core.toml --scale 1 --fs ext4 ;;
-    core-own) echo core.toml --scale elsewhere ;;
-    core-*) echo core.toml --scale elsewhere --fs "${1#core-}" ;;
-    *)
-        scale=1 # a grid of one scale is measured as it is
-        ! grep -q '^\[scale.reference\]' "harness/grids/$1.toml" || scale=reference
-        echo "$1.toml --scale $scale --fs ext4"
-        ;;
+    core-*) grid=core scale=elsewhere fs=${1#core-} ;;
+    builds) fs=own ;;
+    *) ! grep -qs '^\[scale.reference\]' "harness/grids/$1.toml" || scale=reference ;;
     esac
-}
-
-sweep() { # NAME PLAN...: exit status 0 when all is measured, 130 when time is over
-    name=$1 grid=$2
-    shift 2
-    kvbench sweep "harness/grids/$grid" --out "$out/$name" "$@" && return
-    status=$?
-    [ $status -eq 3 ] || return $status # 3: some cells failed, the others count
+    shift
+    [ "$fs" = own ] || set -- --fs "$fs" "$@"
+    status=0
+    kvbench sweep "harness/grids/$grid.toml" --scale $scale --out "$folder" "$@" || status=$?
+    case "$status $*" in
+    *--dry-run*) ;;
+    0\ * | 3\ * | 130\ *) kvbench collect "$folder" ;; # 3: some cells failed, the others count
+    esac
+    [ $status -eq 3 ] || return $status
 }
 
 if [ "$1" = --dry-run ]; then
-    for name in core $experiments $elsewhere; do
+    shift
+    [ $# -gt 0 ] || set -- core $experiments $elsewhere
+    for name; do
         echo "$name:"
-        # shellcheck disable=SC2046 # a plan is several words
-        sweep "$name" $(plan "$name") --dry-run | grep -E '^([0-9]+ trials|left|[a-z0-9]+ of their own)'
+        sweep "$name" --dry-run | grep -E '^([0-9]+ trials|left|[a-z0-9]+ of their own)'
     done
     exit
 fi
 
+case $1 in
+*[!0-9]*)
+    for name; do
+        sweep "$name"
+        case $name in
+        durability)
+            kvbench evidence --out $out/durability/evidence.csv
+            kvbench sharing --out $out/durability/sharing.csv
+            ;;
+        age) kvbench crash --place build --out $out/age/crashes.csv ;;
+        esac
+        files=$(find "$out/$name" -maxdepth 1 -name '*.parquet' -o -maxdepth 1 -name '*.csv' | tr '\n' ' ')
+        echo "To publish it: mkdir -p data/$name && cp ${files}data/$name && make figures"
+    done
+    exit
+    ;;
+esac
+
 end=$(($(date +%s) + 60 * $1))
-# shellcheck disable=SC2046
-sweep core $(plan core) --again
+sweep core --again
 for name in $experiments $elsewhere; do
     left=$(((end - $(date +%s)) / 60))
     [ $left -gt 0 ] || break
-    # shellcheck disable=SC2046
-    sweep "$name" $(plan "$name") --minutes $left || { [ $? -eq 130 ] && break || exit; }
+    sweep "$name" --minutes $left || { [ $? -eq 130 ] && break || exit; }
 done
-# shellcheck disable=SC2046
-sweep core $(plan core) --again
+sweep core --again

@@ -1,7 +1,9 @@
 #!/bin/sh
 # Installs the engines' libraries and the tests' tools from Debian where they are missing: as root, or with
 # sudo if it asks for no password. Otherwise prints the command. A store whose library is missing is left out.
+# NO_APT=1 goes on without any of them.
 set -eu
+[ -z "${NO_APT:-}" ] || exit 0
 
 # CMakeLists.txt names the package of each engine.
 stores="$(dirname "$0")/shims/CMakeLists.txt"
@@ -25,6 +27,8 @@ command -v chromedriver >/dev/null || packages="$packages chromium-driver"
 command -v rustc >/dev/null || packages="$packages rustc-web cargo-web"
 if [ "$(command -v python3)" = /usr/bin/python3 ]; then # of another Python it would be of no use
     python3 -c 'import dbm.gnu' 2>/dev/null || packages="$packages python3-gdbm" # for the bindings dbm.gnu and shelve
+    [ -e "$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] ||
+        packages="$packages python3-dev" # for Berkeley DB's bindings
 fi
 python3 -c 'import ensurepip, venv' 2>/dev/null || packages="$packages python3-venv"
 
@@ -39,24 +43,28 @@ for package in $packages; do
 done
 [ -n "$missing" ] || exit 0
 
+known() { apt-cache show "$1" >/dev/null 2>&1; }
+
+choose() { # the missing packages that this system has; all, if it has no lists
+    for package in $missing; do
+        if known "$package" || ! known base-files; then
+            printf ' %s' "$package"
+        else
+            echo "$package is in no package source of this system: what needs it is left out." >&2
+        fi
+    done
+}
+
 install="apt-get install --yes --no-install-recommends"
 if [ "$(id -u)" -eq 0 ]; then
     as_root=""
 elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
     as_root="sudo"
 else
-    echo "System packages are missing. Run this, then make again:" >&2
-    echo "    sudo apt-get update && sudo $install$missing" >&2
+    echo "System packages are missing. Run this, then make again (or NO_APT=1 make, without what needs them):" >&2
+    echo "    sudo apt-get update && sudo $install$(choose)" >&2
     exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
 $as_root apt-get update -qq
-here=""
-for package in $missing; do
-    if apt-cache show "$package" >/dev/null 2>&1; then
-        here="$here $package"
-    else
-        echo "$package is in no package source of this system: what needs it is left out." >&2
-    fi
-done
-$as_root $install -qq $here >/dev/null
+$as_root $install -qq $(choose) >/dev/null

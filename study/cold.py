@@ -1,5 +1,5 @@
-"""Gets and updates with a cold page cache. Newer data have the first operation after each eviction
-as a row of its own; in older ones it is part of the mean with those that it warms the cache for."""
+"""Gets and updates with a cold page cache. The first operation after each eviction is a row of its
+own; in imported data it may be part of the mean with those that it warms the cache for."""
 
 from collections.abc import Sequence
 

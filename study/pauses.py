@@ -11,17 +11,15 @@ PART = re.compile(r".+ (get|update|insert|scan|read|write)")  # of a step, whose
 
 
 def outside(data: Results) -> pd.DataFrame:
-    """For each cell of an engine: its store, the records read or written (`items`) in the timed
-    loop, the `seconds` that its rounds or steps spent outside, and their `share` of the whole.
+    """For each cell of an engine: its store, and the `share` of its rounds or steps that was spent
+    outside the timed loop.
 
-    Those seconds also hold a look at the page cache before the steps, and at the blocks of the
+    That time also holds a look at the page cache before the steps, and at the blocks of the
     store's files after each; of stores that are folders of files this is nearly all, so they are
     left out. All operations of a cell must have been timed.
     """
     rows = data.operations[data.operations.operation != "load"]
     rows = rows[~rows.operation.map(lambda name: bool(PART.fullmatch(name)))]
-    inside = rows.groupby("cell")[["wall_s", "items"]].sum()
+    inside = rows.groupby("cell").wall_s.sum()
     cells = data.cells[~data.cells.store.isin(FILES)].set_index("cell")
-    seconds = cells.rounds_s - inside.wall_s
-    columns = {"store": cells.store, "items": inside["items"], "seconds": seconds}
-    return pd.DataFrame({**columns, "share": seconds / cells.rounds_s}, index=cells.index)
+    return pd.DataFrame({"store": cells.store, "share": 1 - inside / cells.rounds_s}, cells.index)

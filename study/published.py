@@ -37,6 +37,7 @@ AUDIT = (
     ("rocksdb-2013", "3", "size", "rocksdb"),
     ("rocksdb-2013", "3", "unequal setting", "disable_wal"),
     ("lmdb-2014", "2", "size kept", "leveldb"),
+    ("hines-2023", "5.2", "wording", "leveldb;rocksdb"),
     ("fjall-2026", "1", "unequal durability", "redb"),
     ("keybench-2026", "large server", "unequal durability", "tidesdb"),
     ("kvbench-2026", "methodology", "wording", "load"),

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from kvbench.factors import OPERATIONS
-from kvbench.regret import IN, RECOMMENDED, by_trial, rank
+from kvbench.regret import IN, RECOMMENDED
 from matplotlib.figure import Figure
 
 from study import figures, formats
@@ -212,11 +212,11 @@ def sensitivity(data: Results, devices: dict[str, float] | None = None) -> pd.Da
 
 
 def on_file_systems(core: dict[str, Results]) -> pd.DataFrame:
-    """The regrets in the core fields, with the file system as column `device`."""
-    found = [
-        regrets(timed(data), "mean_ns", FIELD).assign(device=name) for name, data in core.items()
-    ]
-    return pd.concat(found)
+    """The regrets in the fields that were measured on every file system, which is the column
+    `device`."""
+    found = pd.concat(regrets_of(data).assign(device=name) for name, data in core.items())
+    everywhere = found.groupby(FIELD, observed=True).device.transform("nunique") == len(core)
+    return found[everywhere]
 
 
 def turns(found: pd.DataFrame) -> pd.DataFrame:
@@ -245,17 +245,28 @@ def profiles(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["store", "durability", "among the best", "costs most"])
 
 
-def turned(found: pd.DataFrame) -> pd.DataFrame:
-    """Of sensitivity(): a row a device, the fields, those in which another store is the fastest
-    than here, and those in which the fastest store here is surely out there."""
+def turned(found: pd.DataFrame, home: str) -> pd.DataFrame:
+    """Of sensitivity() or on_file_systems(): a row a device, the fields, those in which another
+    store is the fastest than on the device `home`, and those in which that store is surely out."""
     ranked = found[found.verdict != NOT_RANKED].sort_values("regret")
-    fields = [name for name in FIELD if name != "durability"]
-    here = where(ranked, device="here").drop_duplicates(fields)[[*fields, "store"]]
+    fields = [name for name in FIELD if name != "durability" or found.durability.nunique() > 1]
+    here = where(ranked, device=home).drop_duplicates(fields)[[*fields, "store"]]
     there = ranked.merge(here, on=[*fields, "store"])
     by = there.assign(other=there.regret > 1, out=there.verdict == "out").groupby("device")
     shown = by.agg(fields=("regret", "size"), other=("other", "sum"), out=("out", "sum"))
-    order = [name for name in dict.fromkeys(found.device) if name != "here"]
+    order = [name for name in dict.fromkeys(found.device) if name != home]
     return shown.loc[order].reset_index()
+
+
+def turning(found: pd.DataFrame, home: str) -> dict[str, dict[str, int]]:
+    """For the text: turned(), by the device's name without spaces and Greek letters."""
+    names = {"µ": "u", " ": ""}
+    return {
+        str(row.device).translate(str.maketrans(names)): {
+            "fields": int(row.fields), "other": int(row.other), "out": int(row.out)
+        }
+        for row in each(turned(found, home))
+    }  # fmt: skip
 
 
 def transfer(found: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
@@ -279,20 +290,6 @@ def transfer(found: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     return shown
 
 
-def overall(data: Results, level: str) -> list[str]:
-    """The stores that are or may be the best over all fields of a durability level, by the
-    geometric mean of their times, the best first; of those that every field has."""
-    rows = where(timed(data), durability=level)
-    warm = rows[~rows.cooled]
-    fields = [name for name in FIELD if name != "durability"]
-    table = warm.pivot_table(
-        index=["store", "trial"], columns=fields, values="mean_ns", observed=True
-    ).dropna()
-    means = np.exp(np.log(table).mean(axis=1))
-    regrets = rank(by_trial(means), range(1, data.trials + 1)).regrets
-    return [store for store, own in regrets.items() if own.verdict in ("in", "undecided")]
-
-
 def growth(data: Results, level: str) -> dict[str, str]:
     """For the text: the space of each store at the end of a cell of the field GROWN, as a multiple
     of its live records; medians over the trials."""
@@ -302,30 +299,19 @@ def growth(data: Results, level: str) -> dict[str, str]:
 
 
 def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
-    """For the text, of each durability level: how much is decided, of each store in how many fields
-    it is surely among the best, and its regret; and the stores that are best `overall`, with the
-    regret of the first."""
+    """For the text, of each durability level: how much is decided, and of each store in how many
+    fields it is surely among the best, and its regret."""
     said = decisions(found).set_index("durability")
     stores = fits(found, data.stores())
     facts: dict[str, Any] = {"trials": data.trials}
     for level, row in said.iterrows():
         own = where(stores, durability=level).set_index("store")
-        best = overall(data, str(level))
-        first = own.to_dict("index")[best[0]] if best else None
         facts[str(level)] = {
             "fields": int(row.fields),
             "decided": int(row.decided),
             "stores_decided": f"{row['stores decided']:.0%}",
             "tellable": f"{row.tellable:.2f}",
             "growth": growth(data, str(level)),
-            "overall": {
-                "stores": formats.either(best),
-                "first": best[0],
-                "mean": formats.number(first["mean"]),
-                "most": formats.number(first["most"]),
-            }
-            if first
-            else {},
             "stores": {
                 str(store): {
                     "fields": int(one.fields),

@@ -1,6 +1,6 @@
 """Collected results as the notebooks read them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, Self
@@ -102,6 +102,14 @@ class Results:
         found = copy(self)
         for table in ("all_cells", "cells", "operations", "timeline", "unsteady"):
             setattr(found, table, where(getattr(self, table), **levels))
+        return found
+
+    def of(self, stores: Collection[str]) -> Self:
+        """The same results, but only those of these stores."""
+        found = copy(self)
+        for table in ("all_cells", "cells", "operations", "timeline", "unsteady"):
+            rows = getattr(self, table)
+            setattr(found, table, rows[rows.store.isin(stores)])
         return found
 
     @property

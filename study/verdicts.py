@@ -439,14 +439,9 @@ def headlines(table: pd.DataFrame, claims: Sequence[str], names: Mapping[str, st
 
 def measured(table: pd.DataFrame) -> dict[str, dict[str, str]]:
     """For the text: the figures of each claim with their intervals, by its `id`."""
-
-    def told(row: Mapping[Any, Any], settings: str) -> str:
-        value, low, high = (row[f"{settings}_{name}"] for name in ("value", "low", "high"))
-        return f"{value:.2f} ({low:.2f} to {high:.2f})" if pd.notna(low) else f"{value:.2f}"
-
     return {
         row["id"].replace("-", "_").replace(".", "_"): {
-            settings: told(row, settings)
+            settings: _figure(row, settings)
             for settings in ("source", "equal")
             if row[f"{settings}_trials"]
         }
@@ -480,14 +475,17 @@ def listing(table: pd.DataFrame, sources: Sequence[str]) -> str:
     return formats.table(shown, list(map(str, shown)), disable_numparse=True)
 
 
+def _figure(row: Mapping[Any, Any], settings: str) -> str:
+    """A figure with its interval, which one trial has not."""
+    value, low, high = (
+        formats.number(row[f"{settings}_{name}"]) for name in ("value", "low", "high")
+    )
+    return f"{value} ({low} to {high})" if row[f"{settings}_trials"] > 1 else value
+
+
 def _told(row: Mapping[Any, Any], settings: str) -> str:
     """A verdict with its figure, or with what is missing."""
-    verdict, why, value, low, high, trials = (
-        row[f"{settings}_{name}"] for name in ("verdict", "why", "value", "low", "high", "trials")
-    )
+    verdict, why, trials = (row[f"{settings}_{name}"] for name in ("verdict", "why", "trials"))
     if not trials:
         return f"{verdict}: {formats.escape(why)}"
-    if trials == 1:
-        return f"**{verdict}**, one trial: {formats.number(value)}"
-    ends = f"{formats.number(low)} to {formats.number(high)}"
-    return f"**{verdict}** {formats.number(value)} ({ends})"
+    return f"**{verdict}**{', one trial:' if trials == 1 else ''} {_figure(row, settings)}"

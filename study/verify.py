@@ -40,11 +40,11 @@ class Finding(NamedTuple):
     values: Callable[[Results], "pd.Series[float]"]
 
 
-def _spread(data: Results) -> "pd.Series[float]":
+def _spread(level: str, data: Results) -> "pd.Series[float]":
     rows = where(data.operations, operation="insert", record_size=data.sizes()[0])
     by = rows.groupby(["durability", "trial"]).mean_ns
     spread = by.max() / by.min()
-    found: pd.Series[float] = spread[DEFAULT] / spread["sync"]
+    found: pd.Series[float] = spread[DEFAULT] / spread[level]
     return found
 
 
@@ -55,12 +55,27 @@ def _sqlite(data: Results) -> "pd.Series[float]":
     return found
 
 
+def _syncs(data: Results) -> "pd.Series[float]":
+    table = pd.read_csv(data.folder / "evidence.csv")
+    own = where(table, store="sqlite").set_index("durability").syncs_per_write
+    return pd.Series([own[DEFAULT] / own["sync"]])
+
+
 def _memory(data: Results) -> "pd.Series[float]":
     rows = where(beyond.steps(data), kind="get", label=beyond.LABELS[0], key_order="uniform")
     wide = rows.pivot(index=["trial", "store"], columns="share", values="time").dropna()
     by = wide.groupby("trial")
     spread = by.max() / by.min()
     found: pd.Series[float] = spread[wide.columns.min()] / spread[wide.columns.max()]
+    return found
+
+
+def _settings(data: Results) -> "pd.Series[float]":
+    rows = where(beyond.steps(data), kind="get", key_order="uniform")
+    most = rows[rows.share == rows.share.max()]
+    wide = most.pivot(index=["trial", "store"], columns="label", values="time").dropna()
+    shipped, recommended = (wide[label] for label in beyond.LABELS)
+    found: pd.Series[float] = (shipped / recommended).groupby("trial").max()
     return found
 
 
@@ -81,31 +96,49 @@ def _load(data: Results) -> "pd.Series[float]":
 
 FINDINGS = (
     Finding(
+        "1 durability, process",
         "durability",
-        "durability",
-        "spread of the stores' inserts as shipped, over their spread at `sync`",
-        _spread,
+        "spread of the stores' inserts as shipped, over their spread at `process`",
+        functools.partial(_spread, "process"),
     ),
     Finding(
-        "SQLite's default",
+        "1 durability, sync",
+        "durability",
+        "spread of the stores' inserts as shipped, over their spread at `sync`",
+        functools.partial(_spread, "sync"),
+    ),
+    Finding(
+        "2 SQLite's default",
         "durability",
         "time of an insert by default, over that with a write-ahead log and full synchronization",
         _sqlite,
     ),
     Finding(
-        "memory",
+        "2 SQLite's syncs",
+        "durability",
+        "sync calls of a write by default, over those with that log (evidence.csv)",
+        _syncs,
+    ),
+    Finding(
+        "3 memory",
         "beyond-memory",
         "spread of the stores' gets of data within memory, over their spread beyond it",
         _memory,
     ),
     Finding(
-        "published lead",
+        "3 settings",
+        "beyond-memory",
+        "time of a get beyond memory as shipped, over that as recommended; greatest of all stores",
+        _settings,
+    ),
+    Finding(
+        "4 published lead",
         "rocksdb-2013",
         "RocksDB's published lead over LevelDB in key order, over the one measured as audited",
         _published,
     ),
     Finding(
-        "load",
+        "5 load",
         "load",
         "99.9th percentile at half the rate, over that of the closed loop; median of all stores",
         _load,
@@ -128,15 +161,17 @@ def results(folder: Path) -> Results | None:
 
 def findings(here: Path, there: Path) -> pd.DataFrame:
     """A row a finding: its effect there, in the reference, and here, with their ranges over the
-    trials. It is reproduced where the log of the effect here is at least SHARE of there."""
+    trials, of the stores that both have. It is reproduced where the log of the effect here is at
+    least SHARE of there."""
     rows = []
     for finding in FINDINGS:
         measured = [results(folder / finding.experiment) for folder in (there, here)]
+        both = set.intersection(*(set(data.stores()) for data in measured if data))
         texts, middles = [], []
         for data in measured:
             try:
-                values = finding.values(data).dropna() if data else pd.Series(dtype=float)
-            except (KeyError, IndexError):  # stores or levels that it needs are missing
+                values = finding.values(data.of(both)).dropna() if data else pd.Series(dtype=float)
+            except (KeyError, IndexError, FileNotFoundError):  # what it needs is missing
                 values = pd.Series(dtype=float)
             texts.append(formats.span(values))
             middles.append(float(points(values).median) if len(values) else float("nan"))
@@ -200,6 +235,18 @@ def best(here: Path, there: Path) -> pd.DataFrame:
     return pd.DataFrame(found, columns=columns)
 
 
+def versions(here: Path, there: Path) -> list[str]:
+    """The engines of which another version was measured than in the reference."""
+    found = {}
+    for folder in filter(collected, sorted(here.iterdir())):
+        both = [results(place) for place in (there / folder.name, folder)]
+        known = [data.cells.groupby("store").engine_version.first() for data in both if data]
+        if len(known) == len(both):
+            table = pd.concat(known, axis=1, keys=["there", "here"]).dropna()
+            found |= table[table.there != table.here].to_dict("index")
+    return [f"{store} {own['there']} there, {own['here']} here" for store, own in found.items()]
+
+
 def report(here: Path, there: Path) -> Iterator[str]:
     """The lines of the report: what was compared, how much of it was reproduced, and what was
     not."""
@@ -213,6 +260,8 @@ def report(here: Path, there: Path) -> Iterator[str]:
     measured = {name: table[table.outcome != MISSING] for name, table in parts.items()}
     if all(table.empty for table in measured.values()):
         raise BadInput(f"{here}: no results of an experiment of the paper; run `kvbench collect`")
+    if differ := versions(here, there):
+        yield f"Other versions: {'; '.join(differ)}"
     for name, table in measured.items():
         counts: Any = table.outcome.value_counts()
         said = ", ".join(f"{counts.get(kind, 0)} {kind}" for kind in (REPRODUCED, DIFFERS, OPEN))

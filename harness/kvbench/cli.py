@@ -782,7 +782,7 @@ def compare(before: Path, after: Path, fail_above: str | None, as_json: bool) ->
     and each operation of each cell whose time changed beyond the noise of the trials, with its
     interval. Of a hundred changes that are named, five may be chance.
 
-    A machine is not as fast on every day: for a comparison of versions, sweep both in turn.
+    A machine is not as fast on every day: measure both in turn, a trial each, by sweep --again.
     """
     from kvbench.compare import Side, report, slower, to_json  # noqa: PLC0415 - slow to import
     from kvbench.compare import compare as compared  # noqa: PLC0415

@@ -24,6 +24,10 @@ from kvbench.tables import read_tables
 RATE = 0.05  # of false discoveries
 KEY = [*CONDITION, "access", "operation"]
 ALWAYS = ["store", "record_size", "records", "durability", "operation"]  # columns that are shown
+DRIFT = (
+    "The folders' trials were not measured in turn: where the machine became faster or slower "
+    "meanwhile, that counts as change. Measure them again in turn, a trial each, by sweep --again."
+)
 CHANGED = ["engine_version", "binding_version", "revision"]
 
 
@@ -48,6 +52,7 @@ class Side:
         )
         self.rows["log"] = np.log(self.rows["mean"])
         self.cells = cells
+        self.begun = cells.groupby("trial").started.min()
         self.machine = tables["machines"].set_index("machine").loc[cells.machine.iloc[0]]
 
     def trials(self) -> "pd.Series[Any]":
@@ -150,6 +155,16 @@ def differences(before: Side, after: Side) -> list[tuple[str, str, str]]:
     return found
 
 
+def in_turn(before: Side, after: Side) -> bool | None:
+    """Whether the two sides' trials were measured in turn, two of one side in a row at most. If
+    they were not, the machine's drift counts as change. None where tables lack the times."""
+    order = pd.concat({"before": before.begun, "after": after.begun}).sort_values()
+    if order.isna().any():
+        return None
+    sides = [side for side, _ in order.index]
+    return not any(len(set(sides[at : at + 3])) == 1 for at in range(len(sides) - 2))
+
+
 def shown(found: pd.DataFrame) -> list[str]:
     """The columns of the key that say something."""
     varying = [name for name in KEY if name not in ALWAYS and found[name].nunique() > 1]
@@ -163,6 +178,8 @@ def report(before: Side, after: Side, stores: pd.DataFrame, cells: pd.DataFrame)
     if differing:
         table = pd.DataFrame(differing, columns=["what differs", "before", "after"])
         parts.append(table.to_markdown(index=False, disable_numparse=True))
+    if in_turn(before, after) is False:
+        parts.append(DRIFT)
     parts.append(_table(stores, ["store"]))
     changed = cells[cells.changed]
     parts.append(f"{len(changed)} of {len(cells)} operations of cells changed.")
@@ -206,6 +223,7 @@ def to_json(before: Side, after: Side, stores: pd.DataFrame, cells: pd.DataFrame
             "differences": [
                 dict(zip(names, row, strict=True)) for row in differences(before, after)
             ],
+            "in_turn": in_turn(before, after),
             "stores": rows(stores),
             "operations": rows(cells[[*shown(cells), *stores.columns.drop("store")]]),
         },

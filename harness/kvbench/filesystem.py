@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PATIENCE = 1.0  # seconds: the kernel closes files with requests under way a little later
+OTHERS = 60.0  # seconds: until another program, as one that searches all files, has left it
 
 _library = ctypes.CDLL(None, use_errno=True)
 
@@ -58,11 +59,15 @@ def _error(what: str, folder: str) -> OSError:
 
 
 def unmount(folder: str) -> None:
-    """Unmount what is mounted there. Raises OSError, which names a file in it that is open."""
-    end = time.monotonic() + PATIENCE
+    """Unmount what is mounted there, waiting a while for other programs. Raises OSError, which
+    names a file in it that this process has open."""
+    begun = time.monotonic()
     while _library.umount2(os.fsencode(folder), 0) != 0:
-        if ctypes.get_errno() != errno.EBUSY or time.monotonic() > end:
-            raise _error(min(_held(folder), default="it cannot be unmounted"), folder)
+        code, waited = ctypes.get_errno(), time.monotonic() - begun
+        own = min(_held(folder), default="") if waited > PATIENCE else ""
+        if code != errno.EBUSY or own or waited > OTHERS:
+            what = own or "it cannot be unmounted"
+            raise OSError(code, f"{what}: {os.strerror(code)}", folder)
         time.sleep(0.01)
 
 

@@ -20,11 +20,16 @@ Make = Callable[..., Path]
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     """A results folder of eight stores in five fields, whose means differ by 8 % from trial to
-    trial; `times` slows stores down, `columns` are added to each row."""
+    trial; `times` slows stores down, `hours` has the one of each trial, `columns` are added to each
+    row."""
     made = iter(range(1000))
 
     def imported(
-        seed: int, times: Mapping[str, float] | None = None, trials: int = 5, **columns: Any
+        seed: int,
+        times: Mapping[str, float] | None = None,
+        trials: int = 5,
+        hours: str = "",
+        **columns: Any,
     ) -> Path:
         random = np.random.default_rng(seed)
         rows = [
@@ -36,6 +41,7 @@ def make(tmp_path: Path) -> Make:
                 * (times or {}).get(f"store{store}", 1)
                 * np.exp(0.08 * random.standard_normal()),
             }
+            | ({"started": f"2026-11-25T0{hours[trial - 1]}:00:00.000+00:00"} if hours else {})
             | columns
             for store in range(8)
             for size in (10, 20, 30, 40, 50)
@@ -71,6 +77,30 @@ def test_a_store_that_became_slower_is_found_and_fails(kvbench: Run, make: Make)
     found = json.loads(kvbench("compare", before, after, "--json").stdout)
     assert [row["store"] for row in found["stores"] if row["changed"]] == ["store3"]
     assert len(found["operations"]) == 8 * 5
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "turns"),
+    [
+        ("1357", "2468", True),
+        ("1458", "2367", True),
+        ("1234", "5678", False),
+        ("1235", "4678", False),
+    ],
+)
+def test_trials_that_were_not_taken_in_turn_are_called_so(
+    before: str, after: str, turns: bool, kvbench: Run, make: Make
+) -> None:
+    sides = make(1, trials=4, hours=before), make(2, trials=4, hours=after)
+    found = json.loads(kvbench("compare", *sides, "--json").stdout)
+    assert found["in_turn"] is turns
+    said = "not measured in turn" in kvbench("compare", *sides).stdout
+    assert said is not turns
+
+
+def test_tables_without_times_say_nothing_of_turns(kvbench: Run, make: Make) -> None:
+    found = json.loads(kvbench("compare", make(1), make(2), "--json").stdout)
+    assert found["in_turn"] is None
 
 
 def test_what_else_differs_is_listed(kvbench: Run, make: Make) -> None:

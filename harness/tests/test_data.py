@@ -83,27 +83,25 @@ def test_experiments_have_every_cell_of_their_grids(name: str) -> None:
     assert grid.trials == ((15, 15) if name == "builds" else (5, 5))
     measured = cells[cells.status == "ok"]
     assert measured.revision.nunique() == 1
-    assert (measured[measured.cache == "cold"].cached_share < 0.05).all()
+    assert measured[measured.cache == "cold"].cached_share.isna().all()  # looking would warm them
     free = measured[(measured.cache == "warm") & (measured.memory_max == "none")]
-    # Basho's LevelDB evicts its own writes from the page cache; WiredTiger's LSM sometimes does.
-    assert (free[~free.store.isin(["basho", "wiredtiger-lsm"])].cached_share > 0.9).all()
+    # Basho's LevelDB evicts its own writes from the page cache.
+    assert (free[free.store != "basho"].cached_share > 0.9).all()
 
 
 RERUNS = ["leveldb-2011", "rocksdb-2013", "lmdb-2014", "files-or-store", "sqlite-35", "ycsb"]
 RERUNS += ["redb-2026", "claims-2026", "threads", "load", "age", "beyond-memory"]
-AT_REFERENCE = ["rocksdb-2013", "claims-2026"]  # the others are at the scale of a pilot
 
 
 @pytest.mark.parametrize("name", RERUNS)
 def test_what_was_measured_at_a_scale_is_complete(name: str) -> None:
     """Each cell of the scale is present once. Cells failed only for a known reason."""
-    scale = "reference" if name in AT_REFERENCE else "pilot"
     tables = read_tables(DATA / name)
     cells = tables["cells"].to_pandas()
     cells["binding"] = cells.binding.fillna("")
     planned = {
         cell
-        for grid in read_grids(GRIDS / f"{name}.toml", KNOWN, scale=scale)
+        for grid in read_grids(GRIDS / f"{name}.toml", KNOWN, scale="reference")
         for cell in grid.cells()
     }
     levels = set(LEVELS) - {"least_ms"}  # the data are older
@@ -165,7 +163,7 @@ def test_tables_of_another_schema_are_refused(tmp_path: Path) -> None:
 
 
 def test_tables_of_an_earlier_version_lack_only_new_columns(tmp_path: Path) -> None:
-    committed = read_tables(DATA / "ycsb")
+    committed = read_tables(DATA / "builds")
     for name, table in committed.items():
         older = table.drop_columns(list(ADDED[name]))
         older = older.replace_schema_metadata({"kvbench_schema": "6"})

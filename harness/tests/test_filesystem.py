@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 from conftest import Run, runs
-from kvbench import BadInput, cache, loopback
+from kvbench import BadInput, cache, filesystem, loopback
 from kvbench.cli import STOPPED
 from kvbench.contract import StoreError
 from kvbench.factors import Cell, RecordSize
@@ -159,6 +161,18 @@ def test_a_file_that_is_open_after_close_is_named(mounted: Mounted) -> None:
     with open(folder / "kept", "wb"), pytest.raises(StoreError, match="kept is still open"):
         cache.evict(folder, mounted)
     assert cache.evict(folder, mounted) == "remount"
+
+
+def test_another_program_that_looks_into_it_is_waited_for(
+    mounted: Mounted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filesystem, "PATIENCE", 0.05)
+    command = ["sh", "-c", "echo here; read line"]
+    looker: Any = subprocess.Popen(command, cwd=mounted.mount, stdin=PIPE, stdout=PIPE)
+    assert looker.stdout.readline() == b"here\n"
+    threading.Timer(0.2, looker.communicate).start()
+    assert cache.evict(Path(mounted.mount), mounted) == "remount"
+    assert looker.wait() == 1  # it read no line
 
 
 @pytest.mark.parametrize("kind", list(loopback.MAKE))

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +42,18 @@ def test_committed_notebooks_are_executed_from_top_to_bottom(path: Path) -> None
         labelled = cell.source.startswith("#| label:")
         assert not labelled or cell.outputs, f"no output: {cell.source.splitlines()[0]}"
         assert not any(output.output_type == "error" for output in cell.outputs)
+
+
+def test_each_figure_and_table_has_a_caption_of_its_own() -> None:
+    captions = [
+        line
+        for path in NOTEBOOKS
+        for cell in nbformat.read(path, 4).cells
+        for line in cell.source.splitlines()
+        if line.startswith(("#| fig-cap:", "#| tbl-cap:"))
+    ]
+    assert captions
+    assert [line for line, times in Counter(captions).items() if times > 1] == []
 
 
 @pytest.mark.parametrize("notebook", ["sweep.ipynb", "best-option.ipynb"])

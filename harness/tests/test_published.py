@@ -446,6 +446,7 @@ def unequal() -> Iterator[Found]:
 
 # Contradictions in words, without computation.
 WORDS = {
+    Found("hines-2023", "5.2", "wording", "leveldb;rocksdb", "on and off", "default", ""),
     Found("hines-2023", "5.7", "wording", "flat", "folders", "files", ""),
     Found("hines-2023", "5.5", "wording", "remove rocksdb", "degrades", "fastest", ""),
     Found("kvbench-2026", "methodology", "wording", "load", "open", "closed", ""),

@@ -13,7 +13,11 @@ import yaml
 from study import formats
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md"))]
+PAGES = [
+    "README.md",
+    "REPRODUCING.md",
+    *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md")),
+]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from study import reference
+from study import fields, reference
 from study.results import Results
 
 Make = Callable[..., Results]
@@ -158,7 +158,7 @@ def test_the_best_store_turns_with_the_device(make: Make) -> None:
 
 
 def test_fields_are_counted_in_which_the_best_store_turns(make: Make) -> None:
-    found = reference.turned(reference.sensitivity(make(TWO))).set_index("device")
+    found = reference.turned(reference.sensitivity(make(TWO)), "here").set_index("device")
     assert found.fields.tolist() == [1] * 4
     assert (found.other["20 µs"], found.out["20 µs"]) == (0, 0)
     assert (found.other["10 ms"], found.out["10 ms"]) == (1, 1)
@@ -190,6 +190,15 @@ def test_the_best_store_turns_with_the_file_system(make: Make) -> None:
     found = reference.turns(reference.on_file_systems({"ext4": make(TWO), "XFS": make(other)}))
     assert found.durability.tolist() == ["process", "sync"]
     assert found[["ext4", "XFS"]].to_numpy().tolist() == [["a", "b"]] * 2
+
+
+def test_file_systems_are_compared_in_the_fields_that_all_have(make: Make) -> None:
+    swapped = {("b", level): 1.0 for level in ("process", "sync")}
+    other = make({("a", level): 3.0 for level in ("process", "sync")} | swapped)
+    other.operations = fields.where(other.operations, durability="sync")
+    found = reference.on_file_systems({"ext4": make(TWO), "XFS": other})
+    assert set(found.durability) == {"sync"}
+    assert reference.turning(found, "ext4") == {"XFS": {"fields": 1, "other": 1, "out": 1}}
 
 
 @pytest.mark.parametrize(("cold", "trials"), [(1, 14), (5, 15)])

@@ -203,7 +203,7 @@ def test_a_sweep_goes_on_from_collected_tables(kvbench: Run, tmp_path: Path) -> 
 
 
 def test_tables_that_lack_what_was_timed_are_not_restored(kvbench: Run, tmp_path: Path) -> None:
-    older = kvbench("restore", DATA / "ycsb", "--out", tmp_path / "out")
+    older = kvbench("restore", DATA / "builds", "--out", tmp_path / "out")
     assert (older.returncode, older.stderr.count("\n")) == (2, 1)
     assert "do not say which operations were to be timed" in older.stderr
     assert not (tmp_path / "out").exists()
@@ -307,7 +307,7 @@ def test_names_in_foreign_tables_have_plain_characters(
     tmp_path: Path, name: str, column: str, text: str
 ) -> None:
     for table in tables.TABLES:
-        found = pq.read_table(DATA / "ycsb" / f"{table}.parquet")
+        found = pq.read_table(DATA / "builds" / f"{table}.parquet")
         if table == name:
             at = found.column_names.index(column)
             values = pa.array([text, *found[column].to_pylist()[1:]])
@@ -334,7 +334,7 @@ def test_no_text_is_a_formula(collected: Path, text: str) -> None:
 def test_a_small_file_that_expands_to_gigabytes_is_not_read(tmp_path: Path, name: str) -> None:
     """The file repeats a long text, or a list, 30,000 times."""
     for table in tables.TABLES:
-        shutil.copy(DATA / "ycsb" / f"{table}.parquet", tmp_path)
+        shutil.copy(DATA / "builds" / f"{table}.parquet", tmp_path)
     path = tmp_path / f"{name}.parquet"
     column = {"cells": "reason", "operations": "timeline"}[name]
     row = pq.read_table(path).slice(0, 1)

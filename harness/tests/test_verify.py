@@ -40,7 +40,7 @@ def test_the_reference_reproduces_itself(tmp_path: Path) -> None:
     done = run(tmp_path)
     assert done.returncode == 0, done.stderr
     first, *lines = done.stdout.splitlines()
-    assert first == "Findings: 5 reproduced, 0 differs, 0 inconclusive, 0 not measured"
+    assert first == "Findings: 8 reproduced, 0 differs, 0 inconclusive, 0 not measured"
     claims = next(line for line in lines if line.startswith("Claims"))
     assert " 0 differs, 0 inconclusive, " in claims
     assert int(claims.split()[4]) > 10
@@ -54,8 +54,24 @@ def test_what_is_as_fast_by_default_does_not_reproduce_a_slow_default(tmp_path: 
 
     copy("durability", tmp_path, hurry)
     found = verify.findings(tmp_path, DATA).set_index("finding")
-    assert found.outcome["SQLite's default"] == verify.DIFFERS
-    assert found.outcome["memory"] == verify.MISSING
+    assert found.outcome["2 SQLite's default"] == verify.DIFFERS
+    assert found.outcome["2 SQLite's syncs"] == verify.MISSING
+    assert found.outcome["3 memory"] == verify.MISSING
+
+
+def test_findings_compare_the_stores_that_both_have(tmp_path: Path) -> None:
+    """The slowest insert as shipped is a store's that is not here."""
+
+    def leave(frames: dict[str, pd.DataFrame]) -> None:
+        kept = frames["cells"].store.isin(["lmdb", "sqlite", "wiredtiger-btree"])
+        frames["cells"] = frames["cells"][kept]
+        rows = frames["operations"]
+        frames["operations"] = rows[rows.cell.isin(frames["cells"].cell)]
+
+    copy("durability", tmp_path, leave)
+    found = verify.findings(tmp_path, DATA).set_index("finding")
+    for name in ("1 durability, process", "1 durability, sync"):
+        assert found.reference[name] == found.here[name]
 
 
 def test_a_claim_whose_sides_are_exchanged_differs(tmp_path: Path) -> None:
@@ -67,6 +83,16 @@ def test_a_claim_whose_sides_are_exchanged_differs(tmp_path: Path) -> None:
     found = verify.published(tmp_path, DATA)
     assert verify.DIFFERS in set(found[found.claim.str.startswith("T-")].outcome)
     assert set(found[found.claim.str.startswith("S-")].outcome) == {verify.MISSING}
+
+
+def test_another_version_of_an_engine_is_named(tmp_path: Path) -> None:
+    def older(frames: dict[str, pd.DataFrame]) -> None:
+        cells = frames["cells"]
+        cells.loc[cells.store == "rocksdb", "engine_version"] = "7.8.3"
+
+    copy("durability", tmp_path, older)
+    first = run(tmp_path).stdout.splitlines()[0]
+    assert first.startswith("Other versions: rocksdb ") and first.endswith(" there, 7.8.3 here")
 
 
 @pytest.mark.parametrize("name", ["missing", "empty"])

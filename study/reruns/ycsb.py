@@ -3,19 +3,31 @@
 import pandas as pd
 from kvbench.workload import parse
 
-from study.fields import over_trials, where
+from study import formats
+from study.fields import over_trials, regrets, where
 from study.results import Results
 
 COLUMNS = {"p50_ns": "P50", "p99_ns": "P99", "p999_ns": "P99.9", "max_ns": "longest"}
 CLOSED, OPEN = "closed loop", "open loop"
 
 
+def _closed(data: Results) -> pd.DataFrame:
+    rows = where(data.operations, label=CLOSED)
+    return rows[rows.workload == rows.operation]
+
+
 def throughput(data: Results) -> pd.DataFrame:
     """The points of each workload and store in the closed loop, in thousands a second."""
-    rows = where(data.operations, label=CLOSED)
-    rows = rows[rows.workload == rows.operation]
+    rows = _closed(data)
     speed = rows.n / rows.sum_ns * 1e9 / 1000
     return over_trials(rows.assign(speed=speed), "speed", ["operation", "store"])
+
+
+def best(data: Results) -> dict[str, str]:
+    """The stores that are or may be the best at each workload, the best first, as text."""
+    found = regrets(_closed(data), "mean_ns", ["operation"])
+    maybe = found[found.verdict.isin(["in", "undecided"])]
+    return {str(name): formats.some(own.store) for name, own in maybe.groupby("operation")}
 
 
 def waits(data: Results, operation: str = "ycsb-a") -> pd.DataFrame:

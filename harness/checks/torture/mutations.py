@@ -349,7 +349,7 @@ TEXTS = [
         for text in (value if isinstance(value, str) else str(value) for value in NASTY)
         if "\0" not in text and len(text) < 120_000  # the kernel accepts no other arguments
     ),
-    *["pilot", "tiny", "reference", "1e-300", "1e9", "1_0", "+2", "0x10", "64MiB", "-1", "1e10"],
+    *["headline", "tiny", "reference", "1e-300", "1e9", "1_0", "+2", "0x10", "64MiB", "-1", "1e10"],
 ]
 
 
@@ -363,7 +363,7 @@ def options(dice: Random, place: Path, _: Path) -> Iterator[Case]:
         if dice.random() < 0.2:
             value = "".join(dice.choices("0123456789.e-+_ KMGiBnaf", k=dice.randrange(1, 12)))
         name = dice.choice(["--scale", "--memory-max", "--time-limit", "--out", "GRID"])
-        given = {"GRID": "grid.toml", "--out": "new", "--scale": "pilot"} | {name: value}
+        given = {"GRID": "grid.toml", "--out": "new", "--scale": "tiny"} | {name: value}
         if name != "--scale" and "[scale" not in source.read_text():
             del given["--scale"]
         grid = given.pop("GRID")
