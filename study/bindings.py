@@ -219,4 +219,5 @@ def packages(data: Results) -> pd.DataFrame:
 
 def fastest(packages: pd.DataFrame) -> dict[str, str]:
     """For the text: of packages(), the fastest of each guarantee."""
-    return packages.drop_duplicates("guarantee").set_index("guarantee").package.to_dict()
+    first = packages.drop_duplicates("guarantee")
+    return dict(zip(first.guarantee, first.package, strict=True))

@@ -260,9 +260,8 @@ def turned(found: pd.DataFrame, home: str) -> pd.DataFrame:
 
 def turning(found: pd.DataFrame, home: str) -> dict[str, dict[str, int]]:
     """For the text: turned(), by the device's name without spaces and Greek letters."""
-    names = {"µ": "u", " ": ""}
     return {
-        str(row.device).translate(str.maketrans(names)): {
+        str(row.device).replace(" ", "").replace("µ", "u"): {
             "fields": int(row.fields), "other": int(row.other), "out": int(row.out)
         }
         for row in each(turned(found, home))

@@ -68,9 +68,9 @@ def load(folders: Mapping[str, Path], evidence: Path) -> pd.DataFrame:
     for column, (above, below) in RATIOS.items():
         rows[column] = rows[above] / rows[below]
     rows["cpu"] = (rows.user_s + rows.system_s) / rows.wall_s
+    rows["peak_bytes"] = rows.memory_anonymous_bytes + rows.memory_file_bytes
     shown = pd.read_csv(evidence)
-    shown["survived"] = shown.survived_kill / shown.crashes
-    known = shown[["store", "durability", "syncs_per_write", "survived"]]
+    known = shown[["store", "durability", "syncs_per_write", "crashes", "survived_kill"]]
     return rows.merge(known, on=["store", "durability"], how="left")
 
 
@@ -163,7 +163,8 @@ def tail(one: Side, share: float) -> Figure:
 class Fields:
     """The fields of a grid: record size, count, kind of data, operation. `by` is the factor whose
     levels are compared, each a column; of what else varies (compression, for example) the least
-    value counts, or the largest of the columns LARGEST. Fields that lack a level are left out."""
+    value counts, or the largest of the columns LARGEST. Fields that lack a level are left out, and
+    so are rows that have all levels of `but`."""
 
     experiment: str
     by: str
@@ -171,6 +172,7 @@ class Fields:
     name: str
     where: Mapping[str, Any]
     column: str = "ns"
+    but: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def largest(self) -> bool:
@@ -179,8 +181,9 @@ class Fields:
     def table(self, data: pd.DataFrame) -> pd.DataFrame:
         keys = ["record_size", "records", "compressibility", "operation", "trial", "store"]
         kept = (data.experiment == self.experiment) & (data.status == "ok")
-        for name, wanted in self.where.items():
-            kept &= data[name].isin(wanted if isinstance(wanted, tuple) else (wanted,))
+        kept &= _with(data, self.where)
+        if self.but:
+            kept &= ~_with(data, self.but)
         own = data[kept & data[self.by].isin(self.levels)]
         keys = [key for key in keys if key != self.by]
         grouped = own.groupby([*keys, self.by])[self.column]
@@ -202,10 +205,24 @@ class Fields:
         return Figure(text, values, ())
 
 
+def _with(data: pd.DataFrame, factors: Mapping[str, Any]) -> Any:
+    """Which rows have the level, or one of the tuple of levels, of each of these factors."""
+    kept = pd.Series(True, data.index)
+    for name, wanted in factors.items():
+        kept &= data[name].isin(wanted if isinstance(wanted, tuple) else (wanted,))
+    return kept
+
+
 def levels(
-    experiment: str, by: str, found: Sequence[Any], name: str, column: str = "ns", **where: Any
+    experiment: str,
+    by: str,
+    found: Sequence[Any],
+    name: str,
+    column: str = "ns",
+    but: Mapping[str, Any] | None = None,
+    **where: Any,
 ) -> Fields:
-    return Fields(experiment, by, tuple(found), name, where, column)
+    return Fields(experiment, by, tuple(found), name, where, column, but or {})
 
 
 def share(fields: Fields, winners: Sequence[Any], slack: float = 1.0) -> Figure:
@@ -236,17 +253,23 @@ def spread(fields: Fields) -> Figure:
     return fields.figure(text, lambda table: table.max(axis=1) / table.min(axis=1), "median")
 
 
-def ahead(fields: Fields, store: str, place: int) -> Figure:
+def ahead(fields: Fields, store: str, place: int, alone: bool = False) -> Figure:
     """The median over the fields of how many times as good a store is as the best of all others,
-    or the second best, and so on: above 1 it is at that place or a better one."""
+    or the second best, and so on: above 1 it is at that place or a better one. With `alone` no
+    better one counts: the lesser of that and of how many times as good the next better store is."""
 
     def of(table: pd.DataFrame) -> pd.Series:
         own, others = table[store], np.sort(table.drop(columns=store).to_numpy(), axis=1)
-        found: pd.Series = own / others[:, -place] if fields.largest else others[:, place - 1] / own
+        best = others[:, ::-1] if fields.largest else others
+        found: pd.Series = own / best[:, place - 1] if fields.largest else best[:, place - 1] / own
+        if alone and place > 1:
+            better = best[:, place - 2] / own if fields.largest else own / best[:, place - 2]
+            found = np.minimum(found, better)
         return found
 
     which = "the best" if place == 1 else f"number {place}"
-    text = f"times as good as {which} of the others ({fields.name}): {store}"
+    bounded = f", or number {place - 1} as good as it, the lesser" if alone and place > 1 else ""
+    text = f"times as good as {which} of the others{bounded} ({fields.name}): {store}"
     return fields.figure(text, of, "median")
 
 
@@ -279,8 +302,9 @@ class Limit:
             "" if self.theirs or (self.number == 1 and self.sign in "<>") else ", threshold ours"
         )
         if self.sign == "within":
-            ends = f"{self.number / self.factor:.3g} to {self.number * self.factor:.3g}"
-            return f"from {ends}{whose}"
+            ends = (self.number / self.factor, self.number * self.factor)
+            low, high = (f"{end:,.0f}" if end >= 1000 else f"{end:.3g}" for end in ends)
+            return f"from {low} to {high}{whose}"
         return f"{self.sign} {self.number:g}{whose}"
 
 
@@ -322,7 +346,8 @@ def answer(figure: Figure | str, limit: Limit, data: pd.DataFrame) -> Answer:
     except Missing as missing:
         return Answer(SCOPE, str(missing))
     if not found.n:
-        return Answer(SCOPE, "no trial has both sides")
+        two = len(figure.sides) > 1
+        return Answer(SCOPE, f"no trial has {'both sides' if two else 'this figure'}")
     if limit.once:
         verdict = HOLDS if figure.values(data).map(limit.holds).any() else OPEN
         if verdict == OPEN:
@@ -344,7 +369,8 @@ def fact(one: Side, data: pd.DataFrame) -> str:
     said = [f"durability {formats.stated(first.guarantee)}"]
     writes = not one.operation.startswith(("read", "get"))
     if writes and np.isfinite(first.syncs_per_write):
-        said.append(f"{first.syncs_per_write:.3g} syncs a write")
+        bare = " without its options" if first.options else ""  # so the evidence was measured
+        said.append(f"{first.syncs_per_write:.3g} syncs a write{bare}")
     amplification = rows.amplification.median()
     if writes and np.isfinite(amplification):
         said.append(f"{amplification:.1f} B written a byte ({first.written_by})")

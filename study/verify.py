@@ -237,7 +237,7 @@ def best(here: Path, there: Path) -> pd.DataFrame:
 
 def versions(here: Path, there: Path) -> list[str]:
     """The engines of which another version was measured than in the reference."""
-    found = {}
+    found: dict[Any, Any] = {}
     for folder in filter(collected, sorted(here.iterdir())):
         both = [results(place) for place in (there / folder.name, folder)]
         known = [data.cells.groupby("store").engine_version.first() for data in both if data]

@@ -808,7 +808,8 @@ def test_the_second_reading_has_every_claim_and_says_what_is_wrong() -> None:
     assert table.id.tolist() == judged.id.tolist()
     wrong = {"wording", "predicate", "figure", "not in source"}
     assert set(table.reading) <= wrong | {"agree"}
-    assert ((table.reading == "agree") == (table.remark == "")).all()
+    for column in ("remark", "answer"):
+        assert ((table.reading == "agree") == (table[column] == "")).all()
 
 
 def test_page_names_every_file_and_column() -> None:

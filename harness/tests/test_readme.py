@@ -87,7 +87,7 @@ def test_commands_exist(page: str) -> None:
     for command in set(re.findall(r"(?<=[`\n])kvbench ([a-z-]+)", text)):
         run = subprocess.run(["kvbench", command, "--help"], capture_output=True, check=False)
         assert run.returncode == 0, command
-    files = re.findall(r"(?:harness|notebooks|paper)/[\w./-]+\.\w+", text)
+    files = re.findall(r"(?<![\w/])(?:harness|notebooks|paper)/[\w./-]+\.\w+", text)
     assert [name for name in files if not (ROOT / name).exists()] == []
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from study import claims, verdicts
+from study.claims.leveldb_2011 import kills
 from study.fields import written
 from study.verdicts import FAILS, HOLDS, OPEN, SCOPE, Claim, Limit, levels, ratio, side
 
@@ -131,6 +132,17 @@ def test_a_reason_names_who_counted_the_bytes_and_what_was_not_warm() -> None:
     assert "page cache" not in fast
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [("", "1 syncs a write, "), ("x=on", "1 syncs a write without its options")],
+)
+def test_a_reason_says_that_syncs_were_counted_without_the_options(options: str, said: str) -> None:
+    rows = measured(fast=(100, 110)).assign(operation="insert", options=options, syncs_per_write=1)
+    claim = Claim("x", "s", "1", "", verdicts.value(side("e", "fast", "insert"), "ns", "time"),
+                  None, Limit(">", 105))  # fmt: skip
+    assert said in verdicts.judge([claim], rows).source_why[0]
+
+
 def test_bytes_are_counted_by_the_device_else_by_write_calls() -> None:
     rows = pd.DataFrame(
         {
@@ -205,6 +217,42 @@ def test_a_place_is_told_by_the_store_that_has_it(store: str, place: int, value:
     assert row.source_verdict == (HOLDS if value > 1 else FAILS)
 
 
+@pytest.mark.parametrize(
+    ("store", "value"), [("fast", 1 / 3), ("slow", 2.0), ("other", 0.5), ("slower", 1 / 3)]
+)
+@pytest.mark.parametrize("largest", [False, True])
+def test_a_place_alone_is_neither_passed_nor_missed(
+    store: str, value: float, largest: bool
+) -> None:
+    rows = measured(fast=(100, 100), slow=(300, 300), other=(600, 600), slower=(900, 900))
+    column = "rate" if largest else "ns"
+    rows["rate"] = 1 / rows.ns
+    grid = levels("e", "store", ("slow", "fast", "other", "slower"), "all", column)
+    claim = Claim(
+        "x", "s", "1", "", verdicts.ahead(grid, store, 2, alone=True), None, Limit(">", 1)
+    )
+    row = verdicts.judge([claim], rows).iloc[0]
+    assert row.source_value == pytest.approx(value)
+    assert row.source_verdict == (HOLDS if store == "slow" else FAILS)
+
+
+def test_a_place_is_published_as_it_is_measured() -> None:
+    printed = {claim.id: claim.published for claim in CLAIMS}
+    names = ["M-2-read-lmdb", "M-2-read-leveldb", "M-2-load-wiredtiger-btree", "M-2-load-bdb"]
+    assert [printed[name] for name in names] == ["1.93", "0.39", "1.21", "0.535"]
+
+
+@pytest.mark.parametrize(("survived", "verdict"), [(0, FAILS), (5, OPEN)])
+def test_kills_that_agree_leave_the_share_uncertain_by_one_of_them(
+    survived: int, verdict: str
+) -> None:
+    rows = measured(fast=(100, 110)).assign(crashes=5, survived_kill=survived)
+    claim = Claim("x", "s", "1", "", kills(side("e", "fast", "get")), None, Limit(">=", 1))
+    row = verdicts.judge([claim], rows).iloc[0]
+    assert (row.source_verdict, row.source_trials) == (verdict, 5)
+    assert row.source_high - row.source_low == pytest.approx(0.2)
+
+
 @pytest.mark.parametrize(("slow", "verdict"), [((90, 90, 300), HOLDS), ((90, 90, 90), OPEN)])
 def test_what_can_happen_is_shown_by_one_trial_and_refuted_by_none(
     slow: tuple[float, ...], verdict: str
@@ -235,6 +283,7 @@ def test_effects_stand_beside_the_published_ratios() -> None:
         (Limit(">", 2), "> 2, threshold ours"),
         (Limit("<=", 1.6, theirs=True), "<= 1.6"),
         (Limit("within", 1, 1.1), "from 0.909 to 1.1, threshold ours"),
+        (Limit("within", 9000, 1.1), "from 8,182 to 9,900, threshold ours"),
     ],
 )
 def test_a_limit_says_whose_threshold_it_is(limit: Limit, said: str) -> None:
@@ -252,6 +301,12 @@ def test_the_best_level_of_other_factors_counts(column: str, best: int) -> None:
     )
     found = levels("e", "store", ["a"], "all", column).table(rows)
     assert found["a"].tolist() == [best]
+
+
+def test_rows_with_all_levels_of_some_factors_are_left_out() -> None:
+    rows = pd.concat([measured(a=(1,), b=(3,)), measured(a=(2,)).assign(compression="none")])
+    plain = levels("e", "store", ["a", "b"], "all", but={"store": "a", "compression": "default"})
+    assert plain.table(rows).to_numpy().tolist() == [[2, 3]]
 
 
 def chosen(*names: str) -> list[Claim]:

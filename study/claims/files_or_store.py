@@ -11,12 +11,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
+from kvbench.factors import DEFAULT, RecordSize
 
+from study.fields import each
+from study.published import table
 from study.verdicts import (
+    OWN,
     Claim,
     Fields,
     Figure,
     Limit,
+    Missing,
     ahead,
     levels,
     middle,
@@ -30,10 +35,19 @@ EMBEDDED = ("leveldb", "rocksdb", "bdb", "sqlite")
 EVERYONE = FILES + EMBEDDED
 OPERATIONS = ("insert", "get", "update", "remove")
 TINY, SMALL, MEDIUM, LARGE_SIZE = "1 B-1 KiB", "1-10 KiB", "10-100 KiB", "100 KiB-1 MiB"
+KINDS = ("compressible", "incompressible")
 PLAIN = "incompressible"  # what the source stored without compression
+COMPRESSED = {"store": ("leveldb", "rocksdb"), "compression": DEFAULT}  # these compress as shipped
+MANY, FEWER = 1_000_000, 100_000  # records on either side of the source's cliffs
 SHIPPED: dict[str, Any] = {"label": ("as shipped", "as shipped, uncompressed")}
 EQUAL: dict[str, Any] = {"label": "equal settings"}
 NEARLY_ALL = 0.9  # of the fields, where the source says no less than that files are faster, or so
+
+
+def printed(number: int) -> float:
+    """The figure of a claim of data/published/files-or-store.csv; of percents a share."""
+    row = next(row for row in each(table("files-or-store")) if row.claim_number == number)
+    return float(row.value) / (100 if row.unit == "%" else 1)
 
 
 def grid(stores: Sequence[str], name: str, terms: dict[str, Any], **where: Any) -> Fields:
@@ -56,20 +70,72 @@ def steps(store: str, by: str, found: Sequence[Any], name: str, **where: Any) ->
 
 def _worsening(terms: dict[str, Any]) -> Figure:
     """Of all operations the least factor by which RocksDB falls behind files from one size to the
-    next, each the median over counts and kinds of data."""
+    next, each the median over kinds of data and the counts that both sizes have."""
     sizes = (grid(("rocksdb", "flat"), size, terms, record_size=size) for size in (LARGE_SIZE, MEDIUM))
 
     def behind(fields: Fields, data: pd.DataFrame) -> pd.Series:
-        table = fields.table(data)
-        return (table["rocksdb"] / table["flat"]).groupby(["trial", "operation"]).median()
+        times = fields.table(data).droplevel("record_size")
+        found: pd.Series = times["rocksdb"] / times["flat"]
+        return found
 
     large, medium = sizes
 
     def values(data: pd.DataFrame) -> pd.Series:
-        found: pd.Series = (behind(large, data) / behind(medium, data)).groupby("trial").min()
+        grown = (behind(large, data) / behind(medium, data)).dropna()
+        found: pd.Series = grown.groupby(["trial", "operation"]).median().groupby("trial").min()
         return found
 
     return Figure(f"least over operations: rocksdb / flat ({LARGE_SIZE}) / the same ({MEDIUM})", values, ())
+
+
+def _beyond() -> str:
+    """Why 100,000 records of 100 KiB to 1 MiB have no figure."""
+    size = RecordSize.parse(LARGE_SIZE).mean * FEWER / 2**30
+    return f"{size:.1f} GiB of records: beyond this scale, and the source has no such row either"
+
+
+def _cliff(
+    stores: Sequence[str], operations: Sequence[str], terms: dict[str, Any],
+    sizes: Sequence[str] = (SMALL,), kinds: Sequence[str] = KINDS,
+) -> Figure:
+    """The factor from 100,000 records to a million: of the operations the greatest, then of stores,
+    sizes and kinds of data the least, so that all of them have it."""
+    every: dict[str, Any] = {
+        "store": tuple(stores), "record_size": tuple(sizes), "compressibility": tuple(kinds),
+    }
+    name = ", ".join((*stores, " or ".join(operations), *sizes, *kinds))
+    fields = levels("files-or-store", "records", (MANY, FEWER), name, operation=tuple(operations),
+                    but=COMPRESSED, **every, **terms)
+
+    def values(data: pd.DataFrame) -> pd.Series:
+        times = fields.table(data)
+        lacking = [level for factor, wanted in every.items() for level in wanted
+                   if level not in times.index.get_level_values(factor)]
+        if lacking:
+            raise Missing(f"{name}: {', '.join(lacking)} not measured on this scale")
+        found: pd.Series = (times[MANY] / times[FEWER]).groupby(["trial", *every]).max().groupby("trial").min()
+        return found
+
+    return Figure(f"least factor from {FEWER:,} to {MANY:,} records ({name})", values, ())
+
+
+def _variation(terms: dict[str, Any]) -> Figure:
+    """The median over all other factors of the greatest over the least time of the counts, without
+    the exception that the source makes."""
+    fields = grid(FILES, "all", terms)
+
+    def values(data: pd.DataFrame) -> pd.Series:
+        times = fields.table(data)
+        level = times.index.get_level_values
+        kept = times[(level("records") < MANY) | (level("record_size") != SMALL)]
+        counts = kept.groupby(["trial", "record_size", "compressibility", "operation"])
+        several = (counts.max() / counts.min())[counts.size() > 1]
+        if several.empty:
+            raise Missing("all: no two counts measured on this scale")
+        found: pd.Series = pd.concat([several[store] for store in FILES]).groupby("trial").median()
+        return found
+
+    return Figure(f"median over fields: greatest / least over counts, but {MANY:,} of {SMALL}", values, ())
 
 
 def claims() -> Iterator[Claim]:
@@ -95,25 +161,26 @@ def _filesystem_or_store(source: str) -> Iterator[Claim]:
     yield wins("5.1-small", "From 1 to 10 KiB embedded stores are faster in most cases", EMBEDDED, SMALL, record_size=SMALL)
     yield wins("5.1-small-files", "but files are for get and insert with 100,000 records", FILES,
                f"{SMALL}, get and insert, 100,000", NEARLY_ALL, record_size=SMALL, operation=bulk_ops, records=100_000)
-    yield wins("5.1-medium", "From 10 to 100 KiB files are best or close to it for get and insert", FILES,
-               f"{MEDIUM}, get and insert", NEARLY_ALL, slack=1.25, record_size=MEDIUM, operation=bulk_ops)
+    yield wins("5.1-medium", "From 10 to 100 KiB files are better than the stores or very close (we take: within a tenth) for get and insert", FILES,
+               f"{MEDIUM}, get and insert", NEARLY_ALL, slack=1.1, record_size=MEDIUM, operation=bulk_ops)
     yield wins("5.1-medium-remove", "but LevelDB or RocksDB removes faster below 10,000 records, without compression",
-               ("leveldb", "rocksdb"), f"{MEDIUM}, remove, below 10,000", NEARLY_ALL, record_size=MEDIUM,
-               operation="remove", records=(100, 1000), compressibility=PLAIN)
+               ("leveldb", "rocksdb"), f"{MEDIUM}, remove, below 10,000, without compression", NEARLY_ALL,
+               record_size=MEDIUM, operation="remove", records=(100, 1000), compressibility=PLAIN, but=COMPRESSED)
     yield wins("5.1-medium-update", "and Berkeley DB is best at updates", ("bdb",), f"{MEDIUM}, update",
                NEARLY_ALL, record_size=MEDIUM, operation="update")
     yield wins("5.1-large", "From 100 KiB to 1 MiB files are mostly faster for get and insert", FILES,
                f"{LARGE_SIZE}, get and insert", record_size=LARGE_SIZE, operation=bulk_ops)
     for operation in bulk_ops:
         yield wins(f"5.1-large-leveldb-{operation}",
-                   f"but LevelDB without compression is for 1,000 records or fewer: {operation}", ("leveldb",),
-                   f"{LARGE_SIZE}, {operation}, up to 1,000", stores=(*FILES, "leveldb"), record_size=LARGE_SIZE,
-                   operation=operation, records=(100, 1000), compressibility=PLAIN)
+                   f"but LevelDB without compression is faster than files for 1,000 records or fewer: {operation}", ("leveldb",),
+                   f"{LARGE_SIZE}, {operation}, up to 1,000, without compression, against files alone",
+                   stores=(*FILES, "leveldb"), record_size=LARGE_SIZE, operation=operation, records=(100, 1000),
+                   compressibility=PLAIN, but=COMPRESSED)
     yield wins("5.1-large-bdb", "and Berkeley DB does well in updates: within twice the best", ("bdb",),
                f"{LARGE_SIZE}, update", slack=2, record_size=LARGE_SIZE, operation="update")
     yield wins("5.1-large-rocksdb", "and RocksDB without compression is fastest in removes below 10,000 records",
-               ("rocksdb",), f"{LARGE_SIZE}, remove, below 10,000", record_size=LARGE_SIZE, operation="remove",
-               records=(100, 1000), compressibility=PLAIN)
+               ("rocksdb",), f"{LARGE_SIZE}, remove, below 10,000, without compression", record_size=LARGE_SIZE,
+               operation="remove", records=(100, 1000), compressibility=PLAIN, but=COMPRESSED)
     yield wins("5.1-large-files", "and files are from 10,000 records on", FILES, f"{LARGE_SIZE}, remove, 10,000",
                record_size=LARGE_SIZE, operation="remove", records=10_000, compressibility=PLAIN)
 
@@ -133,34 +200,39 @@ def _space(source: str) -> Iterator[Claim]:
     yield used("5.1-space", "Files below 1 KiB use about 12 % of their blocks",
                lambda terms: efficiency("flat", terms, record_size=TINY), Limit("within", 0.12, 1.3), "0.12")
     for store in ("bdb", "rocksdb"):
-        yield used(f"5.1-space-{store}", f"{store} takes less space than files even with 100 records below 1 KiB",
+        yield used(f"5.1-space-{store}", f"{store} takes less space than files even with 100 records (below 1 KiB by our reading)",
                    lambda terms, store=store: middle(grid(("flat", store), f"space, {TINY}, 100", terms,
                        column="space", record_size=TINY, records=100, operation="get")), Limit(">", 1))
-    yield used("5.1-space-large", "From 100 KiB on the stores differ little in space: by a tenth at most with 10,000 records",
-               lambda terms: spread(grid(EVERYONE, f"space, {LARGE_SIZE}, 10,000", terms, column="space", operation="get",
-                   record_size=LARGE_SIZE, records=10_000, compressibility="incompressible")),
+    yield used("5.1-space-large", "At large sizes the differences in space are minimal (we take: a tenth at most, from 100 KiB on, of incompressible records)",
+               lambda terms: spread(grid(EVERYONE, f"space, {LARGE_SIZE}", terms, column="space", operation="get",
+                   record_size=LARGE_SIZE, compressibility=PLAIN)),
                Limit("<=", 1.1))
-    for store, published in (("leveldb", "1.55"), ("rocksdb", "1.56")):
+    ours = "our compressible data are words by Zipf's law"
+    shared = "the source gives it for LevelDB and RocksDB together; that it is RocksDB's follows from 5.4"
+    for store, section, most, note in (
+        ("leveldb", "5.4", printed(32), ours), ("rocksdb", "5.1", printed(19), f"{ours}; {shared}"),
+    ):
         yield Claim(
-            f"F-5.1-space-compressed-{store}", source, "5.1, 5.4",
-            f"Compression brings {store} to a space efficiency of about 1.5, with 100,000 compressible records of 10 to 100 KiB",
-            efficiency(store, SHIPPED, most=True, compressibility="compressible", record_size=MEDIUM, records=100_000),
-            "nothing is compressed at equal terms", Limit("within", 1.55, 1.1), published,
+            f"F-5.1-space-compressed-{store}", source, section,
+            f"Compression brings {store}'s space efficiency up to {most:g} (we take: the greatest over compressible records is that, within a tenth)",
+            efficiency(store, SHIPPED, most=True, compressibility="compressible"),
+            "nothing is compressed at equal terms", Limit("within", most, 1.1), f"{most:g}", note,
         )
     for store in ("leveldb", "rocksdb"):
-        saved = levels("files-or-store", "compression", ("none", "default"), f"space, {store}, {MEDIUM}", "space",
-                       store=store, operation="get", compressibility="compressible", record_size=MEDIUM, **SHIPPED)
+        saved = levels("files-or-store", "compression", ("none", "default"), f"space, {store}", "space",
+                       store=store, operation="get", compressibility="compressible", **SHIPPED)
         yield Claim(f"F-5.2-space-{store}", source, "5.2", f"Compression saves {store} space",
                     middle(saved), None, Limit(">", 1.1))
         slower = levels("files-or-store", "compression", ("default", "none"), f"time, {store}", store=store,
                         operation=OPERATIONS, compressibility="compressible", **SHIPPED)
         yield Claim(f"F-5.2-time-{store}", source, "5.2", f"and makes it notably slower: {store}, by a fifth",
                     middle(slower), None, Limit(">", 1.2))
-    slowest = levels("files-or-store", "compression", ("default", "none"), f"time, leveldb, {MEDIUM} and {LARGE_SIZE}",
-                     store="leveldb", operation=OPERATIONS, record_size=(MEDIUM, LARGE_SIZE),
-                     compressibility="compressible", **SHIPPED)
-    yield Claim("F-5.4-20x", source, "5.4", "Compression makes LevelDB up to 20 times slower with large records: from 10 to 40",
-                middle(slowest, most=True), None, Limit("within", 20, 2), "20")
+    slowest = levels("files-or-store", "compression", ("default", "none"), "time, leveldb",
+                     store="leveldb", operation=OPERATIONS, compressibility="compressible", **SHIPPED)
+    most = printed(28)
+    yield Claim("F-5.4-20x", source, "5.4",
+                f"Compression makes all operations of LevelDB up to {most:g} times slower, at large sizes or large counts (we take: the greatest factor is half to twice that)",
+                middle(slowest, most=True), None, Limit("within", most, 2), f"{most:g}")
     yield used("5.3-space", "SQLite's space efficiency is nearly 100 % at the largest sizes and counts",
                lambda terms: efficiency("sqlite", terms, record_size=LARGE_SIZE, records=10_000), Limit(">", 0.95), "1.0", "5.3")
 
@@ -187,28 +259,26 @@ def _patterns(source: str) -> Iterator[Claim]:
     )
     yield Claim(
         "F-5.5-large", source, "5.5",
-        "From 100 KiB on RocksDB degrades in all operations: against files, by half or more from 10-100 KiB",
+        "From 100 KiB on RocksDB degrades much in all operations (we take: against flat files, by half or more from 10-100 KiB, at equal counts)",
         *both(_worsening), Limit(">", 1.5),
     )
     yield Claim(
         "F-5.5-insert", source, "5.5",
-        "RocksDB's inserts do not slow down with the number of records: from 100 to 10,000 by half at most",
-        *steps("rocksdb", "records", (10_000, least), "insert", operation="insert"),
+        "RocksDB's inserts do not slow down at high record counts (we take: from 100 to a million by half at most)",
+        *steps("rocksdb", "records", (most, least), "insert", operation="insert"),
         Limit("<=", 1.5),
     )
+    there = f"by 5.4 at more than 100,000 records of 100 KiB to 1 MiB: {_beyond()}"
     yield Claim(
-        "F-5.5-insert-leveldb", source, "5.5",
-        "unlike LevelDB, whose inserts do slow down: from 100 to 10,000 by more than half",
-        *steps("leveldb", "records", (10_000, least), "insert", operation="insert"),
-        Limit(">", 1.5),
+        "F-5.5-insert-leveldb", source, "5.5", "unlike LevelDB, whose inserts do slow down", there, there, Limit(">", 1),
     )
     yield Claim(
         "F-5.6-best", source, "5.6", "Berkeley DB is one of the fastest of the four embedded stores (we take: second place or above)",
         *both(lambda terms: ahead(grid(EMBEDDED, "all", terms), "bdb", 2)), Limit(">", 1),
     )
     yield Claim(
-        "F-5.6-slowly", source, "5.6", "Its times grow slowly with the number of records: no more than fourfold to 100,000",
-        *steps("bdb", "records", (100_000, least), f"{TINY}", record_size=TINY, operation=OPERATIONS),
+        "F-5.6-slowly", source, "5.6", "Its times grow slowly with the number of records (we take: from 100 to 100,000 no more than fourfold)",
+        *steps("bdb", "records", (FEWER, least), "all", operation=OPERATIONS),
         Limit("<=", 4),
     )
     for operation in ("insert", "update"):
@@ -238,43 +308,43 @@ def _stalls(source: str) -> Iterator[Claim]:
 
 
 def _cliffs(source: str) -> Iterator[Claim]:
-    many, fewer = 1_000_000, 100_000
     cap = ("64 MiB", "2 GiB")
-    claims = (
-        ("sqlite", "5.3", ("get",), 64), ("bdb", "5.6", ("get", "update", "remove"), 100),
-        ("flat", "5.7", ("get",), 500), ("leveldb", "5.4", ("get",), 4),
+    get, small = ("get",), "records of 1 to 10 KiB"
+    claims: tuple[tuple[str, str, str, int, dict[str, Any]], ...] = (
+        ("sqlite", "5.3", f"With a million incompressible {small} SQLite is {{}} times as slow as with 100,000 (we take: a get, half to twice that)",
+         22, {"stores": ("sqlite",), "operations": get, "kinds": (PLAIN,)}),
+        ("bdb", "5.6", f"With a million {small}, of either kind of data, a get, update or remove of Berkeley DB is up to {{}} times as slow as with 100,000 (we take: half to twice that)",
+         37, {"stores": ("bdb",), "operations": ("get", "update", "remove")}),
+        ("flat", "5.7", f"With a million {small}, of either kind of data, a get from files is {{}} times as slow as with 100,000 (we take: half to twice that)",
+         38, {"stores": FILES, "operations": get}),
+        ("leveldb", "5.4", "With a million records of up to 100 KiB LevelDB's gets slow down, without compression too (we take: up to 10 KiB, more than twofold from 100,000)",
+         0, {"stores": ("leveldb",), "operations": get, "sizes": (TINY, SMALL)}),
     )
-    for store, section, operations, published in claims:
-        limit = published / 2  # "up to"; for LevelDB's "slows down" ours alone
-        words = " or ".join(operations)
-        where: dict[str, Any] = {"store": store, "record_size": SMALL, "operation": operations, "compressibility": "incompressible"}
-        cliff = middle(
-            levels("files-or-store", "records", (many, fewer), f"{words}, {SMALL}", label="as shipped", **where), most=True
-        )
-        printed = "" if store == "leveldb" else f"{published}"
+    for store, section, words, number, where in claims:
+        factor = printed(number) if number else 0
+        figure = f"{factor:g}" if number else ""
         yield Claim(
-            f"F-{section}-cliff-{store}", source, section,
-            f"With a million records of 1 to 10 KiB a {words} of {store} is more than {limit:g} times as slow as with 100,000",
-            cliff, "the million was measured as shipped only", Limit(">", limit), printed,
-            "the data fit in this machine's memory",
+            f"F-{section}-cliff-{store}", source, section, words.format(figure),
+            *both(lambda terms, where=where: _cliff(terms=terms, **where)),
+            Limit("within", factor, 2) if number else Limit(">", 2), figure, "the data fit in this machine's memory",
         )
+        operations = [name for name in where["operations"] if name != "remove"]
         short = middle(
-            levels("files-or-store", "memory_max", cap, f"{words}, {SMALL}, 100,000", label="capped memory", **where), most=True
+            levels("files-or-store", "memory_max", cap, f"{' or '.join(operations)}, {SMALL}, 100,000", label="capped memory",
+                   store=store, record_size=SMALL, operation=tuple(operations), compressibility=PLAIN), most=True
         )
+        least = factor / 2 or 2
         yield Claim(
-            f"F-{section}-memory-{store}", "this paper", f"hines2023, {section}",
-            f"and so it is with 100,000 where memory, page cache included, is an eighth of the data: {words} of {store}",
-            short, "the cap was measured as shipped only", Limit(">", limit),
+            f"F-{section}-memory-{store}", OWN, f"hines2023, {section}",
+            f"With 100,000 {small} a {' or '.join(operations)} of {store} is more than {least:g} times as slow where memory, page cache included, is an eighth of the data",
+            short, "the cap was measured as shipped only", Limit(">", least),
         )
-    small = {"store": "flat", "record_size": TINY, "operation": "get"}
     yield Claim(
         "F-5.7-cliff-tiny", source, "5.7", "That of files does not come with records below 1 KiB: no more than twice",
-        middle(levels("files-or-store", "records", (many, fewer), f"get, {TINY}", label="as shipped", **small)),
-        "the million was measured as shipped only", Limit("<=", 2),
+        *steps("flat", "records", (MANY, FEWER), f"get, {TINY}", record_size=TINY, operation="get"), Limit("<=", 2),
     )
-    nothing = "52 GiB of records: beyond this scale, and the source has no such row either"
     yield Claim("F-5.4-large", source, "5.4", "LevelDB's get slows down at 100,000 records of 100 KiB to 1 MiB",
-                nothing, nothing, Limit(">", 2))
+                _beyond(), _beyond(), Limit(">", 2))
     kinds = "a million compressible records were not measured at this scale"
     yield Claim("F-5.3-cliff-kinds", source, "5.3", "SQLite's slowdown does not come with compressible data",
                 kinds, kinds, Limit("<=", 2))
@@ -295,7 +365,7 @@ def _folders(source: str) -> Iterator[Claim]:
             *both(lambda terms, operation=operation: middle(grid(("flat", "nested"), f"{operation}, {MEDIUM}, 100,000",
                 terms, operation=operation, record_size=MEDIUM, records=100_000))), limit, published,
         )
-    constant = both(lambda terms: spread(levels("files-or-store", "records", (100, 1000, 10_000), "get",
-        store="flat", operation="get", **terms)))
-    yield Claim("F-5.8-constant", source, "5.8", "A file's get varies by no more than twice over the number of files: from 100 to 10,000",
-                *constant, Limit("<=", 2, theirs=True), "1 to 2")
+    yield Claim("F-5.8-constant", source, "5.8",
+                "Access times of files vary no more than twofold over the record counts, on most ranges (we take: of all four operations)",
+                *both(_variation), Limit("<=", 2, theirs=True), "1 to 2",
+                "without a million records of 1 to 10 KiB, the source's exception")

@@ -10,8 +10,11 @@ none; TreeDB shares no level of durability with the two.
 import itertools
 from collections.abc import Iterator
 
-from study.published import numbers
-from study.verdicts import Claim, Limit, Side, over, ratio, side, value
+import pandas as pd
+
+from study.fields import each
+from study.published import numbers, table
+from study.verdicts import Claim, Figure, Limit, Side, ratio, side, value
 
 
 def page(above: tuple[str, str, str], below: tuple[str, str, str], log: bool | None = None) -> str:
@@ -26,6 +29,18 @@ def page(above: tuple[str, str, str], below: tuple[str, str, str], log: bool | N
     return " and ".join(dict.fromkeys(f"{x:,.0f}" if x >= 1000 else f"{x:.3g}" for x in both))
 
 
+def gain() -> float:
+    """By how many percent the write-ahead log speeds up SQLite's writes, as the first version says."""
+    rows = each(table("leveldb-2011-settings"))
+    return next(float(row.value) for row in rows if row.setting.startswith("gain of writes"))
+
+
+def factor(part: str, operation: str, store: str) -> str:
+    """The factor to its baseline that the page prints beside a figure."""
+    rows = each(table("leveldb-2011"))
+    return next(str(row.times_baseline) for row in rows if (row.part, row.workload, row.store) == (part, operation, store))
+
+
 # The parts of the page, and the labels of the parts of the grid.
 BASE, LARGE, BATCHES = "Baseline", "Large values", "Batches"
 SYNCED, PLAIN, PLAIN_READS = "Synchronous writes", "Compression off", "Compression off (reads)"
@@ -37,6 +52,7 @@ LABELS = {
 OF_LEVELDB = {MEMORY: "large write buffer", CACHES: "large cache"}  # where most of its memory goes
 NO_EQUAL = "no level of durability in common with TreeDB"
 COMPRESSED = "measured with LevelDB's compression only"
+SIGNIFICANT = 1.5  # what we take for "significantly"
 
 
 def run(store: str, operation: str, part: str = BASE, log: bool = True) -> Side:
@@ -50,6 +66,18 @@ def run(store: str, operation: str, part: str = BASE, log: bool = True) -> Side:
         label += "" if log else ", rollback journal"
     filled = "fillseq" if operation == "fillseq" else "fillrandom"
     return side("leveldb-2011", store, operation, label=label, filled=filled)
+
+
+def kills(one: Side) -> Figure:
+    """Of each kill of the durability experiment whether it lost no write. Kills that agree leave
+    the share as uncertain as one of them."""
+    def outcomes(data: pd.DataFrame) -> pd.Series:
+        first = one.rows(data).iloc[0]
+        lost = int(first.crashes - first.survived_kill)
+        return pd.Series([0.0] * lost + [1.0] * int(first.survived_kill))
+
+    text = f"share of kills that lost no write, {one.store}"
+    return Figure(text, outcomes, (), lambda data: 1 / len(outcomes(data)))
 
 
 BASELINE = (
@@ -84,14 +112,15 @@ def claims() -> Iterator[Claim]:
     yield Claim(
         "L-1-async", source, "1",
         "Every write of each store is given to the operating system: of TreeDB too",
-        value(run("kyoto-tree", "fillrandom"), "survived", "share of kills that lost no write"),
-        None, Limit(">=", 1, theirs=True), "",
-        "what the operating system has, a killed process can't lose: data/durability/evidence.csv",
+        kills(run("kyoto-tree", "fillrandom")), None, Limit(">=", 1, theirs=True), "",
+        "what the operating system has, a killed process can't lose; a trial is a kill of TreeDB as "
+        "shipped, without the page's lzo, small and linear: data/durability/evidence.csv",
     )
     yield Claim(
-        "L-ext4-files", source, "ext4", "LevelDB syncs a file before it begins a new one, also where writes are asynchronous",
+        "L-ext4-files", source, "ext4",
+        "On ext4 LevelDB's asynchronous writes, too, get somewhat slower: it syncs when it switches to a new file (we test: it syncs at all)",
         value(run("leveldb", "fillrandom"), "syncs", "sync calls of the load"), None,
-        Limit(">", 0, theirs=True),
+        Limit(">", 0, theirs=True), note="that it gets slower can't be tested without ext3",
     )
     two = "this machine has no more than two processors"
     yield Claim("L-1-two-cpus", source, "1", "LevelDB uses two processors at most", two, two, Limit("<=", 2, theirs=True))
@@ -103,14 +132,16 @@ def claims() -> Iterator[Claim]:
     for operation in ("fillseq", "fillrandom"):
         without = run("sqlite", operation, log=False)
         yield Claim(
-            f"L-wal-{operation}", source, "build", "A write-ahead log speeds up SQLite's writes by "
-            f"roughly 30 %, 20 to 40: {operation}",
+            f"L-wal-{operation}", source, "build (first version)",
+            f"A write-ahead log speeds up SQLite's writes by roughly {gain():g} %: {operation}",
             ratio(without, run("sqlite", operation), name="time without / with the log"),
-            None, Limit("within", 1.3, 1.08), "1.3",
+            None, Limit("within", 1 + gain() / 100, 1.08), f"{1 + gain() / 100:g}", "the later version no longer says so",
         )
 
 
 def _large(source: str) -> Iterator[Claim]:
+    in_order = page((LARGE, "fillseq", "leveldb"), (LARGE, "fillseq", "kyoto-tree"))
+    ahead = f"in key order the page's own figures have LevelDB ahead, {in_order} times as fast"
     for operation, others in (("fillseq", ("sqlite",)), ("fillrandom", ("sqlite", "kyoto-tree"))):
         one = run("leveldb", operation, LARGE)
         for store in others:
@@ -120,12 +151,14 @@ def _large(source: str) -> Iterator[Claim]:
                 ratio(one, run(store, operation, LARGE)),
                 NO_EQUAL if store == "kyoto-tree" else COMPRESSED, Limit(">", 1),
                 page((LARGE, operation, store), (LARGE, operation, "leveldb")),
+                ahead if store == "kyoto-tree" else "",
             )
     yield Claim(
-        "L-2.A-twice", source, "2.A",
-        "Because it writes each value at least twice, to its log and, here at half its size, to a table",
+        "L-2.A-twice", source, "2.A", "because it writes each value at least twice",
         value(run("leveldb", "fillrandom", LARGE), "amplification", "bytes written a byte"),
         None, Limit(">=", 1.5),
+        note="twice is 1.5 bytes a byte by our reading: the log has a value whole, a table compressed to half; "
+        "that this is the cause is not tested",
     )
 
 
@@ -134,7 +167,7 @@ def _batches(source: str) -> Iterator[Claim]:
     for operation, store in itertools.product(("fillseq", "fillrandom"), ("leveldb", "sqlite")):
         yield Claim(
             f"L-2.B-{operation}-{store}", source, "2.B",
-            f"A thousand writes in a batch are faster than one by one: {operation} of {store}",
+            f"Writes in batches, here of a thousand, may be significantly faster than one by one (we test: faster at all): {operation} of {store}",
             ratio(run(store, operation), run(store, operation, part), name="time one by one / in batches"),
             None, Limit(">", 1),
             page((part, operation, store), (BASE, operation, store)),
@@ -163,13 +196,15 @@ def _synchronous(source: str) -> Iterator[Claim]:
             ratio(run("sqlite", operation, part, log=False), run("leveldb", operation, part)),
             ratio(run("sqlite", operation, part), run("leveldb", operation, part)),
             Limit(">", 1), " and ".join(versions),
+            "LevelDB compresses at equal settings too: without, its synchronous writes were not measured",
         )
         yield Claim(
-            f"L-2.C-{operation}-treedb", source, "2.C",
-            f"and more than ten times as fast as TreeDB's: {operation}",
-            ratio(run("kyoto-tree", operation, part), run("leveldb", operation, part)), NO_EQUAL,
-            Limit(">", 10), page((part, operation, "leveldb"), (part, operation, "kyoto-tree")),
-            "the disk of this machine syncs in a fraction of a turn of the page's",
+            f"L-2.C-{operation}-treedb", source, "2.C", f"and faster than TreeDB's: {operation}",
+            ratio(run("kyoto-tree", operation, part), run("leveldb", operation, part)),
+            "with autosync TreeDB syncs each write, but what then survives was not measured",
+            Limit(">", 1), page((part, operation, "leveldb"), (part, operation, "kyoto-tree")),
+            "TreeDB's durability and syncs are stated as shipped, without autosync; the disk of this machine "
+            "syncs in a fraction of a turn of the page's",
         )
     nothing = "no disk here has ext3, turns, or a write cache that can be switched off"
     yield Claim(
@@ -193,15 +228,13 @@ def _compression(source: str) -> Iterator[Claim]:
             f"Without compression {store} is {how}: {operation}",
             ratio(run(store, operation), without, name="time with / without compression"),
             None, limit, page((part, operation, store), (BASE, operation, store)),
+            f"ours, from the page's rates; it prints {factor(part, operation, store)}, which divides by writes in key order"
+            if (store, operation) == ("kyoto-tree", "readseq") else "",
         )
+    alone = "what the libraries take was not measured by itself"
     yield Claim(
-        "L-2.D-lzo", source, "2.D",
-        "TreeDB loses more to compression than LevelDB",
-        over(
-            ratio(run("kyoto-tree", "fillrandom"), run("kyoto-tree", "fillrandom", PLAIN)),
-            ratio(run("leveldb", "fillrandom"), run("leveldb", "fillrandom", PLAIN)),
-        ),
-        NO_EQUAL, Limit(">", 1),
+        "L-2.D-lzo", source, "2.D", "presumably because TreeDB's library for it, LZO, costs more than LevelDB's, Snappy",
+        alone, alone, Limit(">", 1),
     )
 
 
@@ -215,21 +248,20 @@ def _memory(source: str) -> Iterator[Claim]:
             ratio(run("sqlite", operation), run("sqlite", operation, part), name=faster),
             None, Limit("within", 1, 1.1), page((part, operation, "sqlite"), (BASE, operation, "sqlite")),
         )
-    buffered = run("leveldb", "fillrandom", part)
     yield Claim(
-        "L-2.E-leveldb", source, "2.E", "A larger write buffer makes LevelDB's random writes faster",
-        ratio(run("leveldb", "fillrandom"), buffered, name=faster), None, Limit(">", 1),
+        "L-2.E-leveldb", source, "2.E", "A larger write buffer makes LevelDB's random writes significantly faster",
+        ratio(run("leveldb", "fillrandom"), run("leveldb", "fillrandom", part), name=faster), None, Limit(">", SIGNIFICANT),
         page((part, "fillrandom", "leveldb"), (BASE, "fillrandom", "leveldb")),
     )
+    merges = "the bytes of merges are not counted by themselves, and the larger buffer also saves the first tables"
     yield Claim(
-        "L-2.E-merges", source, "2.E", "because fewer sorted files have to be merged",
-        ratio(run("leveldb", "fillrandom"), buffered, "written", "bytes written, 4 MiB / 128 MiB"),
-        None, Limit(">", 1),
+        "L-2.E-merges", source, "2.E", "because fewer sorted files have to be merged", merges, merges, Limit(">", 1),
     )
     yield Claim(
-        "L-2.E-treedb", source, "2.E", "More memory makes TreeDB's random writes faster",
+        "L-2.E-treedb", source, "2.E",
+        "With memory for the whole database TreeDB's random writes are significantly faster",
         ratio(run("kyoto-tree", "fillrandom"), run("kyoto-tree", "fillrandom", part), name=faster),
-        None, Limit(">", 1), page((part, "fillrandom", "kyoto-tree"), (BASE, "fillrandom", "kyoto-tree")),
+        None, Limit(">", SIGNIFICANT), page((part, "fillrandom", "kyoto-tree"), (BASE, "fillrandom", "kyoto-tree")),
     )
     part = CACHES
     for operation in ("readseq", "readrandom"):

@@ -25,7 +25,7 @@ def claims() -> Iterator[Claim]:
             one, ratio(blob("flat", operation), blob("sqlite", operation)), Limit(">", 1.25), "1.35",
         )
     yield Claim(
-        "S-space", source, "summary", "and takes about 20 % less space",
-        ratio(blob("sqlite", "readrandom"), blob("flat", "readrandom"), "closed_bytes", "space"), None,
-        Limit("within", 0.8, 1.1), "0.8",
+        "S-space", source, "summary", "and takes about 20 % less space: after the load, before any overwrite",
+        ratio(blob("sqlite", "fillseq"), blob("flat", "fillseq"), "disk_bytes", "space"), None,
+        Limit("within", 0.8, 1.1), "0.8", "0.83 by the page's own counts of bytes; ours with the store still open",
     )
