@@ -27,7 +27,7 @@ def best(data: Results) -> dict[str, str]:
     """The stores that are or may be the best at each workload, the best first, as text."""
     found = regrets(_closed(data), "mean_ns", ["operation"])
     maybe = found[found.verdict.isin(["in", "undecided"])]
-    return {str(name): formats.some(own.store) for name, own in maybe.groupby("operation")}
+    return {str(name): formats.some(own.store, 2) for name, own in maybe.groupby("operation")}
 
 
 def waits(data: Results, operation: str = "ycsb-a") -> pd.DataFrame:
