@@ -5,13 +5,6 @@
 set -eu
 trap "exit 130" INT # also where the sweep itself ended well
 
-loop_devices() { # whether one can be made: in a container root alone does not suffice
-    file=$(mktemp) && truncate -s 1M "$file"
-    device=$(losetup --find --show "$file" 2>/dev/null) && losetup --detach "$device" || device=""
-    rm "$file"
-    [ -n "$device" ]
-}
-
 sweep() { # NAME GRID...: some cells may fail, the others count
     name=$1
     shift
@@ -20,7 +13,7 @@ sweep() { # NAME GRID...: some cells may fail, the others count
 }
 
 fs="" out=build/headline-own capped="rocksdb-2013 beyond-memory"
-if loop_devices; then
+if python -c 'from pathlib import Path; from kvbench.loopback import check; check("ext4", Path("build"))' 2>/dev/null; then
     fs="--fs ext4" out=build/headline
 else
     echo "no loop devices: the stores are on this folder's file system" >&2

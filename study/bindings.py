@@ -8,13 +8,14 @@ import numpy as np
 import pandas as pd
 from kvbench import BadInput
 from kvbench.bindings import BINDINGS, full_name
-from kvbench.factors import DURABILITY, OPERATIONS, RecordSize
+from kvbench.factors import DEFAULT, DURABILITY, OPERATIONS, RecordSize
 from kvbench.histogram import LOG_WIDTH
 from kvbench.regret import by_trial, rank
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from study import figures, formats
+from study.decision import Need
 from study.fields import each, over_trials, where
 from study.results import Results
 
@@ -192,27 +193,26 @@ def added_table(found: Bindings, operation: str, sizes: Sequence[str]) -> pd.Dat
 def packages(data: Results) -> pd.DataFrame:
     """What a Python program can choose, as shipped: a row a package with what its returned writes
     survive (`guarantee`), the mean time of each operation at the middle record size, and its regret
-    among the packages that guarantee the same, with the interval, as text. The cost of a package is
-    the geometric mean over the sizes of the time of one operation of each kind. Those with the
-    strongest guarantee come first, and the fastest of each."""
-    rows = data.operations[data.operations.operation.isin(OPERATIONS)]
-    guarantees = rows.cell.map(data.cells.set_index("cell").guarantee)
-    packages = list(map(full_name, rows.store, rows.binding))
-    rows = rows.assign(guarantee=guarantees, package=packages)
-    each_size = rows.groupby(["guarantee", "package", "trial", "record_size"]).mean_ns.sum()
-    costs = np.exp(np.log(each_size.unstack("record_size").dropna()).mean(axis=1))
+    among the packages that guarantee the same, with the interval, as text. What a package costs is
+    decision.over_fields()'s, of as many operations of each kind. Those with the strongest guarantee
+    come first, and the fastest of each."""
     sizes = data.sizes()
-    middle = where(rows, record_size=sizes[len(sizes) // 2])
-    times = middle.groupby(["package", "operation"]).mean_ns.median().unstack("operation")
+    need = Need("from Python", DEFAULT, sizes, data.counts(), suits=lambda store: True)
+    costs = need.cost(data, need)
+    cells = data.cells.assign(package=list(map(full_name, data.cells.store, data.cells.binding)))
+    guarantees = cells.groupby("package").guarantee.first()
     found = []
     for guarantee in reversed(DURABILITY):
-        if guarantee not in costs.index.get_level_values("guarantee"):
-            continue
-        own = rank(by_trial(costs.xs(guarantee)), range(1, data.trials + 1)).regrets
-        for package, regret in own.items():
-            low, high = formats.number(regret.low), formats.number(regret.high)
-            shown = f"{formats.number(regret.estimate)} ({low} to {high})"
-            found.append((package, guarantee, shown if len(own) > 1 else "alone"))
+        own = costs[costs.index.get_level_values("store").map(guarantees) == guarantee]
+        for package, regret in rank(by_trial(own), range(1, data.trials + 1)).regrets.items():
+            shown = "alone"
+            if not np.isnan(regret.high):
+                estimate, low, high = map(formats.number, regret[:3])
+                shown = f"{estimate} ({low} to {high})"
+            found.append((package, guarantee, shown))
+    middle = where(data.operations, record_size=sizes[len(sizes) // 2])
+    middle = middle.merge(cells[["cell", "package"]], on="cell")
+    times = middle.groupby(["package", "operation"]).mean_ns.median().unstack("operation")
     table = pd.DataFrame(found, columns=["package", "guarantee", "regret"]).set_index("package")
     return table.join(times[list(OPERATIONS)].map(formats.time)).reset_index()
 

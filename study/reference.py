@@ -249,23 +249,19 @@ def turned(found: pd.DataFrame, home: str) -> pd.DataFrame:
     """Of sensitivity() or on_file_systems(): a row a device, the fields, those in which another
     store is the fastest than on the device `home`, and those in which that store is surely out."""
     ranked = found[found.verdict != NOT_RANKED].sort_values("regret")
-    fields = [name for name in FIELD if name != "durability" or found.durability.nunique() > 1]
-    here = where(ranked, device=home).drop_duplicates(fields)[[*fields, "store"]]
-    there = ranked.merge(here, on=[*fields, "store"])
+    here = where(ranked, device=home).drop_duplicates(FIELD)[[*FIELD, "store"]]
+    there = ranked.merge(here, on=[*FIELD, "store"])
     by = there.assign(other=there.regret > 1, out=there.verdict == "out").groupby("device")
     shown = by.agg(fields=("regret", "size"), other=("other", "sum"), out=("out", "sum"))
     order = [name for name in dict.fromkeys(found.device) if name != home]
     return shown.loc[order].reset_index()
 
 
-def turning(found: pd.DataFrame, home: str) -> dict[str, dict[str, int]]:
+def turning(found: pd.DataFrame, home: str) -> dict[Any, dict[Any, int]]:
     """For the text: turned(), by the device's name without spaces and Greek letters."""
-    return {
-        str(row.device).replace(" ", "").replace("µ", "u"): {
-            "fields": int(row.fields), "other": int(row.other), "out": int(row.out)
-        }
-        for row in each(turned(found, home))
-    }  # fmt: skip
+    shown = turned(found, home)
+    names = shown.device.str.replace(" ", "").str.replace("µ", "u")
+    return shown.drop(columns="device").set_index(names).to_dict("index")
 
 
 def transfer(found: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Collected results as the notebooks read them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, Self
@@ -99,17 +99,17 @@ class Results:
 
     def at(self, **levels: Any) -> Self:
         """The same results, but only the cells of these levels."""
-        found = copy(self)
-        for table in ("all_cells", "cells", "operations", "timeline", "unsteady"):
-            setattr(found, table, where(getattr(self, table), **levels))
-        return found
+        return self._kept(lambda rows: where(rows, **levels))
 
     def of(self, stores: Collection[str]) -> Self:
         """The same results, but only those of these stores."""
+        return self._kept(lambda rows: rows[rows.store.isin(stores)])
+
+    def _kept(self, keep: Callable[[pd.DataFrame], pd.DataFrame]) -> Self:
+        """The same results, with what is kept of each table."""
         found = copy(self)
         for table in ("all_cells", "cells", "operations", "timeline", "unsteady"):
-            rows = getattr(self, table)
-            setattr(found, table, rows[rows.store.isin(stores)])
+            setattr(found, table, keep(getattr(self, table)))
         return found
 
     @property

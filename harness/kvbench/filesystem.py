@@ -32,7 +32,7 @@ class Mounted:
         """Mount it with the kernel's defaults, as nearly everybody does. Raises OSError."""
         paths = map(os.fsencode, (self.device, self.mount, self.kind))
         if _library.mount(*paths, ctypes.c_ulong(0), None) != 0:
-            raise _error("cannot be mounted", self.mount)
+            raise _error(ctypes.get_errno(), "cannot be mounted", self.mount)
 
     def detach(self) -> None:
         """Unmount it. Raises OSError, which names a file in it that is still open."""
@@ -53,8 +53,7 @@ def allocated(folder: Path, most: int | None = None) -> int | None:
     return total * 512
 
 
-def _error(what: str, folder: str) -> OSError:
-    code = ctypes.get_errno()
+def _error(code: int, what: str, folder: str) -> OSError:
     return OSError(code, f"{what}: {os.strerror(code)}", folder)
 
 
@@ -66,8 +65,7 @@ def unmount(folder: str) -> None:
         code, waited = ctypes.get_errno(), time.monotonic() - begun
         own = min(_held(folder), default="") if waited > PATIENCE else ""
         if code != errno.EBUSY or own or waited > OTHERS:
-            what = own or "it cannot be unmounted"
-            raise OSError(code, f"{what}: {os.strerror(code)}", folder)
+            raise _error(code, own or "it cannot be unmounted", folder)
         time.sleep(0.01)
 
 

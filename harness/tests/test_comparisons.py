@@ -16,7 +16,7 @@ from kvbench.factors import LEVELS
 from kvbench.tables import TABLES, read_tables, write_tables
 from test_notebooks import papermill
 
-from study import builds, cold, decision, explorer, fields, figures, reference
+from study import builds, cold, decision, explorer, fields, figures, formats, reference
 from study.results import Results
 
 DATA = Path(__file__).parents[2] / "data"
@@ -169,6 +169,10 @@ def test_first_cold_gets_are_told_from_later_ones(tmp_path: Path) -> None:
     first = table_of(tmp_path / "out.ipynb", "tbl-cold-first")
     assert first.split("\n")[2].startswith("| flat")
     assert first.split("\n")[2].split("|")[2:4] == [f" {'100':<20} ", f" {'10':<18} "]
+    cold_gets = fields.where(rows, operation="get", cache="cold", store="lmdb")
+    read = formats.size((cold_gets.device_read_bytes / cold_gets.n).median())
+    reads = table_of(tmp_path / "out.ipynb", "tbl-cold-reads").splitlines()
+    assert f" {read} " in next(line for line in reads if line.startswith("| lmdb"))
 
 
 def test_cold_data_with_one_row_for_all_say_so(altered: Altered) -> None:
