@@ -19,7 +19,6 @@ from study.verdicts import Claim, Figure, Limit, Side, ratio, side
 
 EXPERIMENT = "claims-2026"
 EQUAL, PUBLISHED = "equal durability", "as published"
-SIZE = 100  # bytes of a value
 DOCUMENTS = {name: name.replace("-", "") for name in ("fjall-2026", "tidesdb-2026", "keybench-2026", "kvbench-2026")}
 SCALE = "one thread and data that fit in memory"
 TREES = ["lmdb", "redb", "sqlite"]
@@ -54,7 +53,7 @@ ELSEWHERE = {
 
 
 def one(store: str, operation: str, label: str = EQUAL) -> Side:
-    return side(EXPERIMENT, store, operation, label=label, record_size_min=SIZE)
+    return side(EXPERIMENT, store, operation, label=label)
 
 
 def factors(quantity: str) -> str:
