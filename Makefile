@@ -116,7 +116,7 @@ figures: setup
 	rm -rf build/figures
 	KVBENCH_FIGURES=build/figures python notebooks/execute.py $(NOTEBOOKS) notebooks/bindings.ipynb \
 	    notebooks/speed.ipynb notebooks/torture.ipynb $(EXPERIMENTS:%=notebooks/%.ipynb) $(RERUNS:%=notebooks/%.ipynb) \
-	    notebooks/verdicts.ipynb notebooks/pauses.ipynb notebooks/reference.ipynb notebooks/stores.ipynb \
+	    notebooks/verdicts.ipynb notebooks/reference.ipynb notebooks/stores.ipynb \
 	    notebooks/explorer.ipynb
 	cp build/figures/*.svg build/figures/*.png figures/
 	cp build/figures/verdicts.csv data/verdicts/

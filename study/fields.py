@@ -47,6 +47,15 @@ def quantiles(rows: pd.DataFrame, share: float) -> "pd.Series[float]":
     return pd.Series(found, index=rows.index, dtype=float)
 
 
+def longest_share(rows: pd.DataFrame, of: int = 1000) -> "pd.Series[float]":
+    """The share that the longest operation of each row has of the time of so many of its kind, the
+    others at the mean of the rest: a run does as many as it has time for, and the share of all its
+    time would be the smaller the longer it took. Missing for a single operation."""
+    rest = (rows.sum_ns - rows.max_ns) / (rows.n - 1)
+    found: pd.Series[float] = rows.max_ns / (rows.max_ns + (of - 1) * rest)
+    return found
+
+
 def written(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with the bytes that their operations wrote, and `written_by`, who counted them: the
     device, if it was the store's alone; else write calls, which miss what is written through a map.

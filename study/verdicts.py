@@ -21,7 +21,7 @@ from kvbench.tables import read_tables
 from kvbench.warm import WARM, resident
 
 from study import formats
-from study.fields import quantiles, where, written
+from study.fields import longest_share, quantiles, where, written
 from study.results import Results
 
 HOLDS, FAILS, OPEN = "replicated", "contradicted", "inconclusive"
@@ -39,7 +39,6 @@ RATIOS = {
     "amplification": ("written", "user_bytes"),
     "space": ("closed_bytes", "live_bytes"),
     "efficiency": ("live_bytes", "closed_bytes"),
-    "longest_share": ("max_ns", "sum_ns"),
 }
 
 
@@ -67,6 +66,7 @@ def load(folders: Mapping[str, Path], evidence: Path) -> pd.DataFrame:
     rows["user_bytes"] = rows["items"] * (rows.key_size + mean)
     for column, (above, below) in RATIOS.items():
         rows[column] = rows[above] / rows[below]
+    rows["longest_share"] = longest_share(rows)
     rows["cpu"] = (rows.user_s + rows.system_s) / rows.wall_s
     rows["peak_bytes"] = rows.memory_anonymous_bytes + rows.memory_file_bytes
     shown = pd.read_csv(evidence)
@@ -192,8 +192,16 @@ class Fields:
         table = pd.DataFrame() if lacking else table.dropna()
         if table.empty:
             lacked = f": {', '.join(map(str, lacking))} not measured" if lacking else ""
-            raise Missing(f"{self.name}: not measured on this scale{lacked}")
+            failed = f" ({reason})" if (reason := self._failed(data, lacking)) else ""
+            raise Missing(f"{self.name}: not measured on this scale{lacked}{failed}")
         return table[list(self.levels)]
+
+    def _failed(self, data: pd.DataFrame, lacking: Sequence[Any]) -> str:
+        """Why cells of these levels failed, if some did."""
+        where = {name: level for name, level in self.where.items() if name != "operation"}
+        own = data[(data.experiment == self.experiment) & (data.status == "failed")]
+        own = own[_with(own, where) & own[self.by].isin(lacking)]
+        return "; ".join(sorted(set(own.reason)))
 
     def figure(self, text: str, of: Callable[[pd.DataFrame], pd.Series], how: str) -> Figure:
         """What `of` makes of each field of the table, brought together by `how` in each trial."""

@@ -29,7 +29,6 @@ from kvbench.grid import Grid
 from kvbench.stores import Store, checksum
 from kvbench.tables import (
     MEASURED,
-    READABLE,
     SCHEMA_VERSION,
     SCHEMAS,
     STATUSES,
@@ -62,7 +61,7 @@ def _json(value: dict[str, Any]) -> bytes:
 
 
 def _read(path: Path, *required: str) -> dict[str, Any]:
-    """A JSON file of a results folder, of a readable schema version and with the required keys."""
+    """A JSON file of a results folder, of this schema version and with the required keys."""
     try:
         if not path.is_file():  # reading a pipe might never end
             raise ValueError
@@ -72,7 +71,7 @@ def _read(path: Path, *required: str) -> dict[str, Any]:
             value[key]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise BadInput(f"{path}: not a file of kvbench's results") from None
-    if str(schema) not in READABLE:
+    if schema != SCHEMA_VERSION:
         raise BadInput(
             f"{path}: results of schema version {schema!r}; allowed: {SCHEMA_VERSION}; "
             "take another folder"
@@ -293,10 +292,7 @@ def restore(source: Path, out: Path) -> Folder:
     tables = read_tables(source)
     cells = tables["cells"].to_pylist()
     if any(row["timed"] is None for row in cells):
-        raise BadInput(
-            f"{source}: imported, or collected before schema version 9: the tables do not say "
-            "which operations were to be timed"
-        )
+        raise BadInput(f"{source}: imported: the tables do not say which operations to time")
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise BadInput(f"{out}: holds other files; allowed: a new or empty folder")
     folder = Folder.make(out)

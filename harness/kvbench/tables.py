@@ -13,37 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kvbench import BadInput, one_line, write_whole
-from kvbench.factors import FACTORS, LEVELS
+from kvbench.factors import FACTORS
 
 SCHEMA_VERSION = 9
-READABLE = {"6", "7", "8", "9"}
-# The columns of open loops.
-PACED = (
-    "closed_rate", "asked_rate", "reached_rate", "waited_s", "late_p50_ns", "late_p99_ns",
-    "late_max_ns",
-)  # fmt: skip
-# What older tables may lack, and its value: a factor that they do not know has its default.
-ADDED: dict[str, dict[str, Any]] = {
-    "cells": {
-        **{name: FACTORS[name].default for name in LEVELS},
-        "least_ms": 0,
-        **dict.fromkeys(
-            ("stopped_s", "cached_end", "settled", "debt_s", "debt_cpu_s", "debt_bytes",
-             "debt_disk_bytes", "ended_disk_bytes", "reopen_s", "timed")
-        ),
-    },
-    "operations": dict.fromkeys(
-        ("paused_share", "minor_faults", "major_faults", "read_calls", "write_calls", "syncs",
-         "instructions", "device_read_bytes", "device_write_bytes", "per_eviction", "counted",
-         "system_calls", "threads", "least_share", "most_share", *PACED)
-    ),
-    "timeline": {},
-    "machines": dict.fromkeys(
-        ("proactive_reclaim", "read_ahead_bytes", "probe", "sync_p50_us", "sync_p90_us",
-         "sync_p99_us", "sync_max_us", "random_read_us", "write_rate", "read_rate",
-         "memory_rate", "clock_ns")
-    ),
-}  # fmt: skip
 STATUSES = ("ok", "failed", "skipped", "unavailable")
 MOST_BYTES = 1 << 30  # of a table in memory
 MOST_ROWS = 10_000_000
@@ -335,18 +307,16 @@ def read_tables(path: Path) -> dict[str, pa.Table]:
 
 
 def _read(file: Path, name: str) -> pa.Table:
-    """A table of this schema version or an earlier one. What its metadata say is checked first: a
-    small file may stand for a large table."""
+    """A table. What its metadata say is checked first: a small file may stand for a large one."""
     metadata = pq.read_metadata(file)
     groups = map(metadata.row_group, range(metadata.num_row_groups))
     _refuse_large(file, metadata.num_rows, "rows", MOST_ROWS)
     _refuse_large(file, sum(group.total_byte_size for group in groups), "bytes", MOST_BYTES)
     found = metadata.schema.to_arrow_schema()
     version = (found.metadata or {}).get(b"kvbench_schema", b"none").decode(errors="replace")
-    if version not in READABLE:
+    if version != str(SCHEMA_VERSION):
         raise BadInput(f"{file}: schema version {version}; allowed: {SCHEMA_VERSION}")
-    lacking = set(ADDED[name]) - set(found.names)
-    types = {field.name: field.type for field in SCHEMAS[name] if field.name not in lacking}
+    types = {field.name: field.type for field in SCHEMAS[name]}
     if len(found) != len(types) or {field.name: field.type for field in found} != types:
         raise BadInput(f"{file}: columns differ from those of schema version {version}")
     # In parts, and texts as dictionaries: a long text or list may be there a million times.
@@ -358,8 +328,6 @@ def _read(file: Path, name: str) -> pa.Table:
             _refuse_large(file, size, "bytes", MOST_BYTES)
             parts.append(part)
     table = pa.Table.from_batches(parts, None if parts else pa.schema(types.items()))
-    for column in lacking:
-        table = table.append_column(column, pa.array([ADDED[name][column]] * table.num_rows))
     # With our own metadata: pandas acts upon what it finds there.
     table = table.select(SCHEMAS[name].names).cast(SCHEMAS[name])
     table.validate(full=True)

@@ -199,7 +199,24 @@ def test_physical_bounds_are_those_of_the_machine(altered: Altered) -> None:
 def test_writes_are_bounded_only_where_they_are_synchronous(altered: Altered) -> None:
     data = at_process(altered("reference", know_limits))
     assert data.bound("insert", "1 KiB") is None
-    assert Results(str(DATA / "files-or-store"), varying=LEVELS).bound("get", "1 KiB") is None
+
+
+def forget_limits(frames: Frames) -> None:
+    frames["machines"]["memory_rate"] = np.nan
+
+
+def test_a_machine_that_was_not_probed_bounds_nothing(altered: Altered) -> None:
+    assert at_process(altered("reference", forget_limits)).bound("get", "1 KiB") is None
+
+
+def test_the_longest_operation_is_set_against_a_thousand() -> None:
+    """However many there were; of a single one it is not known."""
+    rows = pd.DataFrame(
+        {"max_ns": [500, 500, 9], "sum_ns": [1499, 500 + 1999, 9], "n": [1000, 2000, 1]}
+    )
+    found = fields.longest_share(rows)
+    assert found[:2].tolist() == pytest.approx([500 / 1499] * 2)
+    assert found[2:].isna().all()
 
 
 def owe(frames: Frames) -> None:

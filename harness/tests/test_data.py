@@ -11,7 +11,7 @@ from kvbench import BadInput, stores
 from kvbench.crashes import COLUMNS
 from kvbench.factors import FACTORS, LEVELS
 from kvbench.grid import read_grids
-from kvbench.tables import ADDED, SCHEMA_VERSION, SCHEMAS, TABLES, read_tables
+from kvbench.tables import SCHEMA_VERSION, SCHEMAS, TABLES, read_tables
 
 DATA = Path(__file__).parents[2] / "data"
 GRIDS = Path(__file__).parents[1] / "grids"
@@ -90,7 +90,7 @@ def test_experiments_have_every_cell_of_their_grids(name: str) -> None:
 
 
 RERUNS = ["leveldb-2011", "rocksdb-2013", "lmdb-2014", "files-or-store", "sqlite-35", "ycsb"]
-RERUNS += ["redb-2026", "claims-2026", "threads", "load", "age", "beyond-memory"]
+RERUNS += ["space", "redb-2026", "claims-2026", "threads", "load", "age", "beyond-memory"]
 
 
 @pytest.mark.parametrize("name", RERUNS)
@@ -104,8 +104,7 @@ def test_what_was_measured_at_a_scale_is_complete(name: str) -> None:
         for grid in read_grids(GRIDS / f"{name}.toml", KNOWN, scale="reference")
         for cell in grid.cells()
     }
-    levels = set(LEVELS) - {"least_ms"}  # the data are older
-    factors = ["store", "record_size", "records", "compressibility", *sorted(levels), "trial"]
+    factors = ["store", "record_size", "records", "compressibility", *sorted(LEVELS), "trial"]
     assert sorted(cells[factors].itertuples(index=False, name=None)) == sorted(
         tuple(cell.factors()[factor] for factor in factors) for cell in planned
     )
@@ -160,19 +159,6 @@ def test_tables_of_another_schema_are_refused(tmp_path: Path) -> None:
     (tmp_path / "cells.parquet").write_bytes(b"not Parquet")
     with pytest.raises(BadInput, match="not readable as Parquet"):
         read_tables(tmp_path)
-
-
-def test_tables_of_an_earlier_version_lack_only_new_columns(tmp_path: Path) -> None:
-    committed = read_tables(DATA / "builds")
-    for name, table in committed.items():
-        older = table.drop_columns(list(ADDED[name]))
-        older = older.replace_schema_metadata({"kvbench_schema": "6"})
-        pq.write_table(older, tmp_path / f"{name}.parquet")
-    for name, table in read_tables(tmp_path).items():
-        for column, value in ADDED[name].items():
-            assert set(table[column].to_pylist()) == {value}
-        added = list(ADDED[name])
-        assert table.drop_columns(added) == committed[name].drop_columns(added)
 
 
 def test_each_program_of_the_audit_was_observed() -> None:

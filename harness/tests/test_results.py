@@ -202,10 +202,14 @@ def test_a_sweep_goes_on_from_collected_tables(kvbench: Run, tmp_path: Path) -> 
     assert "allowed: a new or empty folder" in refused.stderr
 
 
-def test_tables_that_lack_what_was_timed_are_not_restored(kvbench: Run, tmp_path: Path) -> None:
-    older = kvbench("restore", DATA / "builds", "--out", tmp_path / "out")
-    assert (older.returncode, older.stderr.count("\n")) == (2, 1)
-    assert "do not say which operations were to be timed" in older.stderr
+def test_imported_tables_are_not_restored(kvbench: Run, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("store,record_size,records,operation,n,mean_ns\nflat,1 KiB,1000,get,1000,5\n")
+    imported = kvbench("import", rows, "--out", tmp_path / "imported")
+    assert imported.returncode == 0, imported.stderr
+    refused = kvbench("restore", tmp_path / "imported", "--out", tmp_path / "out")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "the tables do not say which operations to time" in refused.stderr
     assert not (tmp_path / "out").exists()
 
 

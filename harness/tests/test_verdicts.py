@@ -309,6 +309,17 @@ def test_rows_with_all_levels_of_some_factors_are_left_out() -> None:
     assert plain.table(rows).to_numpy().tolist() == [[2, 3]]
 
 
+def test_fields_whose_cells_failed_say_why() -> None:
+    rows = measured(fast=(100, 110), slow=(300,), other=(400,))
+    failed = rows.store == "slow"
+    rows.loc[failed, ["status", "operation"]] = "failed", None
+    rows.loc[failed, "reason"] = "needs more memory than its cap"
+    claim = Claim("x", "s", "1", "", verdicts.share(GRID, ["fast"]), None, Limit(">", 0.5))
+    row = verdicts.judge([claim], rows).iloc[0]
+    assert (row.source_verdict, row.source_trials) == (verdicts.SCOPE, 0)
+    assert "slow not measured (needs more memory than its cap)" in row.source_why
+
+
 def chosen(*names: str) -> list[Claim]:
     found = [claim for claim in CLAIMS if claim.id in names]
     assert len(found) == len(names)

@@ -5,17 +5,18 @@ from kvbench.factors import OPERATIONS, UNCAPPED, parse_bytes
 
 from study import formats
 from study.claims.files_or_store import SMALL
-from study.fields import Panel, best_of, where
+from study.fields import Panel, best_of, longest_share, where
 from study.results import Results
 
 BY = ["record_size", "compressibility", "records"]
-MILLION = 1_000_000  # measured of a few stores alone: no part of the fields
+MILLION, FEWER = 1_000_000, 100_000  # on either side of the source's cliffs
 
 
 def rows_of(data: Results, label: str) -> pd.DataFrame:
-    """The rows of the fields of a part, as shipped with and without compression."""
+    """The rows of the fields of a part, as shipped with and without compression; without fields
+    that were measured of a few stores alone."""
     rows: pd.DataFrame = data.operations[data.operations.label.str.startswith(label)]
-    return rows[rows.records < MILLION]
+    return rows[rows.groupby(BY).store.transform("nunique") == rows.store.nunique()]
 
 
 def panels(rows: pd.DataFrame) -> dict[str, Panel]:
@@ -48,13 +49,14 @@ def cliffs(data: Results) -> tuple[pd.DataFrame, list[str]]:
 
 
 def cliff(rows: pd.DataFrame, caps: list[str], store: str) -> dict[str, str]:
-    """How many times slower a get is: with a million records, and in an eighth of the data."""
+    """How many times slower a get is: with a million records than with 100,000, and in memory for
+    an eighth of the data."""
     own = where(rows, store=store, operation="get")
     plain = where(own, memory_max=UNCAPPED).groupby("records").mean_ns.median()
     capped = own.groupby("memory_max").mean_ns.median().reindex(caps)
     return {
-        "million": f"{plain.get(MILLION, float('nan')) / plain.get(10_000, float('nan')):.1f}",
-        "capped": f"{capped.iloc[0] / capped.iloc[-1]:.0f}" if len(capped) > 1 else "",
+        "million": f"{plain.get(MILLION, float('nan')) / plain.get(FEWER, float('nan')):.1f}",
+        "capped": f"{capped.iloc[0] / capped.iloc[-1]:.0f}" if capped.count() > 1 else "",
     }
 
 
@@ -62,10 +64,11 @@ def stalls(rows: pd.DataFrame) -> pd.DataFrame:
     """A row a store: runs, those with a stall, the longest operation in ns, its greatest share, and
     the processor time in the kernel of runs with a stall over that of all.
 
-    A stall took a tenth of the time of its kind in its trial, and a hundred times their median.
+    A stall took a tenth of the time of a thousand of its kind in its trial, as longest_share has
+    it, and a hundred times their median.
     """
     rows = rows[rows.operation.isin(OPERATIONS)]
-    share = rows.max_ns / rows.sum_ns
+    share = longest_share(rows)
     rows = rows.assign(share=share, stall=(share > 0.1) & (rows.max_ns > 100 * rows.p50_ns))
     by = rows.groupby("store")
     found = by.agg(
