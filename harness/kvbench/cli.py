@@ -376,7 +376,8 @@ def _dry_run(sweep: "Sweep") -> None:
     # A dry run makes no folder for the stores: time the device's sync in the nearest one above.
     with tempfile.TemporaryDirectory(dir=sweep.nearest()) as probe:
         fsync_ms = fsync_milliseconds(Path(probe))
-    done = Folder(sweep.out).done() if (sweep.out / MARK).exists() else {}
+    begun = (sweep.out / MARK).exists()
+    done = Folder(sweep.out).done(installed=True) if begun else {}
     left = {cell for _, cell, _ in sweep.plan(done)} - done.keys()
     rows, plan = [], []
     for grid, cell, skip_reason in sweep.plan():
@@ -394,7 +395,7 @@ def _dry_run(sweep: "Sweep") -> None:
     _print_total(f"{least} trials", [cell for cell in plan if cell.certain])
     if least < most:
         _print_total(f"{most} trials, if nothing is decided", plan)
-    if done:
+    if begun:
         _print_total("left", [cell for cell in plan if cell.left])
     if sweep.fs:
         click.echo(f"{sweep.fs} of their own: a file of {sweep.file_system_bytes():,} bytes")

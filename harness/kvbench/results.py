@@ -221,10 +221,15 @@ class Folder:
         """The last trial that has a result."""
         return max((cell.trial for _, cell, _ in self._results()), default=0)
 
-    def done(self) -> dict[Cell, dict[str, float]]:
-        """The mean times of each cell that has a result, by operation; see decide.needed."""
-        current = self._current().items()
-        return {cell: self._means(name, result) for name, (cell, result) in current}
+    def done(self, installed: bool = False) -> dict[Cell, dict[str, float]]:
+        """The mean times of each cell that has a result, by operation; see decide.needed. With
+        `installed` only of those that a sweep here would not measure again: results of other code
+        do not count."""
+        return {
+            cell: self._means(name, result)
+            for name, (cell, result) in self._current().items()
+            if not installed or result.get("checksum") == _installed(cell)
+        }
 
     def means(self, name: str) -> dict[str, float] | None:
         """Those of one cell; None when it has no result yet."""

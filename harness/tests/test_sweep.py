@@ -145,6 +145,24 @@ def test_a_field_gets_trials_until_its_best_stores_are_known(
     assert kvbench("sweep", grid, "--out", out).stdout.strip() in ("20 ok", "30 ok")
 
 
+def test_results_of_other_code_are_measured_again(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    """A dry run foretells it."""
+    out = tmp_path / "out"
+    grid = write_grid(stores=["null", "flat"], records=[10], trials=3)
+    assert kvbench("sweep", grid, "--out", out).stdout.strip() == "6 ok"
+    assert "left: 0 cells to measure" in kvbench("sweep", grid, "--out", out, "--dry-run").stdout
+    for path in list((out / "cells").glob("*.json")):  # a name ends in a hash of the code
+        other = path.with_name(f"{path.stem[:-16]}0123456789abcdef.json")
+        other.write_text(json.dumps(json.loads(path.read_text()) | {"checksum": "other"}))
+        path.unlink()
+    assert "left: 6 cells to measure" in kvbench("sweep", grid, "--out", out, "--dry-run").stdout
+    assert kvbench("sweep", grid, "--out", out).stdout.strip() == "6 ok"
+    assert [result["checksum"] for result in cells(out)].count("other") == 6
+    assert "left: 0 cells to measure" in kvbench("sweep", grid, "--out", out, "--dry-run").stdout
+
+
 def test_again_measures_one_more_trial(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
     out = tmp_path / "out"
     grid = write_grid(stores=["null", "flat"], trials=9)
