@@ -132,8 +132,10 @@ NEEDS = (
 
 
 def ranking(data: Results, need: Need) -> Ranking:
-    """The regret of each suitable store."""
-    return rank(by_trial(need.cost(data, need)), range(1, data.trials + 1))
+    """The regret of each suitable store, over the trials that all fields of the need have."""
+    costs = need.cost(data, need)
+    trials = costs.index.get_level_values("trial")
+    return rank(by_trial(costs), range(1, int(trials.max()) + 1) if len(trials) else ())
 
 
 def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> pd.DataFrame:
@@ -164,8 +166,8 @@ def chosen(shown: pd.DataFrame) -> dict[str, Any]:
 
     def choice(row: Mapping[Any, Any]) -> str:
         if row["choose"]:
-            return formats.either(row["choose"].split(", "))
-        maybe = formats.either(row["may be the best"].split(", "))
+            return formats.listed(row["choose"].split(", "), "or")
+        maybe = formats.listed(row["may be the best"].split(", "), "or")
         return f"{maybe} (not told apart)"
 
     return {

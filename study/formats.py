@@ -62,10 +62,10 @@ def some(names: Iterable[str], most: int = 4) -> str:
     return ", ".join(shown)
 
 
-def either(names: Sequence[str]) -> str:
-    """A choice of names in a sentence: a, b or c."""
-    *first, last = names or [""]
-    return f"{', '.join(first)} or {last}" if first else last
+def listed(names: Sequence[str], last: str) -> str:
+    """Names in a sentence, with `last` before the last: a, b or c."""
+    *first, end = names or [""]
+    return f"{', '.join(first)} {last} {end}" if first else end
 
 
 def number(value: float) -> str:

@@ -122,6 +122,13 @@ class Results:
         """The most trials that any cell has; 0 if none is numbered."""
         return int(self.cells.trial.nunique())
 
+    def trials_text(self) -> str:
+        """The least and the most trials of a condition, failed ones included, as text: fields that
+        are decided early have fewer."""
+        tried = self.all_cells[self.all_cells.status.isin(["ok", "failed"])]
+        each = tried.groupby(list(CONDITION), observed=True, dropna=False).trial.nunique()
+        return " to ".join(map(str, sorted({each.min(), each.max()})))
+
     def sizes(self) -> list[str]:
         """The record sizes: those of one size first, then the ranges, each in order."""
         sizes = [RecordSize.parse(size) for size in self.cells.record_size.unique()]
@@ -228,7 +235,7 @@ class Results:
         """Where and how the figures were measured, for the foot of each; without the levels of the
         cells where the figure says them itself."""
         failed = (self.all_cells.status == "failed").sum()
-        trials = f"{self.trials} trial{'s' if self.trials > 1 else ''} a cell"
+        trials = f"{self.trials_text()} trial{'s' if self.trials > 1 else ''} a cell"
         trials = trials if self.trials else f"trials {NOT_STATED}"
         some = "1 cell failed and is" if failed == 1 else f"{failed} cells failed and are"
         lost = f"; {some} missing here" if failed else ""

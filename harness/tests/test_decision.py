@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from kvbench.factors import LEVELS
 from kvbench.importer import import_table
+from kvbench.regret import by_trial, rank
 
 from study import decision
 from study.decision import Need
@@ -19,11 +20,14 @@ OPERATIONS = ("insert", "get", "update", "remove")
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """Ten trials of some stores in four fields; `times` is how long each operation of a store
-    takes, in units of 1 µs, by default 1. Means differ by 2 % from trial to trial."""
+    """Ten trials of some stores in four fields, or `trials` of a record size; `times` is how long
+    each operation of a store takes, in units of 1 µs, by default 1. Means differ by 2 % from trial
+    to trial."""
 
     def imported(
-        times: Mapping[str, Mapping[str, float]], without: Mapping[str, str] | None = None
+        times: Mapping[str, Mapping[str, float]],
+        without: Mapping[str, str] | None = None,
+        trials: Mapping[str, int] | None = None,
     ) -> Results:
         random = np.random.default_rng(1)
         rows = [
@@ -37,7 +41,7 @@ def make(tmp_path: Path) -> Make:
             for size in ("100 B", "1 KiB")
             for count in (100, 10_000)
             for operation in OPERATIONS
-            for trial in range(1, 11)
+            for trial in range(1, 1 + (trials or {}).get(size, 10))
             if (without or {}).get(store) != size
         ]
         pd.DataFrame(rows).to_csv(tmp_path / "table.csv", index=False)
@@ -73,6 +77,18 @@ def test_a_store_that_lacks_a_field_or_does_not_suit_is_left_out(make: Make) -> 
     assert rows.choose["mixed"] == "flat"
     assert rows.leveldb.tolist() == ["", ""]
     assert rows.flat["scans"] == ""
+
+
+def test_a_need_counts_the_trials_that_all_its_fields_have(make: Make) -> None:
+    """A field that was decided after seven trials has no more. A need with it has seven, too, and
+    may spend on them what a look after seven may."""
+    data = make({"lmdb": {}, "leveldb": {"get": 1.3}}, trials={"100 B": 7})
+    both = decision.ranking(data, MIXED).regrets
+    assert {own.trials for own in both.values()} == {7}
+    costs = MIXED.cost(data, MIXED)
+    assert both == rank(by_trial(costs), range(1, 8)).regrets
+    longer = decision.ranking(data, Need("1 KiB", sizes=["1 KiB"])).regrets
+    assert {own.trials for own in longer.values()} == {10}
 
 
 def test_stores_that_processes_may_share_are_known() -> None:

@@ -64,7 +64,7 @@ def test_columns_of_our_own_markdown_stay_markdown() -> None:
 
 
 def test_lists_of_names_read_as_sentences_and_stay_short() -> None:
-    assert formats.either(["a"]) == "a"
-    assert formats.either(["a", "b", "c"]) == "a, b or c"
+    assert formats.listed(["a"], "or") == "a"
+    assert formats.listed(["a", "b", "c"], "and") == "a, b and c"
     assert formats.some("abcde") == "a, b, c, d, e"
     assert formats.some("abcdef") == "a, b, c, d, 2 others"

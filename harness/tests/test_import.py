@@ -200,6 +200,13 @@ def test_figures_say_what_is_not_stated(imported: Import) -> None:
     assert found["value"].tolist() == [pytest.approx(900)]
 
 
+def test_figures_say_the_least_and_the_most_trials(imported: Import) -> None:
+    """A field that is decided early has fewer."""
+    early = [PLAIN | {"trial": 1}, PLAIN | {"store": "badger", "trial": 1}]
+    longer = [row | {"records": 10, "trial": trial} for row in early for trial in (1, 2, 3)]
+    assert ": 1 to 3 trials a cell," in Results(str(imported(*early, *longer))).conditions()
+
+
 def test_stated_and_unstated_durability_are_not_compared(imported: Import) -> None:
     out = imported(PLAIN, PLAIN | {"store": "badger", "durability": "sync"})
     with pytest.raises(BadInput, match="several levels of durability: sync, not stated"):

@@ -46,9 +46,10 @@ function trials(field, plain, store, operation, choice) {
   const rest = plain?.stores[store]?.[choice.measure]?.[operation];
   if (!rest || !field.sync) return null;
   const scale = choice.sync / field.sync;
-  return own.map((value, at) =>
-    value && rest[at] ? rest[at] + Math.max(0, value - rest[at]) * scale : null,
-  );
+  // A field that was decided early has fewer trials.
+  return own
+    .slice(0, rest.length)
+    .map((value, at) => (value && rest[at] ? rest[at] + Math.max(0, value - rest[at]) * scale : null));
 }
 
 // The time of the mix in each trial, by store; a store that lacks an operation of it is left out.
