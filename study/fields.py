@@ -88,7 +88,7 @@ def over_trials(rows: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
 
 
 def regrets(
-    rows: pd.DataFrame, value: str, by: Sequence[str], largest: bool = False
+    rows: pd.DataFrame, value: str, by: Sequence[str], largest: bool = False, shared: float = 0.0
 ) -> pd.DataFrame:
     """How many times as slow, or as large, each store is as the best of its field, with the bounds
     `low` and `high`, the number of `trials` and the `verdict`, all kvbench.regret's: a row a store,
@@ -104,7 +104,7 @@ def regrets(
             str(store): dict(zip(own.trial, own[value], strict=True))
             for store, own in own_trials.sort_values("trial").groupby("store", observed=True)
         }
-        ranking = rank(values, range(1, int(own_trials.trial.max()) + 1), largest)
+        ranking = rank(values, range(1, int(own_trials.trial.max()) + 1), largest, shared)
         for store, own in ranking.regrets.items():
             mean = np.exp(np.mean(np.log(list(values[store].values())[: own.trials])))
             shown = (own.estimate, own.low, own.high, own.trials, own.verdict)

@@ -149,6 +149,59 @@ def fits(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
     return shown.sort_values("store", key=lambda name: name.map(order), kind="stable")
 
 
+def sittings(data: Results) -> "pd.Series[int]":
+    """The sitting of each trial, from 1, by the trial's number: at least an hour is between two."""
+    started = pd.to_datetime(data.cells.started, utc=True)
+    begun = started.groupby(data.cells.trial).min().sort_values()
+    ended = started.groupby(data.cells.trial).max().reindex(begun.index).cummax()
+    number: pd.Series[int] = 1 + (begun - ended.shift() > pd.Timedelta(hours=1)).cumsum()
+    return number
+
+
+def replicated(data: Results) -> pd.DataFrame:
+    """Does each sitting decide alike? A row a durability level: the stores of a field that the
+    trials of at least two sittings decide each by itself, and those of them that they decide
+    alike; by how much the log ratio of a store to the best of its field deviates from sitting to
+    sitting, beyond what the trials' own deviation explains (root of the mean over all ratios); and
+    the share of stores that all trials decide if their intervals are to contain that as well.
+    Empty with one sitting."""
+    rows = timed(data)
+    rows = rows.assign(sitting=rows.trial.map(sittings(data)), log=np.log(rows.mean_ns))
+    if rows.sitting.nunique() < 2:
+        return pd.DataFrame()
+    said, surplus = [], []
+    for _, own in rows.groupby("sitting"):
+        renumbered = own.assign(trial=own.trial - own.trial.min() + 1)
+        found = regrets(renumbered, "mean_ns", FIELD)
+        said.append(found[found.verdict.isin(["in", "out"])])
+    verdicts = pd.concat(said).groupby([*FIELD, "store"], observed=True).verdict
+    twice = verdicts.agg(["size", "nunique"]).query("size > 1").groupby("durability")["nunique"]
+    for key, field in rows.groupby(FIELD, observed=True):
+        table = field.pivot_table(index=["sitting", "trial"], columns="store", values="log")
+        table = table.dropna(axis=1)
+        best = table.mean().idxmin()
+        ratios = table.drop(columns=best).sub(table[best], axis=0).groupby("sitting")
+        if ratios.ngroups > 1:
+            within = (ratios.var() / ratios.count()).mean()
+            surplus += [(key[0], value) for value in ratios.mean().var() - within]
+    spread = pd.DataFrame(surplus, columns=["durability", "surplus"]).groupby("durability").surplus
+    deviation = np.sqrt(spread.mean().clip(lower=0))
+    parts = sittings(data).value_counts(normalize=True)
+    wider = [
+        regrets(own, "mean_ns", FIELD, shared=deviation[level] * float(np.sqrt((parts**2).sum())))
+        for level, own in rows.groupby("durability", sort=False)
+    ]
+    decided = decisions(pd.concat(wider)).set_index("durability")["stores decided"]
+    return pd.DataFrame(
+        {
+            "decided twice": twice.size(),
+            "alike": twice.agg(lambda kinds: (kinds == 1).sum()),
+            "deviation": deviation,
+            "decided with it": decided,
+        }
+    ).reset_index()
+
+
 def gaps(data: Results) -> pd.DataFrame:
     """What is between two operations, a row a record size: medians over all stores and trials of
     the time, for an operation, and of its share of the wall time, in which an engine can work on;
@@ -183,6 +236,12 @@ def drifted(found: pd.DataFrame) -> pd.DataFrame:
     shares = {"least": 0.1, "middle": 0.5, "most": 0.9}
     ratios = {name: by.ratio.quantile(share) for name, share in shares.items()}
     return pd.DataFrame({"hours": by.hours.first(), **ratios}).reset_index()
+
+
+def varied(found: pd.DataFrame) -> dict[str, str]:
+    """For the text, the least and the greatest median of the trials after the first."""
+    later = found[found.trial > found.trial.min()].middle
+    return {"least": f"{later.min():.2f}", "greatest": f"{later.max():.2f}"}
 
 
 def elsewhere(data: Results, sync_ns: float) -> pd.DataFrame:
@@ -298,7 +357,7 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
     fields it is surely among the best, and its regret."""
     said = decisions(found).set_index("durability")
     stores = fits(found, data.stores())
-    facts: dict[str, Any] = {"trials": data.trials}
+    facts: dict[str, Any] = {"trials": data.trials_text(), "sittings": int(sittings(data).max())}
     for level, row in said.iterrows():
         own = where(stores, durability=level).set_index("store")
         facts[str(level)] = {
@@ -319,6 +378,21 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
             },
         }
     return facts
+
+
+def repeated(found: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """For the text, what replicated() found of each level, and of all together."""
+    if found.empty:
+        return {}
+    both = {"twice": int(found["decided twice"].sum()), "alike": int(found.alike.sum())}
+    levels = found.set_index("durability").iterrows()
+    return {"all": both} | {
+        str(level): {
+            "deviation": f"{row.deviation:.0%}",
+            "decided": f"{row['decided with it']:.0%}",
+        }
+        for level, row in levels
+    }
 
 
 def advised(validation: pd.DataFrame) -> dict[str, dict[str, Any]]:

@@ -93,12 +93,16 @@ def by_trial(found: "pd.Series[float]") -> dict[str, dict[int, float]]:
 
 
 def rank(
-    values: Mapping[str, Mapping[int, float]], planned: Iterable[int] = (), largest: bool = False
+    values: Mapping[str, Mapping[int, float]],
+    planned: Iterable[int] = (),
+    largest: bool = False,
+    shared: float = 0.0,
 ) -> Ranking:
     """The ranking of a field from the value of each store's trials, by their numbers; `planned` are
     the numbers of the trials that were to be measured, besides those that some store has. The least
     is best, or the largest. A value that is not positive and finite counts as missing, and a store
-    without any has no regret. One store alone is not ranked."""
+    without any has no regret. One store alone is not ranked. `shared` widens the intervals by what
+    the trials can't show: the deviation of a difference of logs that all of them have in common."""
     sign = -1 if largest else 1
     logs = {
         store: {
@@ -113,7 +117,7 @@ def rank(
     whole = [store for store, own in logs.items() if own and own.keys() >= set(counted)]
     table = np.array([[logs[store][trial] for trial in counted] for store in whole])
     if len(whole) > 1:
-        regrets, tellable = _rank(whole, table, error)
+        regrets, tellable = _rank(whole, table, error, shared)
     else:
         regrets = {store: Regret(1.0, math.nan, math.nan, len(counted)) for store in whole}
         tellable = math.nan
@@ -126,9 +130,11 @@ def rank(
     return Ranking(regrets, tellable)
 
 
-def _rank(stores: list[str], table: Floats, error: float) -> tuple[dict[str, Regret], float]:
+def _rank(
+    stores: list[str], table: Floats, error: float, shared: float
+) -> tuple[dict[str, Regret], float]:
     """From a table of logs, a row a store and a column a trial."""
-    mean, half = _differences(table, error / (len(stores) - 1))
+    mean, half = _differences(table, error / (len(stores) - 1), shared)
     low, high = mean - half, mean + half
     maybe = ~(low > 0).any(axis=1)  # the best of all; the best by its mean always is
     others = maybe & ~np.eye(len(stores), dtype=bool)
@@ -143,13 +149,14 @@ def _rank(stores: list[str], table: Floats, error: float) -> tuple[dict[str, Reg
     return regrets, math.exp(np.median(np.delete(half[best], best)))
 
 
-def _differences(table: Floats, error: float) -> tuple[Floats, Floats]:
+def _differences(table: Floats, error: float, shared: float) -> tuple[Floats, Floats]:
     """For each pair of stores the mean difference over the trials, and the half width of its
     interval, which is infinite with one trial."""
     each = table[:, None, :] - table[None, :, :]
     n = table.shape[1]
     half = np.full(each.shape[:2], np.inf)
     if n > 1:
-        half = stdtrit(n - 1, 1 - error / 2) * each.std(axis=2, ddof=1) / math.sqrt(n)
+        deviation = np.sqrt(each.var(axis=2, ddof=1) / n + shared**2)
+        half = stdtrit(n - 1, 1 - error / 2) * deviation
     np.fill_diagonal(half, 0)
     return each.mean(axis=2), half

@@ -116,6 +116,40 @@ def test_drift_is_the_change_against_the_first_trial(make: Make) -> None:
     assert found.hours.tolist() == [0, 1, 2, 3]
     assert found.middle.to_numpy() == pytest.approx([1, 1.05, 1.05**2, 1.05**3], rel=0.03)
     assert (found.least <= found.middle).all() and (found.middle <= found.most).all()
+    assert reference.varied(found) == {"least": "1.05", "greatest": "1.16"}
+
+
+def later(data: Results) -> Results:
+    """The trials after the seventh a day later."""
+    started = pd.to_datetime(data.cells.started, utc=True)
+    data.cells = data.cells.assign(
+        started=started + pd.to_timedelta((data.cells.trial > 7) * 1, unit="D")
+    )
+    return data
+
+
+def test_sittings_are_hours_apart(make: Make) -> None:
+    """Trials of the fixture begin an hour apart, no more."""
+    assert set(reference.sittings(make(TWO))) == {1}
+    assert reference.sittings(later(make(TWO))).tolist() == 7 * [1] + 8 * [2]
+    assert reference.replicated(make(TWO)).empty and reference.repeated(pd.DataFrame()) == {}
+
+
+def test_sittings_that_agree_and_one_that_does_not(make: Make) -> None:
+    data = later(make(TWO))
+    same = reference.replicated(data).set_index("durability")
+    assert same["decided twice"].tolist() == same.alike.tolist() == [2, 2]
+    assert (same.deviation < 0.01).all() and (same["decided with it"] == 1).all()
+    rows = data.operations
+    swapped = (rows.trial > 7) & (rows.durability == "sync") & (rows.store == "b")
+    data.operations = rows.assign(mean_ns=rows.mean_ns.mask(swapped, rows.mean_ns / 2.25))
+    found = reference.replicated(data).set_index("durability")
+    assert found["decided twice"].to_dict() == {"process": 2, "sync": 2}
+    assert found.alike.to_dict() == {"process": 2, "sync": 0}
+    assert found.deviation["sync"] == pytest.approx(np.log(2.25) / 2**0.5, rel=0.02)
+    assert found["decided with it"].to_dict() == {"process": 1, "sync": 0}
+    text = reference.repeated(found.reset_index())
+    assert text["all"] == {"twice": 4, "alike": 2} and text["sync"]["deviation"] == "57%"
 
 
 def test_another_device_scales_what_a_sync_adds(make: Make) -> None:

@@ -39,6 +39,25 @@ def test_stopping_once_decided_makes_no_more_errors(deviation: float) -> None:
     assert errors <= 0.05 * 600
 
 
+def test_what_all_trials_share_widens_the_intervals() -> None:
+    """Trials of one sitting, in which each store's times are off together."""
+    random, wrong = RANDOM(5), {0.0: 0, 0.07: 0}
+    for _ in range(300):
+        off = random.normal(0, 0.07 / 2**0.5, 4)  # so differences of two deviate by 0.07
+        logs = np.log([100, 105, 110, 120]) + off + random.normal(0, 0.03, (15, 4))
+        values = {
+            store: dict(enumerate(np.exp(own))) for store, own in zip("abcd", logs.T, strict=True)
+        }
+        for shared in wrong:
+            found = rank(values, shared=shared).regrets
+            truth = {"a": 1, "b": 1.05, "c": 1.1, "d": 1.2}
+            wrong[shared] += any(
+                not found[store].low <= regret <= found[store].high
+                for store, regret in truth.items()
+            )
+    assert wrong[0.07] <= 0.05 * 300 < wrong[0.0]
+
+
 def test_more_trials_decide_more() -> None:
     def decided(trials: int) -> int:
         found = (field.ranking(trials) for field in fields(100, 0.16))
