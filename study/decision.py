@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from kvbench.about import about
+from kvbench import about
 from kvbench.bindings import full_name
 from kvbench.factors import DEFAULT
 from kvbench.regret import RECOMMENDED, Ranking, by_trial, rank
@@ -74,13 +74,12 @@ def _engine(name: str) -> str:
 
 def reuses(store: str) -> bool:
     """Whether a store uses the space of overwritten records again by itself."""
-    known = about(_engine(store))
-    return known is None or known.reuses
+    return about.reuses(_engine(store))
 
 
 def ordered(store: str) -> bool:
     """Whether a store is read in the order of its keys."""
-    known = about(store)
+    known = about.about(store)
     return known is not None and known.ordered and known.reuses
 
 

@@ -34,7 +34,7 @@ DIGITS = 4  # of a time, which no trial repeats to more
 DEVICES = (2e4, 1e5, 1e6, 1e7)  # of a sync, in ns
 FIRST = {  # the choice that the page begins with, or the one nearest to it that was measured
     "access": "c", "memory": DEFAULT, "data": "incompressible", "durability": "process",
-    "size": "1 KiB", "records": 10_000, "measure": "mean",
+    "size": "1 KiB", "records": 10_000, "measure": "mean", "grow": False,
     "mix": {"insert": 5, "get": 90, "update": 5, "remove": 0},
 }  # fmt: skip
 MEASURES = {"mean": "mean_ns", "p99": "p99_ns"}
@@ -112,16 +112,19 @@ def fields(data: Results, source: int) -> list[dict[str, Any]]:
     return found
 
 
-def quantiles() -> tuple[list[int], dict[int, dict[int, float]]]:
-    """What kvbench.regret takes of Student's t: by the number of trials how many of them count, and
-    by that and the number of stores the quantile."""
+def quantiles() -> tuple[list[int], dict[int, dict[int, dict[int, float]]]]:
+    """What kvbench.regret takes of Student's t: by the number of planned trials how many of them
+    count, and by that, the number of those that were measured, and of stores, the quantile."""
     counted = [look(trials)[0] for trials in range(MOST_TRIALS + 1)]
-    found: dict[int, dict[int, float]] = {}
+    found = {}
     for trials in set(counted) - {0, 1}:
         error = look(trials)[1]
         found[trials] = {
-            many: float(stdtrit(trials - 1, 1 - error / (many - 1) / 2))
-            for many in range(2, MOST_STORES)
+            whole: {
+                many: float(f"{stdtrit(whole - 1, 1 - error / (many - 1) / 2):.6g}")
+                for many in range(2, MOST_STORES)
+            }
+            for whole in range(2, trials + 1)
         }
     return counted, found
 
@@ -132,7 +135,9 @@ def _facts(name: str) -> dict[str, Any]:
     named = facts.name if facts else store
     found: dict[str, Any] = {"name": f"{named} from {binding}" if binding else named}
     if facts:
-        found |= {fact: getattr(facts, fact) for fact in ("licence", "latest", "processes")}
+        found |= {
+            fact: getattr(facts, fact) for fact in ("licence", "latest", "processes", "reuses")
+        }
     if known and not binding:
         found["settings"] = {
             setting.value: setting.means

@@ -40,3 +40,10 @@ def about(store: str) -> About | None:
     """The facts about a store; of another build of it, such as `lmdb-debian`, those of the engine.
     None if it is none that is listed."""
     return everything().get(store.removesuffix("-debian"))
+
+
+def reuses(store: str) -> bool:
+    """Whether a store uses the space of overwritten records again by itself; so does one that is
+    not listed, as far as is known."""
+    known = about(store)
+    return known is None or known.reuses

@@ -23,7 +23,7 @@ from scipy.spatial import Delaunay, QhullError
 from tabulate import tabulate
 
 from kvbench import BadInput, stores
-from kvbench.about import about
+from kvbench.about import about, reuses
 from kvbench.factors import DEFAULT, OPERATIONS, UNCAPPED, format_bytes
 from kvbench.grid import Grid
 from kvbench.regret import Ranking, by_trial, rank
@@ -34,6 +34,8 @@ from kvbench.workload import ROUNDS
 POINT = ["record_size", "records"]
 MOST_REGRET = 1000  # above it a bound tells nothing
 MOST_SHOWN = 5  # stores whose settings are printed
+NOT_WHOLE = "not measured, or not warm, in a field that the answer rests on"
+GROWS = "its file only grows with this mix; --may-grow ranks it, too"
 PLAIN = {"process", "sync"}  # by their difference, a write's wait for the device is told
 Floats = npt.NDArray[Any]
 Point = tuple[int, int]  # bytes of a value, number of records
@@ -42,7 +44,9 @@ Point = tuple[int, int]  # bytes of a value, number of records
 @dataclass(frozen=True)
 class Query:
     """What an application does: bytes of a value, number of records, and the share of each
-    operation. `sync_ns` is the time of its device's sync; None: of the one that was measured."""
+    operation. `sync_ns` is the time of its device's sync; None: of the one that was measured. Where
+    the mix overwrites or removes records, stores whose file then only grows are ranked only if it
+    `may_grow`."""
 
     size: int
     records: int
@@ -50,6 +54,11 @@ class Query:
     durability: str = DEFAULT
     memory: str = DEFAULT
     sync_ns: float | None = None
+    may_grow: bool = False
+
+    def allows(self, store: str) -> bool:
+        """Whether the store's file stays as small as the application wants it."""
+        return self.may_grow or reuses(store) or not {"update", "remove"} & set(self.mix)
 
 
 @dataclass(frozen=True)
@@ -207,14 +216,16 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
             times = pd.Series(_elsewhere(quick.to_numpy(), times.to_numpy(), scale), times.index)
         parts.append(times * share)
     sums = pd.concat(parts, axis=1).sum(axis=1, skipna=False) / sum(query.mix.values())
-    values = by_trial(sums.dropna())
-    ranking = rank(values)
+    every = by_trial(sums.dropna())
+    values = {store: own for store, own in every.items() if query.allows(store)}
+    last = max((trial for own in every.values() for trial in own), default=0)
+    ranking = rank(values, range(1, last + 1))
     times_of = {
         store: math.exp(np.mean(np.log(list(own.values())))) for store, own in values.items()
     }
     level = (data.rows.durability == query.durability) & (data.rows.memory == query.memory)
     left_out = {
-        str(store): "not measured, or not warm, in a field that the answer rests on"
+        str(store): NOT_WHOLE if query.allows(str(store)) else GROWS
         for store in sorted(set(data.rows[level].store) - set(values))
     }
     return Advice(query, ranking, times_of, chosen, left_out)
@@ -295,7 +306,7 @@ def report(data: Measured, advice: Advice) -> dict[str, Any]:
         "query": {
             "record_size": format_bytes(query.size), "records": query.records,
             "mix": dict(query.mix), "durability": query.durability, "memory": query.memory,
-            "sync_ns": query.sync_ns,
+            "sync_ns": query.sync_ns, "may_grow": query.may_grow,
         },
         "trials": advice.trials,
         "rests_on": [
@@ -370,8 +381,9 @@ def text(found: Mapping[str, Any]) -> str:
     some = "s" if found["trials"] != 1 else ""
     how = "measured in" if len(fields) == 1 else "interpolated between"
     lines.append(f"{how} {', '.join(fields)}; {found['trials']} trial{some}; {found['machine']}")
-    if found["left_out"]:
-        lines.append(f"left out: {', '.join(found['left_out'])} (not measured or not warm there)")
+    for reason in sorted(set(found["left_out"].values())):
+        names = [store for store, own in found["left_out"].items() if own == reason]
+        lines.append(f"left out: {', '.join(names)} ({reason})")
     if found["query"]["sync_ns"] is not None:
         lines.append(f"times as on a device that syncs in {_time(found['query']['sync_ns'])}")
     return "\n\n".join(lines)

@@ -675,6 +675,9 @@ def import_command(table: Path, out: Path) -> None:
     "--sync-time", metavar="TIME", help="In which your device syncs, at --durability sync: 2ms."
 )
 @click.option(
+    "--may-grow", is_flag=True, help="Rank stores whose file only grows with updates and removes."
+)
+@click.option(
     "--data",
     type=PATH,
     default=Path("data/reference"),
@@ -697,6 +700,7 @@ def advise(
     durability: str,
     memory: str,
     sync_time: str | None,
+    may_grow: bool,
     data: Path,
     budget: str | None,
     out: Path | None,
@@ -718,6 +722,7 @@ def advise(
         durability,
         _named("--memory", FACTORS["memory"].level, memory),
         None if sync_time is None else 1e9 * _seconds("--sync-time", sync_time),
+        may_grow,
     )
     known = advice.Measured.of(data)
     found = advice.advise(known, query)

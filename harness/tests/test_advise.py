@@ -12,6 +12,7 @@ from kvbench import BadInput
 from kvbench.advise import Measured, Query, advise, weights
 from kvbench.factors import OPERATIONS
 from kvbench.importer import import_table
+from kvbench.regret import by_trial, rank
 
 from study import advice
 
@@ -122,6 +123,27 @@ def test_the_report_names_stores_settings_and_what_it_rests_on(kvbench: Run, mak
     text = kvbench(*command, "--data", folder).stdout
     assert text.startswith("use lmdb or redb\n")
     assert "interpolated between" in text
+
+
+def test_a_file_that_only_grows_is_named_and_ranked_on_demand(kvbench: Run, make: Make) -> None:
+    folder = make({"tkrzw-hash": lambda *_: 100.0, "lmdb": even, "leveldb": lambda *_: 900.0})
+    command = ("advise", "--record-size", "1KiB", "--records", "1k", "--data", folder)
+    text = kvbench(*command).stdout
+    assert text.startswith("use lmdb\n")
+    assert "left out: tkrzw-hash (its file only grows with this mix; --may-grow" in text
+    assert kvbench(*command, "--may-grow").stdout.startswith("use tkrzw-hash\n")
+    assert kvbench(*command, "--mix", "insert=1").stdout.startswith("use tkrzw-hash\n")
+
+
+def test_a_trial_that_no_store_has_was_still_planned(make: Make) -> None:
+    """Else the look would be another one, which may spend more of the error."""
+    data = Measured.of(make({"lmdb": even, "leveldb": lambda *_: 600.0}))
+    data.rows = data.rows[data.rows.trial != 3]
+    own = advise(data, Query(1024, 1000, {"get": 1.0}, "process")).ranking.regrets["leveldb"]
+    rows = data.rows.query("record_size == 1024 and records == 1000 and operation == 'get'")
+    means = by_trial(rows.set_index(["store", "trial"]).mean_ns)
+    assert own.high == pytest.approx(rank(means, range(1, 8)).regrets["leveldb"].high, rel=1e-6)
+    assert own.high > rank(means).regrets["leveldb"].high
 
 
 def test_another_device_changes_only_what_waits_for_it(tmp_path: Path, make: Make) -> None:

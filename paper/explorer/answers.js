@@ -1,5 +1,5 @@
-// What the data say of a choice. A choice has a level of each factor, the shares of a mix, a measure
-// and, at level sync, the time of the device's sync.
+// What the data say of a choice. A choice has a level of each factor, the shares of a mix, a measure,
+// whether a file may only grow and, at level sync, the time of the device's sync.
 
 import { rank } from "./ranking.js";
 
@@ -77,8 +77,15 @@ export function lacking(field, choice) {
   return shares.filter((operation) => !stores.some((store) => store[choice.measure]?.[operation]));
 }
 
+// The stores whose file only grows with this mix, where the choice does not allow that.
+export function growing(data, field, choice) {
+  if (choice.grow || !(choice.mix.update > 0 || choice.mix.remove > 0)) return [];
+  return Object.keys(field?.stores ?? {}).filter((store) => data.stores[store]?.reuses === false);
+}
+
 export function ranking(data, fields, choice) {
   const found = times(fields, choice);
+  for (const store of growing(data, fieldOf(fields, choice), choice)) delete found[store];
   const ranked = rank(found, data.counted, data.quantiles);
   const geometric = (values) =>
     Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length);
@@ -107,6 +114,7 @@ export function flips(data, fields, choice) {
     const only = Object.fromEntries(OPERATIONS.map((name) => [name, name === operation ? 100 : 0]));
     if (choice.mix[operation] < 100) look({ factor: "mix", level: operation }, { ...choice, mix: only });
   }
+  look({ factor: "grow", level: !choice.grow }, { ...choice, grow: !choice.grow });
   if (choice.durability === "sync") {
     for (const sync of data.devices) look({ factor: "sync", level: sync }, { ...choice, sync });
   }

@@ -1,7 +1,7 @@
 // The page: choices in, an answer out. What is chosen is in the URL's fragment.
 
 import * as Plot from "@observablehq/plot";
-import { FACTORS, OPERATIONS, best, fieldOf, flips, grid, lacking, levels, ranking, settle } from "./answers.js";
+import { FACTORS, OPERATIONS, best, fieldOf, flips, grid, growing, lacking, levels, ranking, settle } from "./answers.js";
 import { fieldsOf, read } from "./own.js";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -30,7 +30,10 @@ function time(ns) {
 }
 
 const times = (ratio) => Number(ratio.toPrecision(3)).toLocaleString("en");
-const list = (names) => names.map((name) => data.stores[name]?.name ?? name).join(", ");
+function list(names, last = "and") {
+  const found = names.map((name) => data.stores[name]?.name ?? name);
+  return found.length > 1 ? `${found.slice(0, -1).join(", ")} ${last} ${found[found.length - 1]}` : found.join("");
+}
 
 let own = []; // the reader's fields
 let tables = []; // what was dropped
@@ -47,6 +50,7 @@ function parse(hash) {
     const shares = given.get("mix").split("-").map((share) => Math.min(100, Math.max(0, Number(share) || 0)));
     found.mix = Object.fromEntries(OPERATIONS.map((operation, at) => [operation, shares[at] ?? 0]));
   }
+  if (given.has("grow")) found.grow = given.get("grow") === "yes";
   if (Number(given.get("sync")) > 0) found.sync = Number(given.get("sync"));
   return found;
 }
@@ -55,6 +59,7 @@ function fragment() {
   const given = new URLSearchParams(FACTORS.map((factor) => [factor, choice[factor]]));
   given.set("mix", OPERATIONS.map((operation) => choice.mix[operation]).join("-"));
   given.set("measure", choice.measure);
+  if (choice.grow) given.set("grow", "yes");
   if (choice.sync) given.set("sync", Math.round(choice.sync));
   return `#${given}`;
 }
@@ -79,6 +84,7 @@ function show() {
   FACTORS.forEach(fill);
   OPERATIONS.forEach((operation) => (form.elements[operation].value = choice.mix[operation]));
   form.elements.measure.value = choice.measure;
+  form.elements.grow.checked = choice.grow;
   const field = fieldOf(data.fields, choice);
   const syncs = choice.durability === "sync" && field.sync > 0;
   document.getElementById("device").hidden = !syncs;
@@ -115,7 +121,7 @@ function answer(ranked, missing) {
     : !may.length
     ? "No two stores were measured whole here, so none is ranked."
     : sure.length
-      ? `Use ${list(sure.slice(0, 1))}${sure.length > 1 ? `, or as well ${list(sure.slice(1))}` : ""}.`
+      ? `Use ${list(sure, "or")}.`
       : `These trials do not tell which of ${list(may)} is best.`;
   const rest = may.filter((store) => sure.length && !sure.includes(store));
   document.getElementById("answer").textContent = rest.length ? `${text} Not told apart from the best: ${list(rest)}.` : text;
@@ -128,15 +134,17 @@ function draw(ranked) {
   const colours = getComputedStyle(document.documentElement);
   const verdicts = ["in", "undecided", "out"];
   const shown = rows.map((row) => ({ ...row, high: Math.min(row.high, MOST_REGRET) }));
+  const width = Math.min(640, figure.clientWidth); // so that a phone has the same letters
   figure.replaceChildren(
     Plot.plot({
-      width: 640, height: 40 + 24 * rows.length, marginLeft: 150,
+      width, height: 70 + 32 * rows.length, marginLeft: 150, marginBottom: 50,
       style: { background: "transparent", fontSize: "13px" },
-      x: { type: "log", label: "regret: times as slow as the best", grid: true, ticks: 6, tickFormat: (value) => times(value) },
+      x: { type: "log", label: "regret: times as slow as the best", labelAnchor: "center", labelOffset: 42, grid: true, ticks: width / 80, tickFormat: (value) => times(value) },
       y: { label: null, domain: rows.map((row) => row.name) },
       color: { domain: verdicts, range: verdicts.map((name) => colours.getPropertyValue(`--${name}`)) },
       symbol: { domain: verdicts, range: ["circle", "diamond", "square"], legend: true },
       marks: [
+        Plot.axisY({ lineWidth: 10 }), // ems, at which a name wraps
         Plot.ruleX([data.in], { strokeDasharray: "3 3", stroke: "currentColor" }),
         Plot.ruleY(shown, { x1: "low", x2: "high", y: "name", stroke: "verdict", strokeWidth: 2 }),
         Plot.dot(rows, { x: "regret", y: "name", stroke: "verdict", fill: "verdict", symbol: "verdict", r: 4 }),
@@ -178,12 +186,15 @@ function table(ranked, yours, field) {
   });
   shown.tBodies[0].replaceChildren(...lines);
   const where = field.cooled.length ? ` Not ranked, because their files left the page cache: ${list(field.cooled)}.` : "";
-  shown.caption.textContent = `Geometric means over ${field.trials} trials of ${word("size", field.size)} x ${word("records", field.records)}. Space is the disk used over the bytes of keys and values.${where}`;
+  const large = growing(data, field, choice);
+  const grown = large.length ? ` Not ranked, because their files only grow with this mix: ${list(large)}.` : "";
+  shown.caption.textContent = `Geometric means over ${field.trials} trials of ${word("size", field.size)} x ${word("records", field.records)}. Space is the disk used over the bytes of keys and values.${where}${grown}`;
 }
 
 function change() {
   const found = flips(data, data.fields, choice);
   const said = found.map(({ what, stores }) => {
+    if (what.factor === "grow") return element("li", `With a file that ${what.level ? "may only grow" : "stays small"}: ${list(stores)}.`);
     const level = what.factor === "sync" ? time(what.level) : word(what.factor, what.level);
     const changed = what.factor === "sync" ? "a device that syncs in" : what.factor === "mix" ? "nothing but" : NAMES[what.factor];
     return element("li", `With ${changed} ${level}: ${list(stores)}.`);
@@ -202,10 +213,11 @@ function settings(ranked) {
 }
 
 function chosen({ target }) {
-  const { name, value } = target;
+  const { name, value, checked } = target;
   const next = { ...choice, mix: { ...choice.mix } };
   if (OPERATIONS.includes(name)) next.mix[name] = Math.min(100, Math.max(0, Number(value) || 0));
   else if (name === "sync") next.sync = syncOf(Number(value));
+  else if (name === "grow") next.grow = checked;
   else next[name] = name === "records" ? Number(value) : value;
   if (!OPERATIONS.some((operation) => next.mix[operation] > 0)) return; // until another one is typed
   choice = settle(data.fields, next);
@@ -250,5 +262,6 @@ for (const [name, dragged] of [["dragover", true], ["dragleave", false], ["drop"
     if (name === "drop") take(event.dataTransfer.files);
   });
 }
+window.addEventListener("resize", show);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
 show();

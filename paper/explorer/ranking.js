@@ -18,18 +18,19 @@ function verdict(low, high) {
 }
 
 // The regret of each store, the best first. `values` has the time of each store's trials by their
-// number, null where one is missing; `counted` and `quantiles` say, by the number of trials, how many
-// of them count, and by that and the number of stores the quantile of Student's t.
+// number, null where one is missing; `counted` and `quantiles` say, by the number of planned trials,
+// how many of them count, and by that, the number of those that were measured, and of stores, the
+// quantile of Student's t.
 export function rank(values, counted, quantiles) {
   const stores = Object.keys(values);
   const planned = Math.max(0, ...stores.map((store) => values[store].length));
   const trials = counted[Math.min(planned, counted.length - 1)];
-  const whole = stores.filter((store) => {
-    const own = values[store].slice(0, trials);
-    return own.length === trials && own.every((value) => value > 0);
-  });
-  const logs = Object.fromEntries(whole.map((store) => [store, values[store].slice(0, trials).map(Math.log)]));
-  const found = whole.length > 1 ? compare(whole, logs, quantiles[trials]?.[whole.length]) : alone(whole, trials);
+  // A trial that no store has, for instance because some were not warm, is missing alike for all.
+  const numbers = [...Array(trials).keys()].filter((at) => stores.some((store) => values[store][at] > 0));
+  const whole = stores.filter((store) => numbers.length && numbers.every((at) => values[store][at] > 0));
+  const logs = Object.fromEntries(whole.map((store) => [store, numbers.map((at) => Math.log(values[store][at]))]));
+  const found =
+    whole.length > 1 ? compare(whole, logs, quantiles[trials]?.[numbers.length]?.[whole.length]) : alone(whole, numbers.length);
   for (const store of stores.filter((name) => !whole.includes(name))) {
     const best = found[0] && values[found[0].store];
     const both = values[store]
