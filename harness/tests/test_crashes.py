@@ -38,9 +38,9 @@ def test_a_killed_process_loses_all_that_only_it_had(tmp_path: Path) -> None:
     """RocksDB without its log keeps so few writes in memory alone."""
     row = crash(KNOWN["rocksdb"], "none", KILL, tmp_path)
     assert row["reason"] == ""
-    assert row["window_writes"] == row["acknowledged_writes"]
+    # The record of the write under way is not looked at; the first write may have been to it.
+    assert row["acknowledged_writes"] - row["window_writes"] in (0, 1)
     assert row["kept_writes"] == row["damaged_records"] == 0
-    # The record of the write under way is not looked at; it may have been written before.
     assert 0 < row["window_writes"] - row["lost_writes"] + 1 <= row["window_writes"] / 300 + 2
     assert row["window_ms"] == pytest.approx(row["writing_s"] * 1000)
 
