@@ -72,6 +72,8 @@ def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
     shipped, recommended = (wide[label][most] for label in LABELS)
     both = wide[LABELS[0]][[least, most]].dropna()
     spread = (both.max() / both.min()).map(formats.number)
+    best = pd.concat([shipped, recommended], axis=1).min(axis=1)[both.index]
+    gains = (shipped / recommended).dropna()
     large = where(points(rows, "read"), kind="get", label=LABELS[0], share=most)
     read = large.sort_values("median").set_index("store")["median"]
     return {
@@ -89,6 +91,10 @@ def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
         "time": levels.extremes(shipped.dropna().sort_values(), ".0f", ".0f"),
         "gain": levels.extremes((shipped / recommended).dropna().sort_values(), ".2f", ".1f"),
         "loss": formats.number(float((recommended / shipped).max())),
+        "gains": {str(store): formats.number(value) for store, value in gains.items()},
+        "spread_tuned": formats.number(best.max() / best.min()),
+        "record": data.sizes()[0],
+        "cap": data.level("memory_max")[0],
         "changed": int((shipped / recommended).notna().sum()),
         "lost": int(lost(data).cells.sum()),
         "lost_stores": ", ".join(dict.fromkeys(lost(data).store)),

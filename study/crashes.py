@@ -181,6 +181,7 @@ def facts(rows: pd.DataFrame) -> dict[str, Any]:
     """For the text, of each level: the crashes, those after which a store could not be read or
     writes were lost from between others, with the stores, and records that were damaged."""
     found: dict[str, Any] = {}
+    everything = list(LOSSES)[-1]
     for level in _names(rows):
         own = where(rows, durability=level)
         holes, damaged = own[own.kept_writes > 0], own[own.damaged_records > 0]
@@ -194,5 +195,8 @@ def facts(rows: pd.DataFrame) -> dict[str, Any]:
             "damaged_stores": _stores(damaged),
             "damaged_records": f"{damaged.damaged_records.median():,.0f}" if len(damaged) else "0",
             "records": f"{own.records.max():,}",
+            "everything": int((~own.unread & (own.lost == everything)).sum()),
+            "part_stores": _stores(own[own.lost != everything]),
+            "stores": own.store.nunique(),
         }
     return found

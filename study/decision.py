@@ -6,13 +6,14 @@ as in a field, trial by trial, so that their regrets have intervals.
 """
 
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from kvbench import about
+from kvbench import about, stores
 from kvbench.bindings import full_name
 from kvbench.factors import DEFAULT
 from kvbench.regret import RECOMMENDED, Ranking, by_trial, rank
@@ -60,7 +61,7 @@ def beyond_memory(data: Results, need: "Need") -> "pd.Series[float]":
     shipped."""
     rows = where(beyond.steps(data), kind="get", key_order="uniform")
     rows = rows[rows.share == rows.share.max()]
-    labels = rows.label.map(lambda label: "" if label == beyond.LABELS[0] else f" ({label})")
+    labels = rows.label.map(lambda label: "" if label == beyond.LABELS[0] else " (tuned)")
     found: pd.Series[float] = (
         rows.assign(store=rows.store + labels).set_index(["store", "trial"]).mean_ns
     )
@@ -77,10 +78,12 @@ def reuses(store: str) -> bool:
     return about.reuses(_engine(store))
 
 
-def ordered(store: str) -> bool:
-    """Whether a store is read in the order of its keys."""
-    known = about.about(store)
-    return known is not None and known.ordered and known.reuses
+def whole(store: str) -> bool:
+    """Whether a crash in an update leaves the old value or the new one at level sync, and space is
+    used again. The others have a level `atomic` above it."""
+    known = stores.known().get(_engine(store))
+    levels = [own.value for own in known.settings if own.name == "durability"] if known else []
+    return reuses(store) and "atomic" not in levels
 
 
 @functools.cache
@@ -111,23 +114,35 @@ class Need:
     cost: Callable[[Results, "Need"], "pd.Series[float]"] = over_fields
 
 
+def _every_size(name: str, mix: Mapping[str, float], **terms: Any) -> tuple[Need, ...]:
+    """A need for each record size, and for a million small records: a mean over sizes would
+    recommend stores that no size does."""
+    few = (Need(f"{name}, {size}", sizes=(size,), mix=mix, **terms) for size in SMALL + LARGE)
+    return *few, Need(f"{name}, a million of 100 B", sizes=SMALL[:1], counts=MANY, mix=mix, **terms)
+
+
+MIXED, READS, INSERTS, GROWS = "equal mix", "95 % gets", "inserts", "equal mix, file only grows"
+LEVELS: Mapping[str, Callable[[str], bool]] = {"process": reuses, "sync": whole}
 NEEDS = (
-    Need("survives a crash of the process"),
-    Need("survives a crash in a file that only grows", suits=lambda store: True),
-    Need("survives a loss of power", durability="sync"),
-    Need("read-mostly (95 % gets, 5 % updates)", mix={"get": 0.95, "update": 0.05}),
-    Need("ingest (inserts)", mix={"insert": 1.0}, suits=lambda store: True),
-    Need("ingest that survives a loss of power", durability="sync", mix={"insert": 1.0}),
-    Need("values of 100 KiB and more", sizes=LARGE),
-    Need("values of 100 KiB and more", durability="sync", sizes=LARGE),
-    Need("a million small records", sizes=SMALL[:1], counts=MANY),
-    Need("a million small records", durability="sync", sizes=SMALL[:1], counts=MANY),
-    Need("keys kept in order", suits=ordered),
+    *(
+        need
+        for name, mix in ((MIXED, ALL), (READS, {"get": 0.95, "update": 0.05}))
+        for level, suits in LEVELS.items()
+        for need in _every_size(name, mix, durability=level, suits=suits)
+    ),
     Need("several processes write", suits=shared),
-    Need("several processes write", durability="sync", suits=shared),
-    Need("gets of data beyond memory (one trial)", experiment="beyond-memory", cost=beyond_memory),
+    Need("several processes write", "sync", suits=lambda name: shared(name) and whole(name)),
+    *_every_size(INSERTS, {"insert": 1.0}, suits=lambda store: True),
+    *_every_size(INSERTS, {"insert": 1.0}, durability="sync", suits=lambda store: True),
+    *_every_size(GROWS, ALL, suits=lambda store: True),
+    Need(
+        "gets of 1 KiB, data beyond memory (one trial)",
+        experiment="beyond-memory",
+        cost=beyond_memory,
+    ),
     Need("gets from Python", DEFAULT, mix={"get": 1.0}, experiment="bindings"),
 )
+SAFE = (MIXED, READS)  # the mixes over which a store should never be far from the best
 
 
 def ranking(data: Results, need: Need) -> Ranking:
@@ -137,15 +152,24 @@ def ranking(data: Results, need: Need) -> Ranking:
     return rank(by_trial(costs), range(1, int(trials.max()) + 1) if len(trials) else ())
 
 
+def _everywhere(data: Results, need: Need) -> set[str]:
+    """The stores that may be recommended at each record size of a need that was measured."""
+    sizes = [size for size in need.sizes if size in set(data.operations.record_size)]
+    parts = (ranking(data, replace(need, sizes=(size,))).regrets for size in sizes)
+    good = [{name for name, own in part.items() if own.recommended} for part in parts]
+    return set.intersection(*good) if good else set()
+
+
 def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> pd.DataFrame:
-    """A row a need: the stores that may be recommended, and the others that may be the best; of one
-    trial, which ranks nothing, the fastest. Then the regret of popular stores, at their best
-    binding or settings."""
+    """A row a need: the stores that may be recommended, at each of its record sizes, and the others
+    that may be the best; of one trial, which ranks nothing, the fastest. Then the regret of popular
+    stores, at their best binding or settings."""
     found = []
     for need in needs:
         regrets = ranking(experiments[need.experiment], need).regrets
         ranked = {store: own for store, own in regrets.items() if not np.isnan(own.high)}
-        good = [store for store, own in ranked.items() if own.recommended]
+        surely = _everywhere(experiments[need.experiment], need)
+        good = [name for name, own in ranked.items() if own.recommended and name in surely]
         maybe = [store for store, own in ranked.items() if own.verdict != "out"]
         if ranked and max(own.trials for own in ranked.values()) == 1:
             maybe = [store for store, own in ranked.items() if own.estimate < RECOMMENDED]
@@ -159,6 +183,54 @@ def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> 
     return pd.DataFrame(found)
 
 
+def overview(shown: pd.DataFrame) -> pd.DataFrame:
+    """Of table(), for the paper: a row a need that has both levels, but for pure inserts, with the
+    stores to use at each, those that may be the best in parentheses, and the regrets of three
+    popular ones."""
+    use = shown.choose + shown["may be the best"].map(lambda some: f" ({some})" if some else "")
+    by = shown.assign(use=use.str.strip()).set_index("need")
+    process, sync = (by[by.level == level] for level in LEVELS)
+    both = [name for name in process.index if name in sync.index]
+    names = [name for name in both if not name.startswith(INSERTS)]
+    columns = {"use at process": process.use}
+    columns |= {store: process[store] for store in ("flat", "sqlite", "lmdb")}
+    columns |= {"use at sync": sync.use}
+    columns |= {f"{store}, sync": sync[store] for store in ("sqlite", "lmdb")}
+    return pd.DataFrame(columns).loc[names].reset_index()
+
+
+def safest(data: Results, level: str, sizes: Sequence[str]) -> dict[str, str]:
+    """For the text, the store that is never far from the best: that whose greatest regret is least,
+    over the mixes of SAFE and these record sizes."""
+    needs = [
+        need
+        for need in NEEDS
+        if need.durability == level
+        and need.name.startswith(tuple(f"{name}, " for name in SAFE))
+        and need.suits is LEVELS[level]
+        and set(need.sizes) <= set(sizes)
+    ]
+    regrets = [
+        {store: own.estimate for store, own in ranking(data, need).regrets.items()}
+        for need in needs
+    ]
+    most = pd.DataFrame([own for own in regrets if own]).max(skipna=False).dropna()
+    if most.empty:
+        return {"store": "", "most": ""}
+    store = str(most.idxmin())
+    return {"store": store, "most": formats.number(most[store])}
+
+
+def all_safest(data: Results) -> dict[str, dict[str, str]]:
+    """For the text, the safest store of each level; at sync no store is safe at all sizes."""
+    return {
+        "process": safest(data, "process", SMALL + LARGE),
+        "sync_small": safest(data, "sync", SMALL),
+        "sync_large": safest(data, "sync", LARGE),
+        "sync": safest(data, "sync", SMALL + LARGE),
+    }
+
+
 def chosen(shown: pd.DataFrame) -> dict[str, Any]:
     """For the text: what to choose for each need, by its name and level. Where no store may be
     recommended, it says so of those that may be the best."""
@@ -170,7 +242,7 @@ def chosen(shown: pd.DataFrame) -> dict[str, Any]:
         return f"{maybe} (not told apart)"
 
     return {
-        "_".join([*row["need"].split(" (")[0].split(), row["level"]]): {
+        re.sub(r"\W+", "_", f"{row['need'].split(' (')[0]} {row['level']}"): {
             "choose": choice(row),
             **{store: row[store] for store in POPULAR},
         }

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from kvbench import stores
 from kvbench.about import about
+from kvbench.advise import CAUTIONS
 from kvbench.bindings import full_name
 from kvbench.factors import (
     COMPARED,
@@ -72,11 +73,11 @@ def _store(rows: pd.DataFrame, cells: pd.DataFrame, trials: int) -> dict[str, An
     found: dict[str, Any] = {
         name: _trials(rows, column, trials) for name, column in MEASURES.items()
     }
+    found["version"] = str(next(iter(cells.engine_version.dropna()), ""))
     found["space"] = _rounded((cells.disk_bytes / cells.live_bytes).median())
     found["memory"] = _rounded(cells.memory_bytes.median())
-    writes = rows[rows.operation.isin(["insert", "update"])]
-    if len(writes) and writes.syncs.notna().all():
-        found["syncs"] = _rounded((writes.syncs / writes.n).median())
+    syncs = (rows.syncs / rows.n).groupby(rows.operation, observed=True).median()
+    found["syncs"] = {str(name): _rounded(value) for name, value in syncs.items() if name != "get"}
     return found
 
 
@@ -84,6 +85,7 @@ def fields(data: Results, source: int) -> list[dict[str, Any]]:
     """The fields of an experiment, each with its stores. A store that was not warm is left out, and
     named as `cooled`."""
     rows = data.operations[data.operations.operation.isin(OPERATIONS)]
+    rows = rows[rows.store != "null"]  # the harness's own floor
     rows = rows.assign(store=list(map(full_name, rows.store, rows.binding)))
     cells = data.cells.assign(store=list(map(full_name, data.cells.store, data.cells.binding)))
     kept = warm(rows, [*FIELD, "operation"])
@@ -136,7 +138,8 @@ def _facts(name: str) -> dict[str, Any]:
     found: dict[str, Any] = {"name": f"{named} from {binding}" if binding else named}
     if facts:
         found |= {
-            fact: getattr(facts, fact) for fact in ("licence", "latest", "processes", "reuses")
+            fact: getattr(facts, fact)
+            for fact in ("language", "licence", "latest", "processes", "known", "reuses")
         }
     if known and not binding:
         found["settings"] = {
@@ -174,6 +177,7 @@ def answers(experiments: Mapping[str, Results], mixes: str = "") -> dict[str, An
         "counted": counted,
         "quantiles": table,
         "devices": list(DEVICES),
+        "cautions": CAUTIONS,
         "in": IN,
         "recommended": RECOMMENDED,
         "first": FIRST,

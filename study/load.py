@@ -178,11 +178,12 @@ def hidden(rows: pd.DataFrame) -> "pd.Series[bool]":
 
 def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
     """Values for the text: how often the closed loop hides P99.9 at half its rate."""
-    below, held = bounds(rows), hidden(rows)
+    below, held, own = bounds(rows), hidden(rows), rows[rows.store != PACER]
     return {
         "trials": data.trials,
         "records": f"{max(data.counts()):,}",
         "late": {name: formats.time(below[f"late_{name}_ns"].max()) for name in LATE},
         "rows": len(held),
+        "all": len(own.drop_duplicates([*FIELD, "store"])),
         "tenfold": int(held.sum()),
     }

@@ -1,12 +1,15 @@
 """The reference run: what each store costs where it is not the best, how much the machine drifted,
 and what another device would change."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from kvbench import about
+from kvbench.advise import SELDOM_SYNCS
 from kvbench.factors import OPERATIONS
 from kvbench.regret import IN, RECOMMENDED
 from matplotlib.figure import Figure
@@ -247,11 +250,16 @@ def varied(found: pd.DataFrame) -> dict[str, str]:
 def elsewhere(data: Results, sync_ns: float) -> pd.DataFrame:
     """The rows of level sync as on a device whose sync takes so long. What a write takes beyond the
     same store's write at level process, in the same trial, is taken to be the device's and scaled
-    by the time of its sync, which is measured with the machine."""
+    by the time of its sync, which is measured with the machine. A store that syncs at level process
+    as well is left out: the device's part of its time is not known."""
     keys = ["operation", "record_size", "records", "compressibility", "store", "trial"]
     rows = timed(data).set_index(keys)
-    plain = where(rows, durability="process").mean_ns
+    process = where(rows, durability="process")
+    plain = process.mean_ns
+    syncs = (process.syncs / process.n).groupby(keys[:-1]).median()
     synced = where(rows, durability="sync")
+    often = syncs.reindex(synced.reset_index("trial").index).gt(SELDOM_SYNCS).to_numpy()
+    synced = synced[~often]
     rest = plain.reindex(synced.index)
     device = (synced.mean_ns - rest).clip(lower=0)
     here = 1000 * float(data.machine.sync_p50_us)
@@ -344,6 +352,24 @@ def transfer(found: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     return shown
 
 
+def syncing(data: Results, level: str) -> dict[str, str]:
+    """For the text, the stores whose inserts or updates sync at a level, and the syncs of a write
+    in the field where they are most; medians over the trials."""
+    own = where(timed(data), durability=level)
+    own = own[own.operation.isin(["insert", "update"])]
+    syncs = (own.syncs / own.n).groupby([own[name] for name in [*FIELD, "store"]], observed=True)
+    most = syncs.median().groupby("store").max()
+    often = most[most > SELDOM_SYNCS]
+    return {str(store).replace("-", "_"): formats.number(value) for store, value in often.items()}
+
+
+def reusing(data: Results) -> Results:
+    """Without the stores whose file only grows."""
+    found = copy.copy(data)
+    found.operations = data.operations[data.operations.store.map(about.reuses)]
+    return found
+
+
 def growth(data: Results, level: str) -> dict[str, str]:
     """For the text: the space of each store at the end of a cell of the field GROWN, as a multiple
     of its live records; medians over the trials."""
@@ -356,6 +382,7 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
     """For the text, of each durability level: how much is decided, and of each store in how many
     fields it is surely among the best, and its regret."""
     said = decisions(found).set_index("durability")
+    kept = fits(regrets_of(reusing(data)), data.stores())
     stores = fits(found, data.stores())
     facts: dict[str, Any] = {"trials": data.trials_text(), "sittings": int(sittings(data).max())}
     for level, row in said.iterrows():
@@ -366,6 +393,11 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
             "stores_decided": f"{row['stores decided']:.0%}",
             "tellable": f"{row.tellable:.2f}",
             "growth": growth(data, str(level)),
+            "syncing": syncing(data, str(level)),
+            "reusing": {
+                str(one.store): formats.number(one.mean)
+                for one in each(where(kept, durability=level))
+            },
             "stores": {
                 str(store): {
                     "fields": int(one.fields),

@@ -247,7 +247,7 @@ class Results:
         elif lacking := (timed.mean_ns.isna() & (timed.n > 0)).sum():
             samples += f", but none of {lacking} for which no mean time is stated"
         levels = f"; {self.levels()}" if settings else ""
-        shaky = len(self.unsteady)
+        shaky = (self.unsteady.operation != "load").sum()
         if shaky:
             lost += (
                 f"; {shaky} mean times unsteady (trials differ more than {SPREAD:g}-fold; "

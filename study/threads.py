@@ -121,6 +121,7 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
     return {
         "cores": cores,
         "threads": int(max(most.values())),
+        "cooled": formats.listed(sorted(set(found.store[found.cooled.eq(True)])), "and"),
         "greatest": int(found.number.max()),
         "trials": data.trials,
         "readers": levels.extremes(of[READS], ".2f", ".2f"),

@@ -35,7 +35,18 @@ POINT = ["record_size", "records"]
 MOST_REGRET = 1000  # above it a bound tells nothing
 MOST_SHOWN = 5  # stores whose settings are printed
 NOT_WHOLE = "not measured, or not warm, in a field that the answer rests on"
+SYNCS = "it syncs at level process, too, so what another device would take is not known"
+SELDOM_SYNCS = 0.1  # a write: flushes of a buffer, which level process allows
 GROWS = "its file only grows with this mix; --may-grow ranks it, too"
+CAUTIONS = {  # what a level leaves open
+    "none": "At level none a crash of the process may cost the last writes, in some engines more.",
+    "process": "At level process a loss of power may cost more than the last writes, in some "
+    "engines the whole store. Settings between process and sync, such as a sync each second, were "
+    "not measured.",
+    "sync": "At level sync files are overwritten in place: a crash in an update may leave neither "
+    "value, which level atomic avoids.",
+    DEFAULT: "As shipped, stores survive different things: see the paper's table of levels.",
+}
 PLAIN = {"process", "sync"}  # by their difference, a write's wait for the device is told
 Floats = npt.NDArray[Any]
 Point = tuple[int, int]  # bytes of a value, number of records
@@ -124,6 +135,20 @@ class Measured:
         rows = warm(rows, POINT)
         means = rows.pivot_table(index=["store", "trial"], columns=POINT, values="mean_ns")
         return pd.DataFrame(np.log(means))
+
+    def syncing(self, query: Query, points: Iterable[Point]) -> set[str]:
+        """The stores whose writes of the mix sync at level process, too, in one of these points."""
+        rows = self.rows[
+            (self.rows.durability == "process")
+            & (self.rows.memory == query.memory)
+            & self.rows.operation.isin(set(query.mix) - {"get"})
+        ]
+        rows = rows[[point in set(points) for point in zip(*(rows[p] for p in POINT), strict=True)]]
+        each = (rows.syncs / rows.n).groupby(
+            [rows[name] for name in ["store", "operation", *POINT]]
+        )
+        often = each.median() > SELDOM_SYNCS
+        return set(often.index.get_level_values("store")[often])
 
     def check(self, query: Query) -> None:
         """Refuse a level that was not measured."""
@@ -217,7 +242,14 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
         parts.append(times * share)
     sums = pd.concat(parts, axis=1).sum(axis=1, skipna=False) / sum(query.mix.values())
     every = by_trial(sums.dropna())
-    values = {store: own for store, own in every.items() if query.allows(store)}
+    waiting = data.syncing(query, chosen) if plain else set()
+
+    def left(store: str) -> str:
+        if not query.allows(store):
+            return GROWS
+        return SYNCS if store in waiting else ""
+
+    values = {store: own for store, own in every.items() if not left(store)}
     last = max((trial for own in every.values() for trial in own), default=0)
     ranking = rank(values, range(1, last + 1))
     times_of = {
@@ -225,7 +257,7 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
     }
     level = (data.rows.durability == query.durability) & (data.rows.memory == query.memory)
     left_out = {
-        str(store): NOT_WHOLE if query.allows(str(store)) else GROWS
+        str(store): left(str(store)) or NOT_WHOLE
         for store in sorted(set(data.rows[level].store) - set(values))
     }
     return Advice(query, ranking, times_of, chosen, left_out)
@@ -264,12 +296,18 @@ def _facts(data: Measured, advice: Advice, store: str) -> dict[str, Any]:
 
     cells, rows = own(data.cells), own(data.rows)
     writes = rows[rows.operation != "get"]
+    shares = [share for name, share in query.mix.items() if name != "get"]
+    names = [name for name in query.mix if name != "get"]
+    syncs = (writes.syncs / writes.n).groupby(writes.operation).median().reindex(names)
     heaviest = max(query.mix, key=lambda name: query.mix[name])
     found = {
-        "p99_ns": float(rows[rows.operation == heaviest].p99_ns.median()),
+        # A percentile of a write on another device is not known.
+        "p99_ns": math.nan
+        if query.sync_ns is not None and heaviest != "get"
+        else float(rows[rows.operation == heaviest].p99_ns.median()),
         "space": float((cells.disk_bytes / cells.live_bytes).median()),
         "memory_bytes": float(cells.memory_bytes.median()),
-        "syncs_per_write": float((writes.syncs / writes.n).median()) if len(writes) else math.nan,
+        "syncs_per_write": float(np.average(syncs, weights=shares)) if shares else math.nan,
     }
     known, facts = stores.known().get(store), about(store)
     means = [
@@ -278,8 +316,9 @@ def _facts(data: Measured, advice: Advice, store: str) -> dict[str, Any]:
         if (setting.name, setting.value) == ("durability", query.durability)
     ]
     shipped = "as shipped" if query.durability == DEFAULT else ""
-    texts = {"settings": means[0] if means else shipped}
-    for name in ("licence", "latest", "maintained_by", "processes"):
+    version = next(iter(cells.engine_version.dropna()), "")
+    texts = {"settings": means[0] if means else shipped, "measured": str(version)}
+    for name in ("language", "licence", "latest", "maintained_by", "processes", "known"):
         texts[name] = getattr(facts, name) if facts else ""
     plain = {name: None if math.isnan(value) else value for name, value in found.items()}
     return plain | texts
@@ -370,11 +409,15 @@ def text(found: Mapping[str, Any]) -> str:
     lines.append(tabulate(table, headers=headers, disable_numparse=True))
     chosen = [row for row in rows if row["store"] in (sure or maybe)][:MOST_SHOWN]
     if chosen:
-        facts = ("store", "settings", "licence", "latest", "maintained_by", "processes")
-        heads = ("store", "settings", "licence", "latest release", "maintained by", "processes")
-        width = [None, 36, 20, 20, 24, 30]
+        facts = ("store", "settings", "language", "licence", "measured", "latest", "maintained_by",
+                 "processes")  # fmt: skip
+        heads = ("store", "settings", "language", "licence", "measured", "latest release",
+                 "maintained by", "processes")  # fmt: skip
+        width = [None, 36, None, 20, 16, 20, 24, 30]
         cells = [tuple(row[name] for name in facts) for row in chosen]
         lines.append(tabulate(cells, headers=heads, maxcolwidths=width, disable_numparse=True))
+        lines.append("\n".join(f"{row['store']}: {row['known']}" for row in chosen if row["known"]))
+        lines.append(CAUTIONS.get(found["query"]["durability"], ""))
     fields = [
         f"{at['record_size']} x {at['records']:,} ({at['weight']:.0%})" for at in found["rests_on"]
     ]
@@ -385,8 +428,9 @@ def text(found: Mapping[str, Any]) -> str:
         names = [store for store, own in found["left_out"].items() if own == reason]
         lines.append(f"left out: {', '.join(names)} ({reason})")
     if found["query"]["sync_ns"] is not None:
-        lines.append(f"times as on a device that syncs in {_time(found['query']['sync_ns'])}")
-    return "\n\n".join(lines)
+        device = _time(found["query"]["sync_ns"])
+        lines.append(f"computed, not measured: times as on a device that syncs in {device}")
+    return "\n\n".join(line for line in lines if line)
 
 
 def to_json(found: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 import pytest
 from conftest import Run
 from kvbench import BadInput
-from kvbench.advise import Measured, Query, advise, weights
+from kvbench.advise import Measured, Query, advise, report, weights
 from kvbench.factors import OPERATIONS
 from kvbench.importer import import_table
 from kvbench.regret import by_trial, rank
@@ -18,6 +19,7 @@ from study import advice
 
 Speeds = Mapping[str, Callable[[int, int, str], float]]
 Make = Callable[..., Path]
+REFERENCE = Path(__file__).parents[2] / "data" / "reference"
 SIZES, COUNTS = {"100 B": 100, "1 KiB": 1024, "10 KiB": 10240}, (100, 1000, 10_000)
 
 
@@ -150,6 +152,18 @@ def test_another_device_changes_only_what_waits_for_it(tmp_path: Path, make: Mak
     plain = Measured.of(make({"lmdb": lambda *_: 1000.0, "leveldb": lambda *_: 2000.0}))
     with pytest.raises(BadInput, match="--sync-time: allowed with --durability sync"):
         advise(plain, Query(1024, 1000, {"update": 1}, "process", sync_ns=1e6))
+
+
+def test_a_store_that_syncs_at_process_is_not_told_for_another_device() -> None:
+    """TidesDB syncs its log of values; what its own time at level sync has of the device's is not
+    known. Nor is any percentile of a write there."""
+    data = Measured.of(REFERENCE)
+    query = Query(10 << 10, 10_000, {"update": 1.0}, "sync")
+    here, there = advise(data, query), advise(data, replace(query, sync_ns=1e7))
+    assert "tidesdb" in here.ranking.regrets and "tidesdb" not in there.ranking.regrets
+    assert "syncs at level process" in there.left_out["tidesdb"]
+    assert "sqlite" in there.ranking.regrets
+    assert {row["p99_ns"] for row in report(data, there)["stores"]} == {None}
 
 
 def test_measuring_here_ranks_the_candidates(kvbench: Run, make: Make, tmp_path: Path) -> None:

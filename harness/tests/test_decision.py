@@ -21,13 +21,15 @@ OPERATIONS = ("insert", "get", "update", "remove")
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     """Ten trials of some stores in four fields, or `trials` of a record size; `times` is how long
-    each operation of a store takes, in units of 1 µs, by default 1. Means differ by 2 % from trial
+    each operation of a store takes, in units of 1 µs, by default 1, and `larger` of records of
+    1 KiB, if it is another. Means differ by 2 % from trial
     to trial."""
 
     def imported(
         times: Mapping[str, Mapping[str, float]],
         without: Mapping[str, str] | None = None,
         trials: Mapping[str, int] | None = None,
+        larger: Mapping[str, Mapping[str, float]] | None = None,
     ) -> Results:
         random = np.random.default_rng(1)
         rows = [
@@ -37,8 +39,8 @@ def make(tmp_path: Path) -> Make:
                 **{"compressibility": "incompressible"},
                 "mean_ns": 1000 * own.get(operation, 1) * np.exp(0.02 * random.standard_normal()),
             }
-            for store, own in times.items()
-            for size in ("100 B", "1 KiB")
+            for size, stores in (("100 B", times), ("1 KiB", larger or times))
+            for store, own in stores.items()
             for count in (100, 10_000)
             for operation in OPERATIONS
             for trial in range(1, 1 + (trials or {}).get(size, 10))
@@ -72,11 +74,42 @@ def test_exchanged_stores_exchange_in_the_table(make: Make) -> None:
 
 def test_a_store_that_lacks_a_field_or_does_not_suit_is_left_out(make: Make) -> None:
     data = make({"lmdb": {}, "leveldb": {}, "flat": {"get": 0.1}}, without={"leveldb": "100 B"})
-    scans = Need("scans", suits=decision.ordered)
-    rows = decision.table({"reference": data}, [MIXED, scans]).set_index("need")
+    whole = Need("updates are whole", suits=decision.whole)
+    rows = decision.table({"reference": data}, [MIXED, whole]).set_index("need")
     assert rows.choose["mixed"] == "flat"
     assert rows.leveldb.tolist() == ["", ""]
-    assert rows.flat["scans"] == ""
+    assert rows.flat["updates are whole"] == ""
+
+
+def test_a_store_is_recommended_only_if_it_is_at_every_size(make: Make) -> None:
+    """The mean over both sizes is the same for the stores, but neither does at both."""
+    few, many = {"lmdb": {}, "leveldb": {"insert": 5}}, {"lmdb": {"insert": 5}, "leveldb": {}}
+    data = make(few | {"redb": {"insert": 2}}, larger=many | {"redb": {"insert": 2}})
+    (row,) = decision.table({"reference": data}, [MIXED]).to_dict("records")
+    assert row["choose"] == ""
+    regrets = decision.ranking(data, MIXED).regrets
+    assert [store for store, own in regrets.items() if own.recommended]
+
+
+def test_the_safest_store_has_the_least_greatest_regret() -> None:
+    data = Results("data/reference", varying=LEVELS)
+    found = decision.safest(data, "sync", decision.LARGE)
+    needs = [
+        need
+        for need in decision.NEEDS
+        if need.durability == "sync"
+        and need.suits is decision.whole
+        and need.name.startswith(decision.SAFE)
+        and set(need.sizes) <= set(decision.LARGE)
+    ]
+    assert len(needs) == 4
+    own = [decision.ranking(data, need).regrets for need in needs]
+    most = {
+        store: max(one[store].estimate for one in own)
+        for store in set.intersection(*(set(one) for one in own))
+    }
+    assert most[found["store"]] == min(most.values())
+    assert "flat" not in most
 
 
 def test_a_need_counts_the_trials_that_all_its_fields_have(make: Make) -> None:

@@ -253,3 +253,11 @@ def test_figures_have_a_row_a_store(make: Make) -> None:
     data = make(TWO)
     figure = reference.draw_regrets(reference.regrets_of(data), "sync", data)
     assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["a", "b"]
+
+
+def test_a_store_that_syncs_at_process_is_left_out_elsewhere() -> None:
+    """What its time at level sync has of the device's is not known."""
+    data = Results("data/reference", varying=["durability"])
+    rows = reference.elsewhere(data, 1e7)
+    updates = rows[(rows.operation == "update") & (rows.record_size == "1 KiB")]
+    assert {"sqlite", "lmdb"} <= set(updates.store) and "tidesdb" not in set(updates.store)

@@ -6,6 +6,9 @@ import { rank } from "./ranking.js";
 export const FACTORS = ["access", "memory", "data", "durability", "size", "records"];
 export const OPERATIONS = ["insert", "get", "update", "remove"];
 
+const SELDOM_SYNCS = 0.1; // a write at level process: flushes of a buffer
+const LEAST_TRIALS = 5; // with fewer almost every store may be the best
+
 const last = (list) => list[list.length - 1];
 
 // The fields that agree with a choice in the first factors, up to one.
@@ -44,7 +47,8 @@ function trials(field, plain, store, operation, choice) {
   const own = field.stores[store]?.[choice.measure]?.[operation];
   if (!own || !choice.sync || field.durability !== "sync" || operation === "get") return own;
   const rest = plain?.stores[store]?.[choice.measure]?.[operation];
-  if (!rest || !field.sync) return null;
+  const syncs = plain?.stores[store]?.syncs[operation]; // then its wait for the device is not known
+  if (!rest || !field.sync || syncs > SELDOM_SYNCS) return null;
   const scale = choice.sync / field.sync;
   // A field that was decided early has fewer trials.
   return own
@@ -68,6 +72,13 @@ export function times(fields, choice, field = fieldOf(fields, choice)) {
     );
   }
   return found;
+}
+
+// The syncs of a write of the mix; NaN where it has none, or they were not counted.
+export function syncsOfWrite(store, choice) {
+  const writes = OPERATIONS.filter((operation) => operation !== "get" && choice.mix[operation] > 0);
+  const sum = writes.reduce((total, operation) => total + choice.mix[operation], 0);
+  return writes.reduce((total, operation) => total + choice.mix[operation] * (store.syncs[operation] ?? NaN), 0) / sum;
 }
 
 // The operations of the mix that a field lacks, or lacks at the measure.
@@ -102,7 +113,8 @@ export function flips(data, fields, choice) {
   const found = [];
   const look = (what, other) => {
     const then = best(ranking(data, fields, other));
-    if (then.length && !then.some((store) => now.includes(store))) found.push({ what, stores: then });
+    const sure = fieldOf(fields, other)?.trials >= LEAST_TRIALS;
+    if (sure && then.length && !then.some((store) => now.includes(store))) found.push({ what, stores: then });
   };
   for (const factor of FACTORS) {
     for (const { level } of levels(fields, choice, factor)) {

@@ -1,7 +1,7 @@
 // The page: choices in, an answer out. What is chosen is in the URL's fragment.
 
 import * as Plot from "@observablehq/plot";
-import { FACTORS, OPERATIONS, best, fieldOf, flips, grid, growing, lacking, levels, ranking, settle } from "./answers.js";
+import { FACTORS, OPERATIONS, best, fieldOf, flips, grid, growing, lacking, levels, ranking, settle, syncsOfWrite } from "./answers.js";
 import { fieldsOf, read } from "./own.js";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -37,7 +37,8 @@ function list(names, last = "and") {
 
 let own = []; // the reader's fields
 let tables = []; // what was dropped
-let choice = settle(data.fields, { ...data.first, ...parse(location.hash) });
+let wanted = { ...data.first, ...parse(location.hash) };
+let choice = settle(data.fields, wanted); // what was measured of it
 
 function parse(hash) {
   const given = new URLSearchParams(hash.slice(1));
@@ -95,11 +96,14 @@ function show() {
   form.elements.sync.setAttribute("aria-valuetext", said);
   const ranked = ranking(data, data.fields, choice);
   const yours = ranking(data, own, choice);
-  answer(ranked, lacking(field, choice));
+  moved();
+  answer(ranked, lacking(field, choice), field);
   draw(ranked);
   table(ranked, yours, field);
   change();
   settings(ranked);
+  document.getElementById("caution").textContent = data.cautions[choice.durability] ?? "";
+  document.getElementById("grid").disabled = !best(ranked).length;
   document.getElementById("prediction").textContent = prediction();
   document.getElementById("source").textContent = data.sources[field.source];
   history.replaceState(null, "", fragment());
@@ -113,7 +117,16 @@ function prediction() {
   return some ? data.mixes : "";
 }
 
-function answer(ranked, missing) {
+// What was wanted but not measured together, and what the page shows instead.
+function moved() {
+  const other = FACTORS.filter((factor) => choice[factor] !== wanted[factor]);
+  const said = (levels) => other.map((factor) => `${NAMES[factor]} ${word(factor, levels[factor])}`).join(", ");
+  document.getElementById("moved").textContent = other.length
+    ? `Not measured with these choices: ${said(wanted)}. Shown instead: ${said(choice)}.`
+    : "";
+}
+
+function answer(ranked, missing, field) {
   const may = best(ranked);
   const sure = ranked.filter((row) => row.high < data.recommended).map((row) => row.store);
   const text = missing.length
@@ -124,7 +137,10 @@ function answer(ranked, missing) {
       ? `Use ${list(sure, "or")}.`
       : `These trials do not tell which of ${list(may)} is best.`;
   const rest = may.filter((store) => sure.length && !sure.includes(store));
-  document.getElementById("answer").textContent = rest.length ? `${text} Not told apart from the best: ${list(rest)}.` : text;
+  const others = rest.length ? ` Not told apart from the best: ${list(rest)}.` : "";
+  const source = data.sources[field.source].split(":")[0];
+  const basis = missing.length ? "" : ` (${source}, trials: ${field.trials}${choice.sync ? "; computed for another device" : ""})`;
+  document.getElementById("answer").textContent = `${text}${others}${basis}`;
 }
 
 function draw(ranked) {
@@ -178,7 +194,7 @@ function table(ranked, yours, field) {
       [data.stores[found.store]?.name ?? found.store], [time(found.time), "number"],
       [Number.isNaN(found.regret) ? "" : times(found.regret), "number"], [interval(found), "number"], [found.verdict, found.verdict],
       [facts.space ? `${times(facts.space)} x` : "", "number"], [facts.memory ? `${Math.round(facts.memory / 2 ** 20)} MiB` : "", "number"],
-      [facts.syncs === undefined ? "" : times(facts.syncs), "number"],
+      [Number.isNaN(syncsOfWrite(facts, choice)) ? "" : times(syncsOfWrite(facts, choice)), "number"],
     ];
     const other = mine.get(found.store);
     if (yours.length) cells.push([other ? time(other.time) : "", "number"], [other ? times(other.regret) : "", "number"]);
@@ -188,7 +204,7 @@ function table(ranked, yours, field) {
   const where = field.cooled.length ? ` Not ranked, because their files left the page cache: ${list(field.cooled)}.` : "";
   const large = growing(data, field, choice);
   const grown = large.length ? ` Not ranked, because their files only grow with this mix: ${list(large)}.` : "";
-  shown.caption.textContent = `Geometric means over ${field.trials} trials of ${word("size", field.size)} x ${word("records", field.records)}. Space is the disk used over the bytes of keys and values.${where}${grown}`;
+  shown.caption.textContent = `Geometric means over ${field.trials} trials of ${word("size", field.size)} x ${word("records", field.records)}. Space is the disk used over the bytes of keys and values; memory has the engine's caches and the files that it maps.${where}${grown}`;
 }
 
 function change() {
@@ -207,20 +223,23 @@ function settings(ranked) {
   const lines = ranked.filter((found) => found.verdict !== "out").map(({ store }) => {
     const facts = data.stores[store] ?? {};
     const set = facts.settings?.[choice.durability] ?? (choice.durability === "default" ? "as shipped" : "");
-    return row([[facts.name ?? store], [set], [facts.licence ?? ""], [facts.latest ?? ""], [facts.processes ?? ""]]);
+    const measured = fieldOf(data.fields, choice).stores[store].version;
+    const text = [facts.name && !store.includes("/") ? `${facts.name} (${store})` : facts.name ?? store, set, facts.language ?? "", facts.licence ?? "", measured, facts.latest ?? "", facts.processes ?? "", facts.known ?? ""];
+    return row(text.map((each) => [each]));
   });
   document.getElementById("settings").tBodies[0].replaceChildren(...lines);
 }
 
 function chosen({ target }) {
   const { name, value, checked } = target;
-  const next = { ...choice, mix: { ...choice.mix } };
+  const next = { ...wanted, mix: { ...wanted.mix } };
   if (OPERATIONS.includes(name)) next.mix[name] = Math.min(100, Math.max(0, Number(value) || 0));
   else if (name === "sync") next.sync = syncOf(Number(value));
   else if (name === "grow") next.grow = checked;
   else next[name] = name === "records" ? Number(value) : value;
   if (!OPERATIONS.some((operation) => next.mix[operation] > 0)) return; // until another one is typed
-  choice = settle(data.fields, next);
+  wanted = next;
+  choice = settle(data.fields, wanted);
   show();
 }
 
@@ -228,7 +247,8 @@ form.addEventListener("input", chosen);
 form.addEventListener("change", chosen); // some tools that fill in forms send this one alone
 form.addEventListener("submit", (event) => event.preventDefault());
 window.addEventListener("hashchange", () => {
-  choice = settle(data.fields, { ...data.first, ...parse(location.hash) });
+  wanted = { ...data.first, ...parse(location.hash) };
+  choice = settle(data.fields, wanted);
   show();
 });
 

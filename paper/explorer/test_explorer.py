@@ -155,6 +155,43 @@ def test_a_choice_changes_the_answer_and_its_address(opened: webdriver.Chrome) -
     assert kept.get_attribute("value") == wanted
 
 
+def test_what_was_not_measured_together_is_said_and_kept_in_mind(
+    opened: webdriver.Chrome,
+) -> None:
+    """No package was measured from Python at level process."""
+    durability, access = (Select(opened.find_element(By.NAME, n)) for n in ("durability", "access"))
+    durability.select_by_value("process")
+    said = opened.find_element(By.ID, "moved")
+    assert said.text == ""
+    access.select_by_value("python")
+    assert "Not measured with these choices: writes that survive a crash of the pr" in said.text
+    assert durability.first_selected_option.get_attribute("value") == "default"
+    access.select_by_value("c")
+    assert said.text == ""
+    assert durability.first_selected_option.get_attribute("value") == "process"
+
+
+def test_a_level_is_recommended_with_its_caution(opened: webdriver.Chrome) -> None:
+    caution = opened.find_element(By.ID, "caution")
+    levels = Select(opened.find_element(By.NAME, "durability"))
+    levels.select_by_value("process")
+    assert "a loss of power may cost more than the last writes" in caution.text
+    levels.select_by_value("sync")
+    assert "files are overwritten in place" in caution.text
+
+
+def test_the_harness_is_no_store_to_choose() -> None:
+    assert not [store for store in DATA["stores"] if store.startswith("null")]
+
+
+def test_syncs_are_those_of_the_mix(browser: webdriver.Chrome, folder: Path) -> None:
+    opened_at(browser, folder, "#durability=sync&mix=100-0-0-0")
+    inserts = ranking(browser)["syncs a write"].map(float)
+    assert (inserts >= 0.9).all()
+    opened_at(browser, folder, "#durability=sync&mix=0-100-0-0")
+    assert set(ranking(browser)["syncs a write"]) == {""}
+
+
 def test_a_file_that_only_grows_is_ranked_on_demand(
     browser: webdriver.Chrome, folder: Path
 ) -> None:
