@@ -12,11 +12,11 @@
 # Measure committed data again, on an otherwise idle machine; each prints how to publish its data:
 # make reference EXPERIMENT=NAME   one experiment, of which data/ has a folder or harness/grids a grid (5 to 100
 #                 minutes), into build/reference/NAME. FS=own uses this disk's own file system, without
-#                 root; else each trial has a new ext4. Caps on memory and cold caches need root
+#                 root, into build/reference-own; else each trial has a new ext4. Caps on memory need root
 # make reference  all of them: one sitting of two hours, as root, from where the last one stopped;
 #                 SITTING=60 sets its minutes, DRY_RUN=1 prints what is left
 # make headline   the paper's five findings again, on this machine (an hour, as root; without, three of them)
-# make verify DIR=FOLDER   compare results, a folder an experiment, with the reference data
+# make verify DIR=FOLDER   compare results, a folder an experiment, with the reference data; fails if one differs
 # make archive    all sources and data, with those of the engines, as one zip with checksums
 #
 # Check the harness itself:
@@ -121,6 +121,7 @@ figures: setup
 	cp build/figures/*.svg build/figures/*.png figures/
 	cp build/figures/verdicts.csv data/verdicts/
 	cp build/figures/answers.json data/explorer/
+	python -m study.provenance --out data/PROVENANCE.md
 	{ echo "# Written by make figures from data/; not by hand."; cat build/figures/*.yml; } > _variables.yml
 
 SITTING ?= 120

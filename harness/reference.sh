@@ -6,7 +6,8 @@
 #        reference.sh NAME...         these experiments, and what belongs to them
 #        reference.sh --dry-run [NAME...]   print what is left
 # FS names the file system that is made for the stores, as root: ext4 (the reference), xfs, btrfs; or own,
-# for the one that this folder is on.
+# for the one that this folder is on. Those but ext4 have a folder of their own, as build/reference-own:
+# results of two file systems are never compared as one machine's.
 set -eu
 trap "exit 130" INT # also where the sweep itself ended well
 
@@ -18,6 +19,9 @@ experiments="reference
 # The core fields elsewhere: on this machine's own file system, and on two others.
 elsewhere="core-own core-xfs core-btrfs"
 out=build/reference
+if [ "${FS:-ext4}" != ext4 ]; then
+    out=build/reference-$FS elsewhere="" # which stand beside the reference's core fields alone
+fi
 
 sweep() { # NAME OPTION...: exit status 0 when all is measured, 130 when time is over
     folder=$out/$1 grid=$1 scale=1 fs=${FS:-ext4} # a grid of one scale is measured as it is
@@ -37,6 +41,16 @@ sweep() { # NAME OPTION...: exit status 0 when all is measured, 130 when time is
     [ $status -eq 3 ] || return $status
 }
 
+beside() { # NAME: what belongs to an experiment besides its cells, each file measured once
+    case $1 in
+    durability)
+        [ -e "$out/durability/sharing.csv" ] || kvbench sharing --out "$out/durability/sharing.csv"
+        [ -e "$out/durability/evidence.csv" ] || kvbench evidence --out "$out/durability/evidence.csv"
+        ;;
+    age) [ -e "$out/age/crashes.csv" ] || kvbench crash --place build --out "$out/age/crashes.csv" ;;
+    esac
+}
+
 if [ "$1" = --dry-run ]; then
     shift
     [ $# -gt 0 ] || set -- core $experiments $elsewhere
@@ -51,13 +65,7 @@ case $1 in
 *[!0-9]*)
     for name; do
         sweep "$name"
-        case $name in
-        durability)
-            kvbench evidence --out $out/durability/evidence.csv
-            kvbench sharing --out $out/durability/sharing.csv
-            ;;
-        age) kvbench crash --place build --out $out/age/crashes.csv ;;
-        esac
+        beside "$name"
         files=$(find "$out/$name" -maxdepth 1 -name '*.parquet' -o -maxdepth 1 -name '*.csv' | tr '\n' ' ')
         echo "To publish it: mkdir -p data/$name && cp ${files}data/$name && make figures"
     done
@@ -71,5 +79,6 @@ for name in $experiments $elsewhere; do
     left=$(((end - $(date +%s)) / 60))
     [ $left -gt 0 ] || break
     sweep "$name" --minutes $left || { [ $? -eq 130 ] && break || exit; }
+    [ "$(date +%s)" -ge $end ] || beside "$name" || echo "$name: measure the rest by its name" >&2
 done
 sweep core --again

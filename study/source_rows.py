@@ -3,7 +3,7 @@ they say about the claims of its text.
 
 The rows have no licence, so they are not kept here. Fetch results/benchmark.csv at commit
 519d18635a93c8619fc4a3f05af3982ab224c843 of jesse-r-s-hines/KeyValueStoreBenchmark on GitHub, then:
-python -m study.source_rows benchmark.csv
+python -m study.source_rows benchmark.csv --out build/hines
 """
 
 import argparse

@@ -3,13 +3,14 @@
     python -m study.verify DIR          # DIR has a folder an experiment, as data/ has
 
 Each line says whether the reference is reproduced, differs or is inconclusive; what DIR does not
-have is not measured.
+have is not measured. The exit status is 1 if anything differs, and 2 if DIR has nothing to compare.
 """
 
 import argparse
+import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from kvbench import BadInput
 from kvbench.factors import COMPARED, DEFAULT
 from kvbench.regret import RECOMMENDED
 from kvbench.stats import points
+from kvbench.tables import read_tables
 
 from study import beyond, claims, formats, load, reference, verdicts
 from study.claims.rocksdb_2013 import AUDITED, ORDER
@@ -28,16 +30,36 @@ from study.reruns.rocksdb_2013 import Page
 from study.results import Results
 
 REPRODUCED, DIFFERS, OPEN, MISSING = "reproduced", "differs", "inconclusive", "not measured"
-SHARE = 0.5  # of the log of the reference's effect that reproduces it
+SHARE = 0.5  # of the reference's effect: its log for a ratio, itself for a share of combinations
+
+Band = tuple[float, float]
+
+
+def _ratio(there: float) -> Band:
+    """The ratios whose log is half to twice the reference's."""
+    return there**SHARE, there ** (1 / SHARE)
+
+
+def _share(there: float) -> Band:
+    """The shares that are at least half of the reference's; a larger one only confirms it."""
+    return there * SHARE, float(there > 0)
+
+
+def _all(reference: Results) -> list[str]:
+    return reference.stores()
 
 
 class Finding(NamedTuple):
-    """One of the paper's findings: a ratio that is 1 where there is no effect, trial by trial."""
+    """One of the paper's findings, trial by trial: a ratio that is 1 where there is no effect, or a
+    share. `band` has the effects that reproduce the reference's; `stores` names those of the
+    reference's stores that the finding is about."""
 
     name: str
     experiment: str
     effect: str
     values: Callable[[Results], "pd.Series[float]"]
+    band: Callable[[float], Band] = _ratio
+    stores: Callable[[Results], Collection[str]] = _all
 
 
 def _spread(level: str, data: Results) -> "pd.Series[float]":
@@ -70,13 +92,24 @@ def _memory(data: Results) -> "pd.Series[float]":
     return found
 
 
-def _settings(data: Results) -> "pd.Series[float]":
+def _gains(data: Results) -> "pd.Series[float]":
+    """What the recommended settings gain, by trial and store."""
     rows = where(beyond.steps(data), kind="get", key_order="uniform")
     most = rows[rows.share == rows.share.max()]
     wide = most.pivot(index=["trial", "store"], columns="label", values="time").dropna()
     shipped, recommended = (wide[label] for label in beyond.LABELS)
-    found: pd.Series[float] = (shipped / recommended).groupby("trial").max()
+    found: pd.Series[float] = shipped / recommended
     return found
+
+
+def _gainer(reference: Results) -> list[str]:
+    """The store that gains most. Another machine's best one would hide that this one gains
+    nothing."""
+    return [str(_gains(reference).groupby("store").median().idxmax())]
+
+
+def _settings(data: Results) -> "pd.Series[float]":
+    return _gains(data).groupby("trial").max()
 
 
 def _published(data: Results) -> "pd.Series[float]":
@@ -92,6 +125,12 @@ def _load(data: Results) -> "pd.Series[float]":
     closed, half = (where(rows, load=share).set_index(key).p999_ns for share in (0, 50))
     logs = pd.Series(np.log((half / closed).dropna()))
     return pd.Series(np.exp(logs.groupby("trial").median()))
+
+
+def _tenfold(data: Results) -> "pd.Series[float]":
+    if load.PACER not in data.stores():  # without it nobody knows what the loop itself adds
+        return pd.Series(dtype=float)
+    return pd.Series([load.hidden(load.steps(data)).mean()])
 
 
 FINDINGS = (
@@ -128,8 +167,10 @@ FINDINGS = (
     Finding(
         "3 settings",
         "beyond-memory",
-        "time of a get beyond memory as shipped, over that as recommended; greatest of all stores",
+        "time of a get beyond memory as shipped, over that as recommended; of the store that gains "
+        "most in the reference",
         _settings,
+        stores=_gainer,
     ),
     Finding(
         "4 published lead",
@@ -143,6 +184,13 @@ FINDINGS = (
         "99.9th percentile at half the rate, over that of the closed loop; median of all stores",
         _load,
     ),
+    Finding(
+        "5 load, tenfold",
+        "load",
+        "share of the combinations of store, level and mix in which it is more than tenfold",
+        _tenfold,
+        _share,
+    ),
 )
 
 
@@ -151,38 +199,54 @@ def collected(folder: Path) -> bool:
     return (folder / "cells.parquet").exists()
 
 
+@functools.cache
+def measured(folder: Path) -> pd.DataFrame:
+    """The cells of an experiment that were measured, but for those from Python; empty where it has
+    none, as one whose cells all need root."""
+    cells: pd.DataFrame = read_tables(folder)["cells"].to_pandas()
+    return cells[(cells.status == "ok") & (cells.access != "python")]
+
+
 @functools.cache  # several findings rest on one experiment
 def results(folder: Path) -> Results | None:
-    """An experiment's results; None where the folder has none."""
-    if not collected(folder):
+    """An experiment's results; None where only Python's cells were measured, or none."""
+    if not collected(folder) or measured(folder).empty:
         return None
     return Results(str(folder.resolve()), varying=COMPARED)
 
 
+def _effect(finding: Finding, data: Results | None, stores: Collection[str]) -> "pd.Series[float]":
+    """The effect of these stores; empty where what it needs was not measured."""
+    with contextlib.suppress(KeyError, IndexError, FileNotFoundError):
+        if data and stores:
+            return finding.values(data.of(stores)).dropna()
+    return pd.Series(dtype=float)
+
+
 def findings(here: Path, there: Path) -> pd.DataFrame:
     """A row a finding: its effect there, in the reference, and here, with their ranges over the
-    trials, of the stores that both have. It is reproduced where the log of the effect here is at
-    least SHARE of there."""
+    trials, of the stores that both have."""
     rows = []
     for finding in FINDINGS:
-        measured = [results(folder / finding.experiment) for folder in (there, here)]
-        both = set.intersection(*(set(data.stores()) for data in measured if data))
-        texts, middles = [], []
-        for data in measured:
-            try:
-                values = finding.values(data.of(both)).dropna() if data else pd.Series(dtype=float)
-            except (KeyError, IndexError, FileNotFoundError):  # what it needs is missing
-                values = pd.Series(dtype=float)
-            texts.append(formats.span(values))
-            middles.append(float(points(values).median) if len(values) else float("nan"))
-        rows.append((finding.name, finding.effect, *texts, _compare(*middles)))
+        first, second = (results(folder / finding.experiment) for folder in (there, here))
+        wanted = finding.stores(first) if first else []
+        stores = [store for store in wanted if not second or store in second.stores()]
+        known, own = (_effect(finding, data, stores) for data in (first, second))
+        texts = map(formats.span, (known, own))
+        rows.append((finding.name, finding.effect, *texts, _judge(finding, known, own)))
     return pd.DataFrame(rows, columns=["finding", "effect", "reference", "here", "outcome"])
 
 
-def _compare(there: float, here: float) -> str:
-    if np.isnan([there, here]).any():
+def _judge(finding: Finding, known: "pd.Series[float]", own: "pd.Series[float]") -> str:
+    """Whether all trials lie within the finding's band around the reference's median."""
+    if known.empty or own.empty:
         return MISSING
-    return REPRODUCED if np.log(here) >= SHARE * np.log(there) > 0 else DIFFERS
+    low, high = finding.band(float(points(known).median))
+    if low >= high:  # the reference itself shows no effect of these stores
+        return OPEN
+    if low <= own.min() and own.max() <= high:
+        return REPRODUCED
+    return DIFFERS if own.max() < low or own.min() > high else OPEN
 
 
 def published(here: Path, there: Path) -> pd.DataFrame:
@@ -237,38 +301,49 @@ def best(here: Path, there: Path) -> pd.DataFrame:
 
 def versions(here: Path, there: Path) -> list[str]:
     """The engines of which another version was measured than in the reference."""
-    found: dict[Any, Any] = {}
+    found: dict[str, None] = {}
     for folder in filter(collected, sorted(here.iterdir())):
-        both = [results(place) for place in (there / folder.name, folder)]
-        known = [data.cells.groupby("store").engine_version.first() for data in both if data]
-        if len(known) == len(both):
-            table = pd.concat(known, axis=1, keys=["there", "here"]).dropna()
-            found |= table[table.there != table.here].to_dict("index")
-    return [f"{store} {own['there']} there, {own['here']} here" for store, own in found.items()]
+        if collected(there / folder.name):
+            known, own = (_versions(place) for place in (there / folder.name, folder))
+            for store in sorted(known.keys() & own.keys()):
+                if known[store] != own[store]:
+                    found[f"{store} {known[store]} there, {own[store]} here"] = None
+    return list(found)
 
 
-def report(here: Path, there: Path) -> Iterator[str]:
-    """The lines of the report: what was compared, how much of it was reproduced, and what was
-    not."""
+def _versions(folder: Path) -> dict[str, str]:
+    """The version of each store, or several."""
+    by = measured(folder).dropna(subset="engine_version").groupby("store").engine_version
+    return {str(store): " and ".join(sorted(set(own))) for store, own in by}
+
+
+def compare(here: Path, there: Path) -> dict[str, pd.DataFrame]:
+    """What can be compared, by its name in the report. Raises BadInput if nothing can."""
     if not here.is_dir():
         raise BadInput(f"DIR: {str(here)!r} is no folder; give one with a folder an experiment")
-    parts: dict[str, pd.DataFrame] = {
+    parts = {
         "Findings": findings(here, there),
         "Claims of the sources": published(here, there),
         "Recommended stores": best(here, there),
     }
-    measured = {name: table[table.outcome != MISSING] for name, table in parts.items()}
-    if all(table.empty for table in measured.values()):
+    if all((table.outcome == MISSING).all() for table in parts.values()):
         raise BadInput(f"{here}: no results of an experiment of the paper; run `kvbench collect`")
-    if differ := versions(here, there):
-        yield f"Other versions: {'; '.join(differ)}"
-    for name, table in measured.items():
+    return parts
+
+
+def report(parts: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """The lines of the report: how much was reproduced, and what was not."""
+    for name, table in parts.items():
         counts: Any = table.outcome.value_counts()
-        said = ", ".join(f"{counts.get(kind, 0)} {kind}" for kind in (REPRODUCED, DIFFERS, OPEN))
-        yield f"{name}: {said}, {len(parts[name]) - len(table)} {MISSING}"
-        shown = table if name == "Findings" else table[table.outcome == DIFFERS]
+        kinds = (REPRODUCED, DIFFERS, OPEN, MISSING)
+        yield f"{name}: " + ", ".join(f"{counts.get(kind, 0)} {kind}" for kind in kinds)
+        shown = table[table.outcome != MISSING] if name == "Findings" else differing(table)
         if len(shown):
             yield shown.to_markdown(index=False, disable_numparse=True)
+
+
+def differing(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table.outcome == DIFFERS]
 
 
 def main() -> int:
@@ -278,14 +353,17 @@ def main() -> int:
     parser.add_argument(
         "folder", type=Path, metavar="DIR", help="a folder an experiment, collected"
     )
-    folder = parser.parse_args().folder
+    folder, reference_data = parser.parse_args().folder, root() / "data"
     try:
-        for line in report(folder, root() / "data"):
-            print(line)
+        parts = compare(folder, reference_data)
+        if other := versions(folder, reference_data):
+            print(f"Other versions: {'; '.join(other)}")
     except BadInput as error:
         print(f"verify: {error}", file=sys.stderr)
         return 2
-    return 0
+    for line in report(parts):
+        print(line)
+    return int(any(len(differing(table)) for table in parts.values()))
 
 
 if __name__ == "__main__":

@@ -34,27 +34,124 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_the_reference_reproduces_itself(tmp_path: Path) -> None:
-    for name in ("durability", "beyond-memory", "rocksdb-2013", "load"):
-        (tmp_path / name).symlink_to(DATA / name)
+def change(of: Callable[[pd.DataFrame], "pd.Series[bool]"], column: str, factor: float) -> Change:
+    """A change that multiplies a column in the operations of which `of` is true, which knows the
+    factors of their cells."""
+
+    def apply(frames: dict[str, pd.DataFrame]) -> None:
+        rows = frames["operations"]
+        factors = ["cell", "store", "label", "durability"]
+        chosen = of(rows.merge(frames["cells"][factors], on="cell")).to_numpy()
+        found = rows[column] * factor
+        rows[column] = rows[column].mask(chosen, found.round().astype(rows[column].dtype))
+
+    return apply
+
+
+def at_half(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """At half of the rate that the closed loop reached."""
+    return (rows.asked_rate / rows.closed_rate).round(2) == 0.5
+
+
+def test_all_data_reproduce_themselves(tmp_path: Path) -> None:
+    """Also where a folder has results from Python alone, as data/python."""
+    for path in DATA.glob("*/cells.parquet"):
+        (tmp_path / path.parent.name).symlink_to(path.parent)
     done = run(tmp_path)
     assert done.returncode == 0, done.stderr
     first, *lines = done.stdout.splitlines()
-    assert first == "Findings: 8 reproduced, 0 differs, 0 inconclusive, 0 not measured"
-    claims = next(line for line in lines if line.startswith("Claims"))
-    assert " 0 differs, 0 inconclusive, " in claims
-    assert int(claims.split()[4]) > 10
+    assert first == "Findings: 9 reproduced, 0 differs, 0 inconclusive, 0 not measured"
+    for name in ("Claims of the sources", "Recommended stores"):
+        (line,) = (line for line in lines if line.startswith(f"{name}: "))
+        assert line.endswith(" reproduced, 0 differs, 0 inconclusive, 0 not measured")
+        assert int(line.removeprefix(f"{name}: ").split()[0]) > 50
 
 
-def test_what_is_as_fast_by_default_does_not_reproduce_a_slow_default(tmp_path: Path) -> None:
-    def hurry(frames: dict[str, pd.DataFrame]) -> None:
-        cells, rows = frames["cells"], frames["operations"]
-        slow = cells[(cells.store == "sqlite") & (cells.durability == "default")].cell
-        rows.loc[rows.cell.isin(slow), "sum_ns"] //= 1000
+def test_what_could_not_be_measured_is_not_measured(tmp_path: Path) -> None:
+    """As without a control group, where no cell with a cap on memory is measured."""
 
-    copy("durability", tmp_path, hurry)
+    def skip(frames: dict[str, pd.DataFrame]) -> None:
+        frames["cells"]["status"] = "skipped"
+        for name in set(frames) - {"cells", "machines"}:
+            frames[name] = frames[name].head(0)
+
+    for name in ("beyond-memory", "rocksdb-2013"):
+        copy(name, tmp_path, skip)
+    (tmp_path / "load").symlink_to(DATA / "load")
+    done = run(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Findings: 2 reproduced, 0 differs, 0 inconclusive, 7 not measured" in done.stdout
+    assert "Claims of the sources: 0 reproduced, 0 differs, 0 inconclusive" in done.stdout
+
+
+ALTERED = {
+    "4 published lead": [
+        ("rocksdb-2013", change(lambda rows: rows.store == "rocksdb", "sum_ns", 20)),
+        ("rocksdb-2013", change(lambda rows: rows.store == "leveldb", "sum_ns", 20)),
+    ],
+    "5 load": [
+        ("load", change(at_half, "p999_ns", 100)),
+        ("load", change(at_half, "p999_ns", 0.01)),
+    ],
+    "5 load, tenfold": [("load", change(at_half, "p999_ns", 0.2))],
+    "3 settings": [
+        (
+            "beyond-memory",
+            change(
+                lambda rows: (rows.store == "lmdb") & (rows.label == "recommended"), "sum_ns", 5
+            ),
+        )
+    ],
+    "2 SQLite's default": [
+        (
+            "durability",
+            change(
+                lambda rows: (rows.store == "sqlite") & (rows.durability == "default"),
+                "sum_ns",
+                0.001,
+            ),
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("finding", "experiment", "alter"),
+    [(name, *altered) for name, each in ALTERED.items() for altered in each],
+)
+def test_altered_data_differ(tmp_path: Path, finding: str, experiment: str, alter: Change) -> None:
+    """RocksDB or LevelDB 20 times slower, stalls a hundred times, a hundredth or a fifth as long,
+    LMDB's setting of no use though another store's is, SQLite's default as fast as it can be."""
+    copy(experiment, tmp_path, alter)
     found = verify.findings(tmp_path, DATA).set_index("finding")
-    assert found.outcome["2 SQLite's default"] == verify.DIFFERS
+    assert found.outcome[finding] == verify.DIFFERS
+
+
+def test_the_exit_status_says_that_something_differs(tmp_path: Path) -> None:
+    copy("load", tmp_path, change(at_half, "p999_ns", 0.2))
+    done = run(tmp_path)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "Findings: 1 reproduced, 1 differs, 0 inconclusive, 7 not measured" in done.stdout
+
+
+def test_trials_that_disagree_are_inconclusive(tmp_path: Path) -> None:
+    """One trial of three in which RocksDB is 20 times slower."""
+
+    def slow(frames: dict[str, pd.DataFrame]) -> None:
+        cells, rows = frames["cells"], frames["operations"]
+        slower = cells[(cells.store == "rocksdb") & (cells.trial == 1)].cell
+        rows.loc[rows.cell.isin(slower), "sum_ns"] *= 20
+
+    copy("rocksdb-2013", tmp_path, slow)
+    found = verify.findings(tmp_path, DATA).set_index("finding")
+    assert found.outcome["4 published lead"] == verify.OPEN
+
+
+def test_findings_without_data_are_not_measured(tmp_path: Path) -> None:
+    """The sync calls are in evidence.csv, which is not copied."""
+    copy("durability", tmp_path, lambda frames: None)
+    found = verify.findings(tmp_path, DATA).set_index("finding")
+    assert found.outcome["2 SQLite's default"] == verify.REPRODUCED
     assert found.outcome["2 SQLite's syncs"] == verify.MISSING
     assert found.outcome["3 memory"] == verify.MISSING
 
