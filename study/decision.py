@@ -24,6 +24,7 @@ from study.fields import where
 from study.formats import NOT_STATED
 from study.results import Results
 
+INDEX = ["store", "trial"]
 FIELD = ["record_size", "records", "compressibility"]
 ALL = {"insert": 0.25, "get": 0.25, "update": 0.25, "remove": 0.25}
 FEW, MANY = (100, 10_000), (1_000_000,)
@@ -44,9 +45,11 @@ def over_fields(data: Results, need: "Need") -> "pd.Series[float]":
         & rows.operation.isin(need.mix)
         & (data.operations.store != "null")  # the harness's own floor
     ]
+    if rows.empty:
+        return pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], []], names=INDEX))
     rows = warm(rows, [*FIELD, "operation"])
     weighted = rows.assign(part=rows.mean_ns * rows.operation.map(dict(need.mix)))
-    by = weighted.groupby([*FIELD, "store", "trial"], observed=True)
+    by = weighted.groupby([*FIELD, *INDEX], observed=True)
     whole = by.part.sum()[by.operation.nunique() == len(need.mix)]
     table = np.log(whole).unstack(FIELD)
     most = table.notna().sum(axis=1).max()
@@ -78,12 +81,17 @@ def reuses(store: str) -> bool:
     return about.reuses(_engine(store))
 
 
+def callable_from_c(store: str) -> bool:
+    """Whether a store suits a program in C, and uses its space again."""
+    return reuses(store) and about.has_c_interface(_engine(store))
+
+
 def whole(store: str) -> bool:
-    """Whether a crash in an update leaves the old value or the new one at level sync, and space is
-    used again. The others have a level `atomic` above it."""
+    """Whether a crash in an update leaves the old value or the new one. The others have a level
+    `atomic` for that."""
     known = stores.known().get(_engine(store))
     levels = [own.value for own in known.settings if own.name == "durability"] if known else []
-    return reuses(store) and "atomic" not in levels
+    return "atomic" not in levels
 
 
 @functools.cache
@@ -122,16 +130,16 @@ def _every_size(name: str, mix: Mapping[str, float], **terms: Any) -> tuple[Need
 
 
 MIXED, READS, INSERTS, GROWS = "equal mix", "95 % gets", "inserts", "equal mix, file only grows"
-LEVELS: Mapping[str, Callable[[str], bool]] = {"process": reuses, "sync": whole}
+LEVELS = ("process", "sync")
 NEEDS = (
     *(
         need
         for name, mix in ((MIXED, ALL), (READS, {"get": 0.95, "update": 0.05}))
-        for level, suits in LEVELS.items()
-        for need in _every_size(name, mix, durability=level, suits=suits)
+        for level in LEVELS
+        for need in _every_size(name, mix, durability=level)
     ),
     Need("several processes write", suits=shared),
-    Need("several processes write", "sync", suits=lambda name: shared(name) and whole(name)),
+    Need("several processes write", "sync", suits=shared),
     *_every_size(INSERTS, {"insert": 1.0}, suits=lambda store: True),
     *_every_size(INSERTS, {"insert": 1.0}, durability="sync", suits=lambda store: True),
     *_every_size(GROWS, ALL, suits=lambda store: True),
@@ -154,9 +162,8 @@ def ranking(data: Results, need: Need) -> Ranking:
 
 def _everywhere(data: Results, need: Need) -> set[str]:
     """The stores that may be recommended at each record size of a need that was measured."""
-    sizes = [size for size in need.sizes if size in set(data.operations.record_size)]
-    parts = (ranking(data, replace(need, sizes=(size,))).regrets for size in sizes)
-    good = [{name for name, own in part.items() if own.recommended} for part in parts]
+    parts = (ranking(data, replace(need, sizes=(size,))).regrets for size in need.sizes)
+    good = [{name for name, own in part.items() if own.recommended} for part in parts if part]
     return set.intersection(*good) if good else set()
 
 
@@ -186,8 +193,13 @@ def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> 
 def overview(shown: pd.DataFrame) -> pd.DataFrame:
     """Of table(), for the paper: a row a need that has both levels, but for pure inserts, with the
     stores to use at each, those that may be the best in parentheses, and the regrets of three
-    popular ones."""
-    use = shown.choose + shown["may be the best"].map(lambda some: f" ({some})" if some else "")
+    popular ones. A * marks stores that are not whole()."""
+
+    def marked(names: str) -> str:
+        return ", ".join(name if whole(name) else f"{name}*" for name in names.split(", "))
+
+    maybe = shown["may be the best"].map(lambda names: f" ({marked(names)})" if names else "")
+    use = shown.choose.map(marked) + maybe
     by = shown.assign(use=use.str.strip()).set_index("need")
     process, sync = (by[by.level == level] for level in LEVELS)
     both = [name for name in process.index if name in sync.index]
@@ -195,20 +207,24 @@ def overview(shown: pd.DataFrame) -> pd.DataFrame:
     columns = {"use at process": process.use}
     columns |= {store: process[store] for store in ("flat", "sqlite", "lmdb")}
     columns |= {"use at sync": sync.use}
-    columns |= {f"{store}, sync": sync[store] for store in ("sqlite", "lmdb")}
+    columns |= {f"{store}, sync": sync[store] for store in ("flat", "sqlite", "lmdb")}
     return pd.DataFrame(columns).loc[names].reset_index()
 
 
-def safest(data: Results, level: str, sizes: Sequence[str]) -> dict[str, str]:
-    """For the text, the store that is never far from the best: that whose greatest regret is least,
-    over the mixes of SAFE and these record sizes."""
+def safest(
+    data: Results, level: str, sizes: Sequence[str], suits: Callable[[str], bool] = reuses
+) -> dict[str, str]:
+    """For the text, the store that is never far from the best of those that use their space again:
+    that whose greatest regret is least, over the mixes of SAFE, these record sizes and all
+    counts."""
     needs = [
-        need
+        replace(need, counts=(count,), suits=suits)
         for need in NEEDS
         if need.durability == level
         and need.name.startswith(tuple(f"{name}, " for name in SAFE))
-        and need.suits is LEVELS[level]
+        and need.suits is reuses
         and set(need.sizes) <= set(sizes)
+        for count in need.counts
     ]
     regrets = [
         {store: own.estimate for store, own in ranking(data, need).regrets.items()}
@@ -227,6 +243,7 @@ def all_safest(data: Results) -> dict[str, dict[str, str]]:
         "process": safest(data, "process", SMALL + LARGE),
         "sync_small": safest(data, "sync", SMALL),
         "sync_large": safest(data, "sync", LARGE),
+        "sync_large_c": safest(data, "sync", LARGE, callable_from_c),
         "sync": safest(data, "sync", SMALL + LARGE),
     }
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from kvbench import stores
-from kvbench.about import about
-from kvbench.advise import CAUTIONS
+from kvbench.about import about, has_c_interface
+from kvbench.advise import CAUTIONS, LEGEND
 from kvbench.bindings import full_name
 from kvbench.factors import (
     COMPARED,
@@ -35,7 +35,7 @@ DIGITS = 4  # of a time, which no trial repeats to more
 DEVICES = (2e4, 1e5, 1e6, 1e7)  # of a sync, in ns
 FIRST = {  # the choice that the page begins with, or the one nearest to it that was measured
     "access": "c", "memory": DEFAULT, "data": "incompressible", "durability": "process",
-    "size": "1 KiB", "records": 10_000, "measure": "mean", "grow": False,
+    "size": "1 KiB", "records": 10_000, "measure": "mean", "grow": False, "c": False,
     "mix": {"insert": 5, "get": 90, "update": 5, "remove": 0},
 }  # fmt: skip
 MEASURES = {"mean": "mean_ns", "p99": "p99_ns"}
@@ -135,7 +135,10 @@ def _facts(name: str) -> dict[str, Any]:
     store, _, binding = name.partition("/")
     known, facts = stores.known().get(name), about(store)
     named = facts.name if facts else store
-    found: dict[str, Any] = {"name": f"{named} from {binding}" if binding else named}
+    found: dict[str, Any] = {
+        "name": f"{named} from {binding}" if binding else named,
+        "c": has_c_interface(store),
+    }
     if facts:
         found |= {
             fact: getattr(facts, fact)
@@ -178,6 +181,7 @@ def answers(experiments: Mapping[str, Results], mixes: str = "") -> dict[str, An
         "quantiles": table,
         "devices": list(DEVICES),
         "cautions": CAUTIONS,
+        "legend": LEGEND,
         "in": IN,
         "recommended": RECOMMENDED,
         "first": FIRST,

@@ -385,6 +385,7 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
     kept = fits(regrets_of(reusing(data)), data.stores())
     stores = fits(found, data.stores())
     facts: dict[str, Any] = {"trials": data.trials_text(), "sittings": int(sittings(data).max())}
+    facts["count"] = len(set(found.store))
     for level, row in said.iterrows():
         own = where(stores, durability=level).set_index("store")
         facts[str(level)] = {
@@ -395,7 +396,7 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
             "growth": growth(data, str(level)),
             "syncing": syncing(data, str(level)),
             "reusing": {
-                str(one.store): formats.number(one.mean)
+                str(one.store): {"mean": formats.number(one.mean), "most": formats.number(one.most)}
                 for one in each(where(kept, durability=level))
             },
             "stores": {

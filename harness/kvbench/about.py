@@ -42,6 +42,13 @@ def about(store: str) -> About | None:
     return everything().get(store.removesuffix("-debian"))
 
 
+def has_c_interface(store: str) -> bool:
+    """Whether programs in C can call the store; so they can one that is not listed, as far as is
+    known. Libraries in Rust have no other interface than Rust's."""
+    known = about(store)
+    return known is None or known.language != "Rust"
+
+
 def reuses(store: str) -> bool:
     """Whether a store uses the space of overwritten records again by itself; so does one that is
     not listed, as far as is known."""

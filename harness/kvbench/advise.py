@@ -23,28 +23,35 @@ from scipy.spatial import Delaunay, QhullError
 from tabulate import tabulate
 
 from kvbench import BadInput, stores
-from kvbench.about import about, reuses
+from kvbench.about import about, has_c_interface, reuses
 from kvbench.factors import DEFAULT, OPERATIONS, UNCAPPED, format_bytes
 from kvbench.grid import Grid
-from kvbench.regret import Ranking, by_trial, rank
+from kvbench.regret import IN, RECOMMENDED, Ranking, by_trial, rank
 from kvbench.tables import read_tables
 from kvbench.warm import WARM, resident, warm
 from kvbench.workload import ROUNDS
 
 POINT = ["record_size", "records"]
 MOST_REGRET = 1000  # above it a bound tells nothing
+STEP = 10.24  # between the sizes that a field rests on and its own: 100 B to 1 KiB is the longest
 MOST_SHOWN = 5  # stores whose settings are printed
 NOT_WHOLE = "not measured, or not warm, in a field that the answer rests on"
 SYNCS = "it syncs at level process, too, so what another device would take is not known"
 SELDOM_SYNCS = 0.1  # a write: flushes of a buffer, which level process allows
+RUST = "its library has no interface for C"
 GROWS = "its file only grows with this mix; --may-grow ranks it, too"
+LEGEND = (
+    f"in: surely less than {IN - 1:.0%} slower than the best; out: surely more; undecided: not "
+    f"known. Use: surely less than {RECOMMENDED - 1:.0%} slower."
+)
 CAUTIONS = {  # what a level leaves open
     "none": "At level none a crash of the process may cost the last writes, in some engines more.",
-    "process": "At level process a loss of power may cost more than the last writes, in some "
-    "engines the whole store. Settings between process and sync, such as a sync each second, were "
-    "not measured.",
-    "sync": "At level sync files are overwritten in place: a crash in an update may leave neither "
-    "value, which level atomic avoids.",
+    "process": "At level process a loss of power may cost more than the last writes: LMDB and "
+    "libmdbx without syncs and SQLite with synchronous=OFF may lose the whole store, by their "
+    "documentation. Settings between process and sync, such as a sync each second, were not "
+    "measured.",
+    "sync": "Files are overwritten in place: a crash in an update may leave neither value. Level "
+    "atomic avoids that, and makes updates slower.",
     DEFAULT: "As shipped, stores survive different things: see the paper's table of levels.",
 }
 PLAIN = {"process", "sync"}  # by their difference, a write's wait for the device is told
@@ -57,7 +64,7 @@ class Query:
     """What an application does: bytes of a value, number of records, and the share of each
     operation. `sync_ns` is the time of its device's sync; None: of the one that was measured. Where
     the mix overwrites or removes records, stores whose file then only grows are ranked only if it
-    `may_grow`."""
+    `may_grow`, and with `c_interface` only stores that C can call."""
 
     size: int
     records: int
@@ -66,10 +73,14 @@ class Query:
     memory: str = DEFAULT
     sync_ns: float | None = None
     may_grow: bool = False
+    c_interface: bool = False
 
-    def allows(self, store: str) -> bool:
-        """Whether the store's file stays as small as the application wants it."""
-        return self.may_grow or reuses(store) or not {"update", "remove"} & set(self.mix)
+    def refuses(self, store: str) -> str:
+        """Why a store does not suit; empty if it does."""
+        overwrites = {"update", "remove"} & set(self.mix)
+        if overwrites and not self.may_grow and not reuses(store):
+            return GROWS
+        return RUST if self.c_interface and not has_c_interface(store) else ""
 
 
 @dataclass(frozen=True)
@@ -223,13 +234,16 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
     plain = {}  # of the operations that wait for the device, where it is another one
     if query.sync_ns is not None:
         plain = {name: data.logs("process", query.memory, name) for name in tables if name != "get"}
-    points = [p for p in common([*tables.values(), *plain.values()]) if p != without]
+    measured = [p for p in common([*tables.values(), *plain.values()]) if p != without]
+    points = [point for point in measured if not _far(point[0], query.size)]
     plane = np.log(np.array(points, dtype=float)).reshape(-1, 2)
     found = weights(plane, np.log(np.array([query.size, query.records], dtype=float)))
     if not found:
+        near = min(measured, key=lambda point: _distance(point, query), default=None)
+        nearest = near and f"; the nearest field is {format_bytes(near[0])} x {near[1]:,}"
         raise BadInput(
             f"--record-size, --records: {format_bytes(query.size)} x {query.records:,} is beyond "
-            f"what was measured; allowed: between {_shown(points)}"
+            f"what was measured; allowed: between {_shown(measured)}{nearest or ''}"
         )
     chosen = {points[at]: weight for at, weight in found.items()}
     scale = (query.sync_ns or 0) / (1000 * float(data.machine.sync_p50_us or 1))
@@ -245,9 +259,7 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
     waiting = data.syncing(query, chosen) if plain else set()
 
     def left(store: str) -> str:
-        if not query.allows(store):
-            return GROWS
-        return SYNCS if store in waiting else ""
+        return query.refuses(store) or (SYNCS if store in waiting else "")
 
     values = {store: own for store, own in every.items() if not left(store)}
     last = max((trial for own in every.values() for trial in own), default=0)
@@ -261,6 +273,18 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
         for store in sorted(set(data.rows[level].store) - set(values))
     }
     return Advice(query, ranking, times_of, chosen, left_out)
+
+
+def _far(size: int, wanted: int) -> bool:
+    """Whether a measured size is more than a step of sizes away: records of a hundred times the
+    size say nothing of these, however many there were."""
+    return not 1 / STEP <= size / wanted <= STEP
+
+
+def _distance(point: Point, query: Query) -> float:
+    """In the plane of the logs."""
+    ratios = point[0] / query.size, point[1] / query.records
+    return math.hypot(*map(math.log, ratios))
 
 
 def _shown(points: Iterable[Point]) -> str:
@@ -346,6 +370,7 @@ def report(data: Measured, advice: Advice) -> dict[str, Any]:
             "record_size": format_bytes(query.size), "records": query.records,
             "mix": dict(query.mix), "durability": query.durability, "memory": query.memory,
             "sync_ns": query.sync_ns, "may_grow": query.may_grow,
+            "c_interface": query.c_interface,
         },
         "trials": advice.trials,
         "rests_on": [
@@ -421,6 +446,11 @@ def text(found: Mapping[str, Any]) -> str:
     fields = [
         f"{at['record_size']} x {at['records']:,} ({at['weight']:.0%})" for at in found["rests_on"]
     ]
+    lines.append(LEGEND)
+    if len(fields) > 1:
+        heaviest_field = max(found["rests_on"], key=lambda at: at["weight"])
+        at = f"{heaviest_field['record_size']} x {heaviest_field['records']:,}"
+        lines.append(f"P99, space, memory and syncs are those of {at}")
     some = "s" if found["trials"] != 1 else ""
     how = "measured in" if len(fields) == 1 else "interpolated between"
     lines.append(f"{how} {', '.join(fields)}; {found['trials']} trial{some}; {found['machine']}")

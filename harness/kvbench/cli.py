@@ -668,7 +668,7 @@ def import_command(table: Path, out: Path) -> None:
     "--durability",
     default="process",
     show_default=True,
-    help="What a write survives: process, sync, or default, which is each store as shipped.",
+    help="What a write survives: process or sync; other levels only if FOLDER has them.",
 )
 @click.option("--memory", default="default", show_default=True, help="Budget of the engine's own.")
 @click.option(
@@ -677,6 +677,7 @@ def import_command(table: Path, out: Path) -> None:
 @click.option(
     "--may-grow", is_flag=True, help="Rank stores whose file only grows with updates and removes."
 )
+@click.option("--c-interface", is_flag=True, help="Rank only stores that programs in C can call.")
 @click.option(
     "--data",
     type=PATH,
@@ -701,6 +702,7 @@ def advise(
     memory: str,
     sync_time: str | None,
     may_grow: bool,
+    c_interface: bool,
     data: Path,
     budget: str | None,
     out: Path | None,
@@ -723,6 +725,7 @@ def advise(
         _named("--memory", FACTORS["memory"].level, memory),
         None if sync_time is None else 1e9 * _seconds("--sync-time", sync_time),
         may_grow,
+        c_interface,
     )
     known = advice.Measured.of(data)
     found = advice.advise(known, query)

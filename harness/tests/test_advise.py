@@ -154,6 +154,24 @@ def test_another_device_changes_only_what_waits_for_it(tmp_path: Path, make: Mak
         advise(plain, Query(1024, 1000, {"update": 1}, "process", sync_ns=1e6))
 
 
+def test_fields_of_another_size_say_nothing_of_more_records() -> None:
+    """Of 10 KiB, 10,000 records are the most. A million of 100 B is no evidence for more."""
+    data = Measured.of(REFERENCE)
+    query = Query(10 << 10, 20_000, {"get": 0.9, "update": 0.1}, "sync")
+    with pytest.raises(BadInput, match="the nearest field is 10 KiB x 10,000"):
+        advise(data, query)
+    advise(data, replace(query, size=300, records=100_000))
+
+
+def test_stores_that_c_cannot_call_are_left_out_on_demand() -> None:
+    data = Measured.of(REFERENCE)
+    query = Query(100 << 10, 10_000, {"get": 0.9, "update": 0.1}, "sync")
+    found = advise(data, replace(query, c_interface=True))
+    assert {"redb", "fjall"} <= set(advise(data, query).ranking.regrets)
+    assert not {"redb", "fjall"} & set(found.ranking.regrets)
+    assert "interface for C" in found.left_out["redb"]
+
+
 def test_a_store_that_syncs_at_process_is_not_told_for_another_device() -> None:
     """TidesDB syncs its log of values; what its own time at level sync has of the device's is not
     known. Nor is any percentile of a write there."""

@@ -7,7 +7,7 @@ export const FACTORS = ["access", "memory", "data", "durability", "size", "recor
 export const OPERATIONS = ["insert", "get", "update", "remove"];
 
 const SELDOM_SYNCS = 0.1; // a write at level process: flushes of a buffer
-const LEAST_TRIALS = 5; // with fewer almost every store may be the best
+export const LEAST_TRIALS = 5; // with fewer almost every store may be the best
 
 const last = (list) => list[list.length - 1];
 
@@ -94,9 +94,14 @@ export function growing(data, field, choice) {
   return Object.keys(field?.stores ?? {}).filter((store) => data.stores[store]?.reuses === false);
 }
 
+// The stores that C cannot call, where the choice asks for an interface for C.
+export const foreign = (data, field, choice) =>
+  choice.c ? Object.keys(field?.stores ?? {}).filter((store) => data.stores[store]?.c === false) : [];
+
 export function ranking(data, fields, choice) {
   const found = times(fields, choice);
-  for (const store of growing(data, fieldOf(fields, choice), choice)) delete found[store];
+  const field = fieldOf(fields, choice);
+  for (const store of [...growing(data, field, choice), ...foreign(data, field, choice)]) delete found[store];
   const ranked = rank(found, data.counted, data.quantiles);
   const geometric = (values) =>
     Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length);
@@ -107,14 +112,15 @@ export function ranking(data, fields, choice) {
 export const best = (ranked) =>
   ranked.filter((row) => ["in", "undecided"].includes(row.verdict)).map((row) => row.store);
 
-// Single changes of a choice that change the stores that are or may be the best.
+// Single changes of a choice after which the best store is surely no longer among the best.
 export function flips(data, fields, choice) {
   const now = best(ranking(data, fields, choice));
+  if (!now.length) return [];
   const found = [];
   const look = (what, other) => {
     const then = best(ranking(data, fields, other));
     const sure = fieldOf(fields, other)?.trials >= LEAST_TRIALS;
-    if (sure && then.length && !then.some((store) => now.includes(store))) found.push({ what, stores: then });
+    if (sure && then.length && !then.includes(now[0])) found.push({ what, stores: then });
   };
   for (const factor of FACTORS) {
     for (const { level } of levels(fields, choice, factor)) {

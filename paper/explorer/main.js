@@ -1,7 +1,7 @@
 // The page: choices in, an answer out. What is chosen is in the URL's fragment.
 
 import * as Plot from "@observablehq/plot";
-import { FACTORS, OPERATIONS, best, fieldOf, flips, grid, growing, lacking, levels, ranking, settle, syncsOfWrite } from "./answers.js";
+import { FACTORS, LEAST_TRIALS, OPERATIONS, best, fieldOf, flips, foreign, grid, growing, lacking, levels, ranking, settle, syncsOfWrite } from "./answers.js";
 import { fieldsOf, read } from "./own.js";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -51,7 +51,7 @@ function parse(hash) {
     const shares = given.get("mix").split("-").map((share) => Math.min(100, Math.max(0, Number(share) || 0)));
     found.mix = Object.fromEntries(OPERATIONS.map((operation, at) => [operation, shares[at] ?? 0]));
   }
-  if (given.has("grow")) found.grow = given.get("grow") === "yes";
+  for (const name of ["grow", "c"]) if (given.has(name)) found[name] = given.get(name) === "yes";
   if (Number(given.get("sync")) > 0) found.sync = Number(given.get("sync"));
   return found;
 }
@@ -60,7 +60,7 @@ function fragment() {
   const given = new URLSearchParams(FACTORS.map((factor) => [factor, choice[factor]]));
   given.set("mix", OPERATIONS.map((operation) => choice.mix[operation]).join("-"));
   given.set("measure", choice.measure);
-  if (choice.grow) given.set("grow", "yes");
+  for (const name of ["grow", "c"]) if (choice[name]) given.set(name, "yes");
   if (choice.sync) given.set("sync", Math.round(choice.sync));
   return `#${given}`;
 }
@@ -75,7 +75,9 @@ for (const operation of OPERATIONS) {
 function fill(factor) {
   const select = form.elements[factor];
   const options = levels(data.fields, choice, factor).map(({ level, measured }) => {
-    const said = word(factor, level) + (measured ? "" : " (not measured)");
+    const trials = fieldOf(data.fields, { ...choice, [factor]: level })?.trials;
+    const few = factor === "records" && trials < LEAST_TRIALS ? ` (trials: ${trials})` : "";
+    const said = word(factor, level) + (measured ? few : " (not measured)");
     return Object.assign(element("option", said), { value: level, disabled: !measured, selected: level === choice[factor] });
   });
   select.replaceChildren(...options);
@@ -86,6 +88,7 @@ function show() {
   OPERATIONS.forEach((operation) => (form.elements[operation].value = choice.mix[operation]));
   form.elements.measure.value = choice.measure;
   form.elements.grow.checked = choice.grow;
+  form.elements.c.checked = choice.c;
   const field = fieldOf(data.fields, choice);
   const syncs = choice.durability === "sync" && field.sync > 0;
   document.getElementById("device").hidden = !syncs;
@@ -139,7 +142,8 @@ function answer(ranked, missing, field) {
   const rest = may.filter((store) => sure.length && !sure.includes(store));
   const others = rest.length ? ` Not told apart from the best: ${list(rest)}.` : "";
   const source = data.sources[field.source].split(":")[0];
-  const basis = missing.length ? "" : ` (${source}, trials: ${field.trials}${choice.sync ? "; computed for another device" : ""})`;
+  const trials = Math.max(0, ...ranked.map((row) => row.trials));
+  const basis = missing.length ? "" : ` (${source}, trials: ${trials}${choice.sync ? "; computed for another device" : ""})`;
   document.getElementById("answer").textContent = `${text}${others}${basis}`;
 }
 
@@ -204,7 +208,9 @@ function table(ranked, yours, field) {
   const where = field.cooled.length ? ` Not ranked, because their files left the page cache: ${list(field.cooled)}.` : "";
   const large = growing(data, field, choice);
   const grown = large.length ? ` Not ranked, because their files only grow with this mix: ${list(large)}.` : "";
-  shown.caption.textContent = `Geometric means over ${field.trials} trials of ${word("size", field.size)} x ${word("records", field.records)}. Space is the disk used over the bytes of keys and values; memory has the engine's caches and the files that it maps.${where}${grown}`;
+  const rust = foreign(data, field, choice);
+  const left = rust.length ? ` Not ranked, because C cannot call them: ${list(rust)}.` : "";
+  shown.caption.textContent = `Geometric means over the trials of ${word("size", field.size)} x ${word("records", field.records)}. Space is the disk used over the bytes of keys and values; memory has the engine's caches and the files that it maps. ${data.legend}${where}${grown}${left}`;
 }
 
 function change() {
@@ -235,7 +241,7 @@ function chosen({ target }) {
   const next = { ...wanted, mix: { ...wanted.mix } };
   if (OPERATIONS.includes(name)) next.mix[name] = Math.min(100, Math.max(0, Number(value) || 0));
   else if (name === "sync") next.sync = syncOf(Number(value));
-  else if (name === "grow") next.grow = checked;
+  else if (name === "grow" || name === "c") next[name] = checked;
   else next[name] = name === "records" ? Number(value) : value;
   if (!OPERATIONS.some((operation) => next.mix[operation] > 0)) return; // until another one is typed
   wanted = next;

@@ -177,7 +177,40 @@ def test_a_level_is_recommended_with_its_caution(opened: webdriver.Chrome) -> No
     levels.select_by_value("process")
     assert "a loss of power may cost more than the last writes" in caution.text
     levels.select_by_value("sync")
-    assert "files are overwritten in place" in caution.text
+    assert "Files are overwritten in place" in caution.text
+
+
+def test_stores_that_c_cannot_call_are_left_out_on_demand(
+    browser: webdriver.Chrome, folder: Path
+) -> None:
+    opened_at(browser, folder, "#durability=sync&size=100+KiB&mix=5-90-5-0")
+    assert {"redb", "Fjall"} <= set(ranking(browser).index)
+    browser.find_element(By.NAME, "c").click()
+    assert not {"redb", "Fjall"} & set(ranking(browser).index)
+    assert "c=yes" in browser.current_url
+    caption = browser.find_element(By.CSS_SELECTOR, "#ranking caption").text
+    assert "because C cannot call them" in caption
+
+
+def test_a_device_that_puts_the_best_store_out_is_listed(
+    browser: webdriver.Chrome, folder: Path
+) -> None:
+    """Even if a store that shares its place remains."""
+    levels = {"access": "c", "memory": "default", "data": "incompressible", "records": 10_000}
+    opened_at(browser, folder, "#durability=sync&size=10+KiB&records=10000&mix=0-95-5-0")
+    first = ranking(browser).index[0]
+    (field,) = (
+        field
+        for field in DATA["fields"]
+        if levels.items() <= field.items()
+        and (field["size"], field["durability"]) == ("10 KiB", "sync")
+    )
+    assert field["trials"] >= 5
+    opened_at(browser, folder, "#durability=sync&size=10+KiB&records=10000&mix=0-95-5-0&sync=20000")
+    there = ranking(browser)
+    assert there.verdict[first] == "out"
+    opened_at(browser, folder, "#durability=sync&size=10+KiB&records=10000&mix=0-95-5-0")
+    assert "a device that syncs in 20 µs" in browser.find_element(By.ID, "flips").text
 
 
 def test_the_harness_is_no_store_to_choose() -> None:
