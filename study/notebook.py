@@ -35,6 +35,17 @@ def parameter_folder(name: str, given: object) -> Path:
     raise BadInput(f"{name}: {given!r} is no folder")
 
 
+def parameter_folders(name: str, given: object) -> dict[str, str]:
+    """The folders that the parameter `name` gives, by the names of their experiments."""
+    if not isinstance(given, dict):
+        raise BadInput(f"{name}: {given!r} is no dictionary of folders by name")
+    for key, folder in given.items():
+        if not isinstance(key, str) or not key:
+            raise BadInput(f"{name}: {key!r} is no name of an experiment")
+        parameter_folder(f"{name}[{key!r}]", folder)
+    return given
+
+
 def parameter_table(
     name: str, given: object, file: str, command: str, columns: Mapping[str, type]
 ) -> pd.DataFrame:

@@ -106,6 +106,18 @@ def test_a_parameter_that_is_not_a_folder_is_refused_by_name(
         shell.run_cell(check, store_history=True).raise_error()
 
 
+@pytest.mark.parametrize("value", ["1-", -1, {"age": 5}, {1: "data/age"}], ids=str)
+@pytest.mark.parametrize("stem", ["explorer", "reference"])
+def test_other_experiments_that_are_no_folders_by_name_are_refused(
+    stem: str, value: object, shell: InteractiveShell
+) -> None:
+    cells = nbformat.read(ROOT / "notebooks" / f"{stem}.ipynb", 4).cells[1:3]
+    shell.run_cell(cells[0].source, store_history=True).raise_error()
+    shell.run_cell(f"others = {value!r}", store_history=True).raise_error()
+    with pytest.raises(BadInput, match="^others"):
+        shell.run_cell(cells[1].source, store_history=True).raise_error()
+
+
 COLUMN_GONE, NO_NUMBER, NO_ROWS = "a column gone", "no number", "no rows"
 
 
