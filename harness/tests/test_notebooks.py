@@ -114,7 +114,7 @@ def test_other_experiments_that_are_no_folders_by_name_are_refused(
     cells = nbformat.read(ROOT / "notebooks" / f"{stem}.ipynb", 4).cells[1:3]
     shell.run_cell(cells[0].source, store_history=True).raise_error()
     shell.run_cell(f"others = {value!r}", store_history=True).raise_error()
-    with pytest.raises(BadInput, match="^others"):
+    with pytest.raises(BadInput, match=r"^others"):
         shell.run_cell(cells[1].source, store_history=True).raise_error()
 
 
