@@ -122,7 +122,7 @@ class Factor:
         """The level that `value` stands for; a BadInput names what is allowed."""
         try:
             return msgspec.convert(self.read(value), self.kind)
-        except (msgspec.ValidationError, BadInput) as error:
+        except (msgspec.ValidationError, UnicodeEncodeError, BadInput) as error:
             # A workload has many parts: its own error names the one that is wrong.
             why = str(error) if self.read is normal else f"{value!r:.200} is not allowed"
             raise BadInput(f"{self.key}: {why}; allowed: {self.levels()}") from None

@@ -189,6 +189,7 @@ def _pipe(path: Path) -> None:
         _set(reason=None),
         _set(machine="another"),
         _set(engine_version="\ud800"),
+        _set(compressibility="\ud800"),
         _set(disk_bytes=-1),
         _set(operations=5),
         lambda path: path.write_text("[" * 100_000),
