@@ -238,13 +238,12 @@ def safest(
 
 
 def all_safest(data: Results) -> dict[str, dict[str, str]]:
-    """For the text, the safest store of each level; at sync no store is safe at all sizes."""
+    """For the text, the safest store of each level; at sync, of small and of large values."""
     return {
         "process": safest(data, "process", SMALL + LARGE),
         "sync_small": safest(data, "sync", SMALL),
         "sync_large": safest(data, "sync", LARGE),
         "sync_large_c": safest(data, "sync", LARGE, callable_from_c),
-        "sync": safest(data, "sync", SMALL + LARGE),
     }
 
 

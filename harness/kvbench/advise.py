@@ -154,7 +154,8 @@ class Measured:
             & (self.rows.memory == query.memory)
             & self.rows.operation.isin(set(query.mix) - {"get"})
         ]
-        rows = rows[[point in set(points) for point in zip(*(rows[p] for p in POINT), strict=True)]]
+        chosen = set(points)
+        rows = rows[[point in chosen for point in zip(*(rows[p] for p in POINT), strict=True)]]
         each = (rows.syncs / rows.n).groupby(
             [rows[name] for name in ["store", "operation", *POINT]]
         )

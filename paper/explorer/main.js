@@ -37,8 +37,13 @@ function list(names, last = "and") {
 
 let own = []; // the reader's fields
 let tables = []; // what was dropped
-let wanted = { ...data.first, ...parse(location.hash) };
-let choice = settle(data.fields, wanted); // what was measured of it
+let wanted, choice; // the choice, and what was measured of it
+want({ ...data.first, ...parse(location.hash) });
+
+function want(next) {
+  wanted = next;
+  choice = settle(data.fields, wanted);
+}
 
 function parse(hash) {
   const given = new URLSearchParams(hash.slice(1));
@@ -244,8 +249,7 @@ function chosen({ target }) {
   else if (name === "grow" || name === "c") next[name] = checked;
   else next[name] = name === "records" ? Number(value) : value;
   if (!OPERATIONS.some((operation) => next.mix[operation] > 0)) return; // until another one is typed
-  wanted = next;
-  choice = settle(data.fields, wanted);
+  want(next);
   show();
 }
 
@@ -253,8 +257,7 @@ form.addEventListener("input", chosen);
 form.addEventListener("change", chosen); // some tools that fill in forms send this one alone
 form.addEventListener("submit", (event) => event.preventDefault());
 window.addEventListener("hashchange", () => {
-  wanted = { ...data.first, ...parse(location.hash) };
-  choice = settle(data.fields, wanted);
+  want({ ...data.first, ...parse(location.hash) });
   show();
 });
 
