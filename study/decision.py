@@ -87,11 +87,9 @@ def callable_from_c(store: str) -> bool:
 
 
 def whole(store: str) -> bool:
-    """Whether a crash in an update leaves the old value or the new one. The others have a level
-    `atomic` for that."""
+    """Whether a crash in an update leaves the old value or the new one."""
     known = stores.known().get(_engine(store))
-    levels = [own.value for own in known.settings if own.name == "durability"] if known else []
-    return "atomic" not in levels
+    return known is None or not known.tears
 
 
 @functools.cache

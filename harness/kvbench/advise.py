@@ -51,7 +51,7 @@ CAUTIONS = {  # what a level leaves open
     "documentation. Settings between process and sync, such as a sync each second, were not "
     "measured.",
     "sync": "Files are overwritten in place: a crash in an update may leave neither value. Level "
-    "atomic avoids that, and makes updates slower.",
+    "atomic avoids that, and makes updates slower. Kyoto Cabinet's hash tears updates, too.",
     DEFAULT: "As shipped, stores survive different things: see the paper's table of levels.",
 }
 PLAIN = {"process", "sync"}  # by their difference, a write's wait for the device is told

@@ -253,8 +253,8 @@ def check_writes(store: Store, folder: Path, acknowledged: int, size: int, **opt
     expected: dict[bytes, set[bytes | None]] = {key: {value} for key, value in done}
     expected.setdefault(key, {None}).add(value)
     shim = stores.known()[store.name]  # a binding has no levels of its own
-    torn = value is not None and not shim.lacks("durability", "atomic")
-    if torn and options.get("durability") != "atomic":
+    torn = shim.tears and options.get("durability") != "atomic"
+    if torn and value is not None:
         del expected[key]
     opened = store.open(folder, **options)
     try:

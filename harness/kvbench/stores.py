@@ -62,6 +62,12 @@ class Store:
                 return setting.lacks or (f"less than its least, {setting.least:,}" if short else "")
         return "has no such setting"
 
+    @property
+    def tears(self) -> bool:
+        """Whether a crash in an update may leave neither value, at levels other than `atomic`. Its
+        shim then names that level, be it as one that it lacks."""
+        return any((own.name, own.value) == ("durability", "atomic") for own in self.settings)
+
     def guarantee(self, durability: str) -> str:
         """The level that a level of durability, perhaps as shipped, amounts to."""
         return self.default_durability if durability == DEFAULT else durability

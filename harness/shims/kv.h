@@ -68,8 +68,9 @@ struct kv_option {
  *                none     nothing: it may wait in the process, and a killed process may lose it
  *                process  the death of the process: the operating system has it; no write is synced
  *                sync     a loss of power too, as far as the engine and the file system promise
- *                atomic   the same, and a crash leaves the old value or the new one, in a store
- *                         where at `sync` an update may be torn
+ *                atomic   the same, and a crash leaves the old value or the new one. Only a shim
+ *                         whose updates may be torn at `sync` names this level: it has it, or
+ *                         lacks it
  *   memory       bytes for all caches and buffers of the engine's own
  *   compression  of what is stored: none, snappy, zlib, lz4, zstd, lzo, lzma, bzip2
  * Any other is the engine's own, such as its page size. */

@@ -281,6 +281,43 @@ def test_a_shim_that_does_not_log_loses_writes_when_killed(
         evidence.survive_kill(store, tmp_path, 500, 100, durability="process")
 
 
+CUT = """
+import resource, signal, sys
+from pathlib import Path
+from kvbench.stores import Store
+
+folder, name, level, limit = sys.argv[1:]
+store = Store(name).open(Path(folder), durability=level)
+store.insert(b"key", b"%c" % 1 * 12_000)
+store.update(b"key", b"%c" % 2 * 12_000)
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+for i in range(3, 40):
+    print(i, flush=True)
+    store.update(b"key", b"%c" % i * 12_000)
+"""
+
+
+SHIMS = [(store, level) for store, level in PAIRS if level not in (DEFAULT, "none")]
+
+
+@pytest.mark.parametrize(("store", "level"), SHIMS, ids=name)
+def test_only_a_store_that_tears_updates_leaves_neither_value(
+    store: Store, level: str, tmp_path: Path
+) -> None:
+    """The system lets a write reach the end of its second page, and then kills the writer."""
+    command = [sys.executable, "-c", CUT, str(tmp_path), store.name, level, "8192"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    cut = int(done.stdout.split()[-1])
+    opened = store.open(tmp_path, durability=level)
+    try:
+        whole = opened.get(b"key") in {b"%c" % i * 12_000 for i in (cut - 1, cut)}
+    except StoreError:
+        whole = False
+    assert whole == (level == "atomic" or not store.tears)
+
+
 def test_an_atomic_update_leaves_no_temporary_file(tmp_path: Path) -> None:
     for label in ("flat", "nested"):
         folder = tmp_path / label

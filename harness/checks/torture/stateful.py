@@ -41,6 +41,7 @@ HISTORIES = {True: 3, False: 30}  # of a store, in the short form and in the lon
 # are counted, each the last step on its files; what must hold is that a sync before a kill helps.
 KNOWN_LOSSES = {
     "kyoto-tree": "pages stay in the process",
+    "kyoto-hash": "a kill in mid-update may tear its record",
     "tokyocabinet-tree": "pages stay in the process, or reach the file in part",
     "gdbm": "a kill in mid-write may tear its index",
     "gdbm/dbm.gnu": "a kill in mid-write may tear its index",
@@ -177,7 +178,7 @@ class Subject:
             store,
             options,
             survives=claimed and store.full_name not in KNOWN_LOSSES,
-            torn=not shim.lacks("durability", "atomic") and options.get("durability") != "atomic",
+            torn=shim.tears and options.get("durability") != "atomic",
             writes=_writes(store, keys),
             reads=_reads(store, keys),
         )

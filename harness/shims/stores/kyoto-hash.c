@@ -9,8 +9,10 @@ enum { CAPABILITIES = KV_BATCH | KV_THREADS | KV_WRITERS };
         {"durability", "process", .means = "KCOAUTOTRAN: each write a transaction"},               \
         {"durability", "sync",                                                                     \
          .means = "KCOAUTOTRAN, and each write in a transaction that is synced"},                  \
-        {"durability", "*",                                                                        \
-         .lacks = "its updates are atomic at every level that survives a crash"},                  \
+        {"durability", "atomic",                                                                   \
+         .lacks =                                                                                  \
+             "a log entry that a kill cuts off is rolled back with zeros at its end, so that "     \
+             "an update of some KiB may leave neither value"},                                     \
         {"memory", "*",                                                                            \
          .lacks = "no cache of its own: it maps its file, so it leans on the operating system's "  \
                   "page cache"}
