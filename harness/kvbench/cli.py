@@ -875,6 +875,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         say("kvbench: stopped; the same command goes on from here")
         code = STOPPED
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):  # the work is done, and its status known
+            signal.signal(number, signal.SIG_IGN)
     sys.exit(code)
 
 

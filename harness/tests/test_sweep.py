@@ -463,6 +463,26 @@ def test_an_older_release_is_listed_with_the_reason(kvbench: Run, own_shims: Pat
     assert f"leveldb: {why}" in listed.stdout.splitlines()
 
 
+LATE = """
+import builtins, os, signal
+from kvbench import cli
+
+class Late:
+    def __del__(self, kill=os.kill, number=signal.{name}, own=os.getpid()):
+        kill(own, number)
+
+builtins.late = Late()  # among the last that the interpreter deletes
+cli.main(["--version"])
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_after_the_last_word_changes_nothing(name: str) -> None:
+    command = [sys.executable, "-c", LATE.format(name=name)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_capabilities_are_listed(kvbench: Run) -> None:
     rows = listed_stores(kvbench)
     assert set(rows) == set(stores.known())
