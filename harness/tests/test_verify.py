@@ -40,7 +40,7 @@ def change(of: Callable[[pd.DataFrame], "pd.Series[bool]"], column: str, factor:
 
     def apply(frames: dict[str, pd.DataFrame]) -> None:
         rows = frames["operations"]
-        factors = ["cell", "store", "label", "durability"]
+        factors = ["cell", "store", "label", "durability", "records"]
         chosen = of(rows.merge(frames["cells"][factors], on="cell")).to_numpy()
         found = rows[column] * factor
         rows[column] = rows[column].mask(chosen, found.round().astype(rows[column].dtype))
@@ -94,6 +94,12 @@ ALTERED = {
         ("load", change(at_half, "p999_ns", 0.01)),
     ],
     "5 load, tenfold": [("load", change(at_half, "p999_ns", 0.2))],
+    "3 memory": [
+        (
+            "beyond-memory",
+            change(lambda rows: (rows.store == "mdbx") & (rows.records < 1e6), "sum_ns", 100),
+        )
+    ],
     "3 settings": [
         (
             "beyond-memory",
@@ -121,7 +127,8 @@ ALTERED = {
 )
 def test_altered_data_differ(tmp_path: Path, finding: str, experiment: str, alter: Change) -> None:
     """RocksDB or LevelDB 20 times slower, stalls a hundred times, a hundredth or a fifth as long,
-    LMDB's setting of no use though another store's is, SQLite's default as fast as it can be."""
+    MDBX's gets within memory as slow as from the device, LMDB's setting of no use though another
+    store's is, SQLite's default as fast as it can be."""
     copy(experiment, tmp_path, alter)
     found = verify.findings(tmp_path, DATA).set_index("finding")
     assert found.outcome[finding] == verify.DIFFERS
