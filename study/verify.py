@@ -91,15 +91,6 @@ def _slowdowns(data: Results) -> "pd.Series[float]":
     return found
 
 
-def _slowest(reference: Results) -> list[str]:
-    """The store that slows most."""
-    return [str(_slowdowns(reference).groupby("store").median().idxmax())]
-
-
-def _memory(data: Results) -> "pd.Series[float]":
-    return _slowdowns(data).groupby("trial").max()
-
-
 def _gains(data: Results) -> "pd.Series[float]":
     """What the recommended settings gain, by trial and store."""
     rows = where(beyond.steps(data), kind="get", key_order="uniform")
@@ -110,14 +101,17 @@ def _gains(data: Results) -> "pd.Series[float]":
     return found
 
 
-def _gainer(reference: Results) -> list[str]:
-    """The store that gains most. Another machine's best one would hide that this one gains
-    nothing."""
-    return [str(_gains(reference).groupby("store").median().idxmax())]
+def _first(effects: Callable[[Results], "pd.Series[float]"], reference: Results) -> list[str]:
+    """The store with the greatest effect. Another machine's first one would hide that this one has
+    none."""
+    return [str(effects(reference).groupby("store").median().idxmax())]
 
 
-def _settings(data: Results) -> "pd.Series[float]":
-    return _gains(data).groupby("trial").max()
+def _greatest(
+    effects: Callable[[Results], "pd.Series[float]"], data: Results
+) -> "pd.Series[float]":
+    """The greatest effect of a store, by trial."""
+    return effects(data).groupby("trial").max()
 
 
 def _published(data: Results) -> "pd.Series[float]":
@@ -171,16 +165,16 @@ FINDINGS = (
         "beyond-memory",
         "time of a get beyond memory over that within memory; of the store that slows most in the "
         "reference",
-        _memory,
-        stores=_slowest,
+        functools.partial(_greatest, _slowdowns),
+        stores=functools.partial(_first, _slowdowns),
     ),
     Finding(
         "3 settings",
         "beyond-memory",
         "time of a get beyond memory as shipped, over that as recommended; of the store that gains "
         "most in the reference",
-        _settings,
-        stores=_gainer,
+        functools.partial(_greatest, _gains),
+        stores=functools.partial(_first, _gains),
     ),
     Finding(
         "4 published lead",
