@@ -7,7 +7,7 @@ as in a field, trial by trial, so that their regrets have intervals.
 
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -128,6 +128,7 @@ def _every_size(name: str, mix: Mapping[str, float], **terms: Any) -> tuple[Need
 
 
 MIXED, READS, INSERTS, GROWS = "equal mix", "95 % gets", "inserts", "equal mix, file only grows"
+SHARED = "several processes may write (timed: one)"
 LEVELS = ("process", "sync")
 NEEDS = (
     *(
@@ -136,10 +137,10 @@ NEEDS = (
         for level in LEVELS
         for need in _every_size(name, mix, durability=level)
     ),
-    Need("several processes write", suits=shared),
-    Need("several processes write", "sync", suits=shared),
-    *_every_size(INSERTS, {"insert": 1.0}, suits=lambda store: True),
-    *_every_size(INSERTS, {"insert": 1.0}, durability="sync", suits=lambda store: True),
+    Need(SHARED, suits=shared),
+    Need(SHARED, "sync", suits=shared),
+    *_every_size(INSERTS, {"insert": 1.0}),
+    *_every_size(INSERTS, {"insert": 1.0}, durability="sync"),
     *_every_size(GROWS, ALL, suits=lambda store: True),
     Need(
         "gets of 1 KiB, data beyond memory (one trial)",
@@ -209,40 +210,78 @@ def overview(shown: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns).loc[names].reset_index()
 
 
+def _mixed(
+    level: str, sizes: Sequence[str], suits: Callable[[str], bool] = reuses
+) -> Iterator[Need]:
+    """The needs over which a store should never be far from the best: the mixes of SAFE at these
+    record sizes, each with one count."""
+    for need in NEEDS:
+        mixed = need.name.startswith(tuple(f"{name}, " for name in SAFE))
+        suited = need.suits is reuses and need.durability == level
+        if mixed and suited and set(need.sizes) <= set(sizes):
+            for count in need.counts:
+                yield replace(need, counts=(count,), suits=suits)
+
+
+def _greatest(data: Results, needs: Iterable[Need]) -> "pd.Series[float]":
+    """The greatest estimated regret of each store over the needs that were measured; missing for a
+    store that lacks one."""
+    rankings = (ranking(data, need).regrets for need in needs)
+    known = [{name: own.estimate for name, own in one.items()} for one in rankings if one]
+    return pd.DataFrame(known).max(skipna=False).dropna() if known else pd.Series(dtype=float)
+
+
 def safest(
-    data: Results, level: str, sizes: Sequence[str], suits: Callable[[str], bool] = reuses
+    data: Results,
+    places: Mapping[str, Results],
+    level: str,
+    sizes: Sequence[str],
+    suits: Callable[[str], bool] = reuses,
 ) -> dict[str, str]:
-    """For the text, the store that is never far from the best of those that use their space again:
-    that whose greatest regret is least, over the mixes of SAFE, these record sizes and all
-    counts."""
-    needs = [
-        replace(need, counts=(count,), suits=suits)
-        for need in NEEDS
-        if need.durability == level
-        and need.name.startswith(tuple(f"{name}, " for name in SAFE))
-        and need.suits is reuses
-        and set(need.sizes) <= set(sizes)
-        for count in need.counts
-    ]
-    regrets = [
-        {store: own.estimate for store, own in ranking(data, need).regrets.items()}
-        for need in needs
-    ]
-    most = pd.DataFrame([own for own in regrets if own]).max(skipna=False).dropna()
-    if most.empty:
-        return {"store": "", "most": ""}
-    store = str(most.idxmin())
-    return {"store": store, "most": formats.number(most[store])}
+    """For the text, the store that is never far from the best of those that suit: that whose
+    greatest regret in the main grid is least, over the mixes of SAFE, these record sizes and all
+    counts. With the same of each other place that has some of these fields, and the greatest of
+    all of them, `anywhere`."""
+    needs = list(_mixed(level, sizes, suits))
+    here = _greatest(data, needs)
+    if here.empty:
+        return {"store": "", "most": "", "anywhere": "", "place": ""}
+    store = str(here.idxmin())
+    most = {name: _greatest(own, needs).get(store, np.nan) for name, own in places.items()}
+    known = pd.Series({"": here[store]} | most).dropna()
+    return {
+        "store": store,
+        "most": formats.number(here[store]),
+        "anywhere": formats.number(known.max()),
+        "place": str(known.idxmax()),
+        **{name: formats.number(value) for name, value in known.items() if name},
+    }
 
 
-def all_safest(data: Results) -> dict[str, dict[str, str]]:
+def all_safest(data: Results, places: Mapping[str, Results]) -> dict[str, dict[str, str]]:
     """For the text, the safest store of each level; at sync, of small and of large values."""
     return {
-        "process": safest(data, "process", SMALL + LARGE),
-        "sync_small": safest(data, "sync", SMALL),
-        "sync_large": safest(data, "sync", LARGE),
-        "sync_large_c": safest(data, "sync", LARGE, callable_from_c),
+        "process": safest(data, places, "process", SMALL + LARGE),
+        "sync_small": safest(data, places, "sync", SMALL),
+        "sync_large": safest(data, places, "sync", LARGE),
+        "sync_large_c": safest(data, places, "sync", LARGE, callable_from_c),
     }
+
+
+def bounds(found: Mapping[str, Mapping[str, str]], places: Iterable[str]) -> pd.DataFrame:
+    """Of all_safest(), do the bounds hold elsewhere? A row a level and sizes, as text: the safest
+    store, and its greatest regret in the main grid and in each other place."""
+    names = {
+        "process": ("process", "all"),
+        "sync_small": ("sync", "up to 10 KiB"),
+        "sync_large": ("sync", "100 KiB and more"),
+        "sync_large_c": ("sync", "100 KiB and more, from C"),
+    }
+    rows = [
+        (*names[key], own["store"], own["most"], *(own.get(place, "") for place in places))
+        for key, own in found.items()
+    ]
+    return pd.DataFrame(rows, columns=["level", "values", "store", "main grid", *places])
 
 
 def chosen(shown: pd.DataFrame) -> dict[str, Any]:

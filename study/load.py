@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from kvbench.histogram import enough
+from kvbench.noise import stolen_share
 from kvbench.workload import parse
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
@@ -26,14 +27,16 @@ TOO_FEW = "too few"
 def steps(data: Results) -> pd.DataFrame:
     """A row a step of a mix and trial, with the per cent of gets (`reads`) and of the closed loop's
     rate (`load`; 0: the closed loop itself). A percentile is missing where fewer than ten
-    operations lie beyond it."""
+    operations lie beyond it, and where the machine's host disturbed the cell: its stalls would
+    count as the store's."""
     rows = data.operations[data.operations.reached_rate.notna()]
     load = (100 * rows.asked_rate / rows.closed_rate).fillna(0).round().astype(int)
     found: pd.DataFrame = rows.assign(
         reads=rows.workload.map(lambda text: parse(text)[0].reads), load=load
     )
     for column, (_, share) in PERCENTILES.items():
-        found[column] = found[column].where(np.array([enough(n, share) for n in found.n]))
+        known = np.array([enough(n, share) for n in found.n]) & ~found.disturbed
+        found[column] = found[column].where(known)
     return found
 
 
@@ -177,12 +180,18 @@ def hidden(rows: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
-    """Values for the text: how often the closed loop hides P99.9 at half its rate."""
+    """Values for the text: how many cells the host disturbed, and of how many combinations of
+    store, level and mix undisturbed trials show how often the closed loop hides P99.9 at half its
+    rate."""
     below, held, own = bounds(rows), hidden(rows), rows[rows.store != PACER]
+    stolen = stolen_share(data.cells)
     return {
         "trials": data.trials,
         "records": f"{max(data.counts()):,}",
         "late": {name: formats.time(below[f"late_{name}_ns"].max()) for name in LATE},
+        "cells": len(data.cells),
+        "disturbed": int(data.cells.disturbed.sum()),
+        "stolen": f"{stolen.max():.0%}",
         "rows": len(held),
         "all": len(own.drop_duplicates([*FIELD, "store"])),
         "tenfold": int(held.sum()),

@@ -1,7 +1,6 @@
 """The reference run: what each store costs where it is not the best, how much the machine drifted,
 and what another device would change."""
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ VERDICTS = {
     "in": ("#0072B2", "o"), "undecided": ("#E69F00", "D"), "out": ("#888888", "s"),
     NOT_RANKED: ("#888888", "x"),
 }  # fmt: skip
+NEAR = (1.05, 1.25)  # regrets about which two measurements may well disagree
 GROWN = {"record_size": "10 KiB", "records": 10_000}
 DEVICES = {"20 µs": 2e4, "100 µs": 1e5, "1 ms": 1e6, "10 ms": 1e7}  # of a sync, in ns
 
@@ -164,21 +164,26 @@ def sittings(data: Results) -> "pd.Series[int]":
 def replicated(data: Results) -> pd.DataFrame:
     """Does each sitting decide alike? A row a durability level: the stores of a field that the
     trials of at least two sittings decide each by itself, and those of them that they decide
-    alike; by how much the log ratio of a store to the best of its field deviates from sitting to
-    sitting, beyond what the trials' own deviation explains (root of the mean over all ratios); and
-    the share of stores that all trials decide if their intervals are to contain that as well.
-    Empty with one sitting."""
+    differently; the stores whose regret over all trials is near the bound (NEAR), and those of them
+    that one sitting puts within 10 % of the best and another does not; by how much the log ratio of
+    a store to the best of its field deviates from sitting to sitting, beyond what the trials' own
+    deviation explains (root of the mean over all ratios); and the share of stores that all trials
+    decide if their intervals are to contain that as well. Empty with one sitting."""
     rows = timed(data)
     rows = rows.assign(sitting=rows.trial.map(sittings(data)), log=np.log(rows.mean_ns))
     if rows.sitting.nunique() < 2:
         return pd.DataFrame()
-    said, surplus = [], []
+    said, surplus, sides = [], [], []
     for _, own in rows.groupby("sitting"):
         renumbered = own.assign(trial=own.trial - own.trial.min() + 1)
         found = regrets(renumbered, "mean_ns", FIELD)
         said.append(found[found.verdict.isin(["in", "out"])])
+        sides.append(found.set_index([*FIELD, "store"]).regret < IN)
     verdicts = pd.concat(said).groupby([*FIELD, "store"], observed=True).verdict
     twice = verdicts.agg(["size", "nunique"]).query("size > 1").groupby("durability")["nunique"]
+    near = regrets_of(data).set_index([*FIELD, "store"]).regret.between(*NEAR)
+    apart = pd.concat(sides).groupby([*FIELD, "store"], observed=True).agg(["size", "nunique"])
+    close = apart[near.reindex(apart.index) & (apart["size"] > 1)].groupby("durability")["nunique"]
     for key, field in rows.groupby(FIELD, observed=True):
         table = field.pivot_table(index=["sitting", "trial"], columns="store", values="log")
         table = table.dropna(axis=1)
@@ -198,7 +203,9 @@ def replicated(data: Results) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "decided twice": twice.size(),
-            "alike": twice.agg(lambda kinds: (kinds == 1).sum()),
+            "differently": twice.agg(lambda kinds: (kinds > 1).sum()),
+            "near the bound": close.size(),
+            "on both sides": close.agg(lambda kinds: (kinds > 1).sum()),
             "deviation": deviation,
             "decided with it": decided,
         }
@@ -314,19 +321,28 @@ def profiles(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
 
 def turned(found: pd.DataFrame, home: str) -> pd.DataFrame:
     """Of sensitivity() or on_file_systems(): a row a device, the fields, those in which another
-    store is the fastest than on the device `home`, and those in which that store is surely out."""
+    store is the fastest than on the device `home`, and the geometric mean and the greatest of the
+    regret of home's fastest store there."""
     ranked = found[found.verdict != NOT_RANKED].sort_values("regret")
     here = where(ranked, device=home).drop_duplicates(FIELD)[[*FIELD, "store"]]
     there = ranked.merge(here, on=[*FIELD, "store"])
-    by = there.assign(other=there.regret > 1, out=there.verdict == "out").groupby("device")
-    shown = by.agg(fields=("regret", "size"), other=("other", "sum"), out=("out", "sum"))
+    by = there.assign(other=there.regret > 1, log=np.log(there.regret)).groupby("device")
+    shown = by.agg(
+        fields=("regret", "size"),
+        other=("other", "sum"),
+        mean=("log", "mean"),
+        most=("regret", "max"),
+    )
+    shown["mean"] = np.exp(shown["mean"])
     order = [name for name in dict.fromkeys(found.device) if name != home]
     return shown.loc[order].reset_index()
 
 
-def turning(found: pd.DataFrame, home: str) -> dict[Any, dict[Any, int]]:
+def turning(found: pd.DataFrame, home: str) -> dict[Any, dict[Any, Any]]:
     """For the text: turned(), by the device's name without spaces and Greek letters."""
     shown = turned(found, home)
+    for column in ("mean", "most"):
+        shown[column] = shown[column].map(formats.number)
     names = shown.device.str.replace(" ", "").str.replace("µ", "u")
     return shown.drop(columns="device").set_index(names).to_dict("index")
 
@@ -363,29 +379,43 @@ def syncing(data: Results, level: str) -> dict[str, str]:
     return {str(store).replace("-", "_"): formats.number(value) for store, value in often.items()}
 
 
-def reusing(data: Results) -> Results:
-    """Without the stores whose file only grows."""
-    found = copy.copy(data)
-    found.operations = data.operations[data.operations.store.map(about.reuses)]
+def growth(data: Results) -> "pd.Series[float]":
+    """The space of each durability level and store at the end of a cell of the field GROWN, as a
+    multiple of its live records; medians over the trials."""
+    own = where(data.cells, **GROWN)
+    found: pd.Series[float] = (
+        (own.disk_bytes / own.live_bytes).groupby([own.durability, own.store]).median()
+    )
     return found
 
 
-def growth(data: Results, level: str) -> dict[str, str]:
-    """For the text: the space of each store at the end of a cell of the field GROWN, as a multiple
-    of its live records; medians over the trials."""
-    own = where(data.cells, durability=level, **GROWN)
-    times = (own.disk_bytes / own.live_bytes).groupby(own.store).median()
-    return {str(store).replace("-", "_"): formats.number(value) for store, value in times.items()}
+def growing(data: Results) -> pd.DataFrame:
+    """What the stores whose file only grows gain by that: a row a store and level, its fields,
+    those in which its mean time is below that of the best other store, the geometric mean of its
+    time over that store's, and what growth() found."""
+    found = regrets_of(data)
+    reuses = found.store.map(about.reuses)
+    ranked = found[reuses & (found.verdict != NOT_RANKED)]
+    best = ranked.groupby(FIELD, observed=True)["mean"].min().rename("best")
+    own = found[~reuses].join(best, on=FIELD)
+    own = own.assign(faster=own["mean"] < own.best, log=np.log(own["mean"] / own.best))
+    shown = (
+        own.groupby(["durability", "store"], sort=False)
+        .agg(fields=("log", "count"), faster=("faster", "sum"), mean=("log", "mean"))
+        .join(growth(data).rename("space"))
+    )
+    return shown.assign(mean=np.exp(shown["mean"])).reset_index()
 
 
 def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
     """For the text, of each durability level: how much is decided, and of each store in how many
-    fields it is surely among the best, and its regret."""
+    fields it is surely among the best, and its regret. `found` has the stores that are ranked."""
     said = decisions(found).set_index("durability")
-    kept = fits(regrets_of(reusing(data)), data.stores())
-    stores = fits(found, data.stores())
+    stores, grown = fits(found, data.stores()), growth(data).map(formats.number)
     facts: dict[str, Any] = {"trials": data.trials_text(), "sittings": int(sittings(data).max())}
-    facts["count"] = len(set(found.store))
+    facts["measured"], facts["count"] = len(data.stores()), len(set(found.store))
+    facts["disturbed"] = int(data.cells.disturbed.sum())
+    facts["cells"] = f"{len(data.cells):,}"
     for level, row in said.iterrows():
         own = where(stores, durability=level).set_index("store")
         facts[str(level)] = {
@@ -393,12 +423,10 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
             "decided": int(row.decided),
             "stores_decided": f"{row['stores decided']:.0%}",
             "tellable": f"{row.tellable:.2f}",
-            "growth": growth(data, str(level)),
-            "syncing": syncing(data, str(level)),
-            "reusing": {
-                str(one.store): {"mean": formats.number(one.mean), "most": formats.number(one.most)}
-                for one in each(where(kept, durability=level))
+            "growth": {
+                str(store).replace("-", "_"): text for store, text in grown.get(level, {}).items()
             },
+            "syncing": syncing(data, str(level)),
             "stores": {
                 str(store): {
                     "fields": int(one.fields),
@@ -417,7 +445,12 @@ def repeated(found: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """For the text, what replicated() found of each level, and of all together."""
     if found.empty:
         return {}
-    both = {"twice": int(found["decided twice"].sum()), "alike": int(found.alike.sum())}
+    both = {
+        "twice": int(found["decided twice"].sum()),
+        "differently": int(found["differently"].sum()),
+        "near": int(found["near the bound"].sum()),
+        "apart": int(found["on both sides"].sum()),
+    }
     levels = found.set_index("durability").iterrows()
     return {"all": both} | {
         str(level): {

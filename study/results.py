@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import pandas as pd
-from kvbench import BadInput
+from kvbench import BadInput, about
 from kvbench.factors import (
     CACHE,
     COMPARED,
@@ -19,7 +19,7 @@ from kvbench.factors import (
     RecordSize,
     parse_bytes,
 )
-from kvbench.noise import SPREAD, unsteady
+from kvbench.noise import SPREAD, STOLEN, disturbed, unsteady
 from kvbench.tables import SCHEMAS, TIMELINE, read_tables
 from kvbench.warm import WARM, resident
 from kvbench.workload import ROUNDS
@@ -82,13 +82,14 @@ class Results:
         self.cells["memory_bytes"] = peaks
         self.cells["space_efficiency"] = self.cells.live_bytes / self.cells.disk_bytes
         self.cells["resident"] = resident(self.cells)
+        self.cells["disturbed"] = self.cells.index.isin(disturbed(self.cells).index)
         operations = tables["operations"]
         means = operations.sum_ns / operations.n
         self.average = "mean" if means.notna().any() else "median"
         operations["mean_ns"] = means if self.average == "mean" else operations.p50_ns
         self.unsteady = unsteady(self.cells, tables["operations"])
         factors = ["cell", "access", *CONDITION, "trial", "seed"]
-        rows = self.cells[[*factors, "floor_ns", "resident"]].merge(
+        rows = self.cells[[*factors, "floor_ns", "resident", "disturbed"]].merge(
             operations, on="cell", validate="1:m"
         )
         seconds = tables.get(TIMELINE, pd.DataFrame(columns=SCHEMAS[TIMELINE].names))
@@ -104,6 +105,11 @@ class Results:
     def of(self, stores: Collection[str]) -> Self:
         """The same results, but only those of these stores."""
         return self._kept(lambda rows: rows[rows.store.isin(stores)])
+
+    def reusing(self) -> Self:
+        """The same results, without the stores whose file only grows: what they save in time they
+        take in space, so they are ranked apart."""
+        return self._kept(lambda rows: rows[rows.store.map(about.reuses)])
 
     def _kept(self, keep: Callable[[pd.DataFrame], pd.DataFrame]) -> Self:
         """The same results, with what is kept of each table."""
@@ -252,6 +258,11 @@ class Results:
             lost += (
                 f"; {shaky} mean times unsteady (trials differ more than {SPREAD:g}-fold; "
                 "where they matter, measure again on a quieter machine)"
+            )
+        if host := int(self.cells.disturbed.sum()):
+            lost += (
+                f"; in {host} of {len(self.cells)} cells the host withheld processors for more "
+                f"than {STOLEN:.0%} of the time"
             )
         found = f"{trials}{samples}{levels}{self._cooled()}{lost}; {self._floor()}"
         return f"{self.source()}: {found}.\n{self._machine()}."

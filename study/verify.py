@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 from kvbench import BadInput
 from kvbench.factors import COMPARED, DEFAULT
@@ -22,7 +21,7 @@ from kvbench.regret import RECOMMENDED
 from kvbench.stats import points
 from kvbench.tables import read_tables
 
-from study import beyond, claims, formats, load, reference, verdicts
+from study import beyond, claims, formats, reference, verdicts
 from study.claims.rocksdb_2013 import AUDITED, ORDER
 from study.fields import NOT_RANKED, where
 from study.notebook import root
@@ -30,19 +29,12 @@ from study.reruns.rocksdb_2013 import Page
 from study.results import Results
 
 REPRODUCED, DIFFERS, OPEN, MISSING = "reproduced", "differs", "inconclusive", "not measured"
-SHARE = 0.5  # of the reference's effect: its log for a ratio, itself for a share of combinations
-
-Band = tuple[float, float]
+SHARE = 0.5  # of the log of the reference's effect
 
 
-def _ratio(there: float) -> Band:
+def _band(there: float) -> tuple[float, float]:
     """The ratios whose log is half to twice the reference's."""
     return there**SHARE, there ** (1 / SHARE)
-
-
-def _share(there: float) -> Band:
-    """The shares that are at least half of the reference's; a larger one only confirms it."""
-    return there * SHARE, float(there > 0)
 
 
 def _all(reference: Results) -> list[str]:
@@ -50,15 +42,13 @@ def _all(reference: Results) -> list[str]:
 
 
 class Finding(NamedTuple):
-    """One of the paper's findings, trial by trial: a ratio that is 1 where there is no effect, or a
-    share. `band` has the effects that reproduce the reference's; `stores` names those of the
-    reference's stores that the finding is about."""
+    """One of the paper's findings, trial by trial: a ratio that is 1 where there is no effect.
+    `stores` names those of the reference's stores that the finding is about."""
 
     name: str
     experiment: str
     effect: str
     values: Callable[[Results], "pd.Series[float]"]
-    band: Callable[[float], Band] = _ratio
     stores: Callable[[Results], Collection[str]] = _all
 
 
@@ -120,21 +110,6 @@ def _published(data: Results) -> "pd.Series[float]":
     return found
 
 
-def _load(data: Results) -> "pd.Series[float]":
-    rows = load.steps(data)
-    rows = rows[rows.store != load.PACER]
-    key = [*load.FIELD, "store", "trial"]
-    closed, half = (where(rows, load=share).set_index(key).p999_ns for share in (0, 50))
-    logs = pd.Series(np.log((half / closed).dropna()))
-    return pd.Series(np.exp(logs.groupby("trial").median()))
-
-
-def _tenfold(data: Results) -> "pd.Series[float]":
-    if load.PACER not in data.stores():  # without it nobody knows what the loop itself adds
-        return pd.Series(dtype=float)
-    return pd.Series([load.hidden(load.steps(data)).mean()])
-
-
 FINDINGS = (
     Finding(
         "1 durability, process",
@@ -182,19 +157,6 @@ FINDINGS = (
         "RocksDB's published lead over LevelDB in key order, over the one measured as audited",
         _published,
     ),
-    Finding(
-        "5 load",
-        "load",
-        "99.9th percentile at half the rate, over that of the closed loop; median of all stores",
-        _load,
-    ),
-    Finding(
-        "5 load, tenfold",
-        "load",
-        "share of the combinations of store, level and mix in which it is more than tenfold",
-        _tenfold,
-        _share,
-    ),
 )
 
 
@@ -237,15 +199,15 @@ def findings(here: Path, there: Path) -> pd.DataFrame:
         stores = [store for store in wanted if not second or store in second.stores()]
         known, own = (_effect(finding, data, stores) for data in (first, second))
         texts = map(formats.span, (known, own))
-        rows.append((finding.name, finding.effect, *texts, _judge(finding, known, own)))
+        rows.append((finding.name, finding.effect, *texts, _judge(known, own)))
     return pd.DataFrame(rows, columns=["finding", "effect", "reference", "here", "outcome"])
 
 
-def _judge(finding: Finding, known: "pd.Series[float]", own: "pd.Series[float]") -> str:
-    """Whether all trials lie within the finding's band around the reference's median."""
+def _judge(known: "pd.Series[float]", own: "pd.Series[float]") -> str:
+    """Whether all trials lie within the band around the reference's median."""
     if known.empty or own.empty:
         return MISSING
-    low, high = finding.band(float(points(known).median))
+    low, high = _band(float(points(known).median))
     if low >= high:  # the reference itself shows no effect of these stores
         return OPEN
     if low <= own.min() and own.max() <= high:

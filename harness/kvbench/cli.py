@@ -334,34 +334,44 @@ def _next_trial(grids: Sequence[Grid], folder: "Folder | None") -> int:
 
 
 def _warn(folder: "Folder") -> None:
-    """Report cells that were stopped and cells whose trials disagree, and what to do about them."""
-    from kvbench.noise import ADVICE, SPREAD, STOPPED, stopped, unsteady  # noqa: PLC0415 - slow
+    """Report cells that were stopped or disturbed and cells whose trials disagree, and what to do
+    about them."""
+    from kvbench import noise  # noqa: PLC0415 - slow
 
     def report(text: str, headers: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
         if rows:
             table = tabulate(rows[:MOST_SHOWN], headers=headers, disable_numparse=True)
             more = f"\nand {len(rows) - MOST_SHOWN} more" if len(rows) > MOST_SHOWN else ""
-            say(f"{text}; {ADVICE}\n{table}{more}")
+            say(f"{text}; {noise.ADVICE}\n{table}{more}")
 
     tables = folder.tables()
     cells = tables["cells"].to_pandas()
     found: list[tuple[object, ...]] = [
-        (f"{row.cell}.json", f"{row.stopped_s:.1f}") for row in stopped(cells).itertuples()
+        (f"{row.cell}.json", f"{row.stopped_s:.1f}") for row in noise.stopped(cells).itertuples()
     ]
     report(
         f"stopped: {len(found)} cells were stopped, or the machine suspended, for more than "
-        f"{STOPPED} s while they were measured",
+        f"{noise.STOPPED} s while they were measured",
         ("cells/", "seconds"),
         found,
     )
     found = [
+        (f"{row.cell}.json", f"{row.stolen:.0%}") for row in noise.disturbed(cells).itertuples()
+    ]
+    report(
+        f"disturbed: during {len(found)} cells the machine's host withheld processors for more "
+        f"than {noise.STOLEN:.0%} of the time",
+        ("cells/", "withheld"),
+        found,
+    )
+    found = [
         (f"{row.files}.json", row.operation, row.trials, f"{row.spread:.2f}")
-        for row in unsteady(cells, tables["operations"].to_pandas()).itertuples()
+        for row in noise.unsteady(cells, tables["operations"].to_pandas()).itertuples()
     ]
     report(
         f"unsteady: in {len(found)} operations of cells the slowest trial's mean time is more than "
-        f"{SPREAD:g} times the fastest's (load_before, steal_s and memory_stall_s show what else "
-        "the machine did)",
+        f"{noise.SPREAD:g} times the fastest's (load_before and memory_stall_s show what else the "
+        "machine did)",
         ("cells/", "operation", "trials", "slowest / fastest"),
         found,
     )

@@ -14,7 +14,8 @@ import psutil
 from kvbench.factors import CONDITION
 
 PRESSURE = Path("/proc/pressure/memory")
-STOPPED = 0.1  # seconds in which a cell's worker was stopped, from which on it is reported
+STOPPED = 0.1  # seconds in which a cell's worker was stopped, or lacked processors: reported above
+STOLEN = 0.05  # share of a cell's wall time that the host withheld, from which on it is disturbed
 TRIAL = re.compile(r"_t\d+_[0-9a-f]{16}$")  # ends the name of a cell
 SPREAD = 2.0  # the slowest trial's mean time over the fastest's, from which on a cell is unsteady
 ADVICE = "to measure them again, remove these files and sweep again on an otherwise idle machine"
@@ -100,6 +101,22 @@ def stopped(cells: pd.DataFrame) -> pd.DataFrame:
     return cells[(cells.status == "ok") & (cells.stopped_s > STOPPED)].sort_values(
         "stopped_s", ascending=False
     )
+
+
+def stolen_share(cells: pd.DataFrame) -> "pd.Series[float]":
+    """The processor time that the hypervisor gave to others during each cell, summed over the
+    processors, over the cell's wall time; missing where either is not known."""
+    share: pd.Series[float] = cells.steal_s / cells.wall_s
+    return share
+
+
+def disturbed(cells: pd.DataFrame) -> pd.DataFrame:
+    """The measured cells with a stolen share above STOLEN, largest first, with that share as
+    `stolen`: their times are the host's as much as the store's. The kernel counts in steps of
+    10 ms, so a short cell needs STOPPED seconds, too."""
+    found = cells.assign(stolen=stolen_share(cells))
+    chosen = (found.status == "ok") & (found.stolen > STOLEN) & (found.steal_s > STOPPED)
+    return found[chosen].sort_values("stolen", ascending=False)
 
 
 def unsteady(cells: pd.DataFrame, operations: pd.DataFrame) -> pd.DataFrame:

@@ -51,6 +51,27 @@ def test_trials_that_disagree_are_reported_and_kept(
     assert "3 cells, 15 operations" in kvbench("collect", out).stdout
 
 
+def test_cells_that_the_host_disturbed_are_reported(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    """More than 5 % of the time withheld is reported; less is not, nor ticks in a short cell."""
+    out = tmp_path / "out"
+    grid = write_grid(trials=4)
+    assert kvbench("sweep", grid, "--out", out).returncode == 0
+    paths = sorted(out.glob("cells/*"))
+    told = zip(paths, ((10.0, 3.0), (10.0, 0.49), (0.15, 0.02), (10.0, 0.51)), strict=True)
+    for path, (wall, stolen) in told:
+        result = json.loads(path.read_text()) | {"wall_s": wall, "steal_s": stolen}
+        path.write_text(json.dumps(result))
+    for command in (("status", out), ("sweep", grid, "--out", out)):
+        done = kvbench(*command)
+        assert (done.returncode, done.stdout.strip()) == (0, "4 ok")
+        report = done.stderr[done.stderr.index("disturbed: during 2 cells") :]
+        assert [line.split() for line in report.splitlines()[3:5]] == [
+            [paths[0].name, "30%"], [paths[3].name, "5%"]
+        ]  # fmt: skip
+
+
 STOPPING = r"""
 #include <signal.h>
 #include <stdlib.h>

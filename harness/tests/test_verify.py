@@ -48,11 +48,6 @@ def change(of: Callable[[pd.DataFrame], "pd.Series[bool]"], column: str, factor:
     return apply
 
 
-def at_half(rows: pd.DataFrame) -> "pd.Series[bool]":
-    """At half of the rate that the closed loop reached."""
-    return (rows.asked_rate / rows.closed_rate).round(2) == 0.5
-
-
 def test_all_data_reproduce_themselves(tmp_path: Path) -> None:
     """Also where a folder has results from Python alone, as data/python."""
     for path in DATA.glob("*/cells.parquet"):
@@ -60,7 +55,7 @@ def test_all_data_reproduce_themselves(tmp_path: Path) -> None:
     done = run(tmp_path)
     assert done.returncode == 0, done.stderr
     first, *lines = done.stdout.splitlines()
-    assert first == "Findings: 9 reproduced, 0 differs, 0 inconclusive, 0 not measured"
+    assert first == "Findings: 7 reproduced, 0 differs, 0 inconclusive, 0 not measured"
     for name in ("Claims of the sources", "Recommended stores"):
         (line,) = (line for line in lines if line.startswith(f"{name}: "))
         assert line.endswith(" reproduced, 0 differs, 0 inconclusive, 0 not measured")
@@ -77,10 +72,10 @@ def test_what_could_not_be_measured_is_not_measured(tmp_path: Path) -> None:
 
     for name in ("beyond-memory", "rocksdb-2013"):
         copy(name, tmp_path, skip)
-    (tmp_path / "load").symlink_to(DATA / "load")
+    (tmp_path / "durability").symlink_to(DATA / "durability")
     done = run(tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "Findings: 2 reproduced, 0 differs, 0 inconclusive, 7 not measured" in done.stdout
+    assert "Findings: 4 reproduced, 0 differs, 0 inconclusive, 3 not measured" in done.stdout
     assert "Claims of the sources: 0 reproduced, 0 differs, 0 inconclusive" in done.stdout
 
 
@@ -89,11 +84,6 @@ ALTERED = {
         ("rocksdb-2013", change(lambda rows: rows.store == "rocksdb", "sum_ns", 20)),
         ("rocksdb-2013", change(lambda rows: rows.store == "leveldb", "sum_ns", 20)),
     ],
-    "5 load": [
-        ("load", change(at_half, "p999_ns", 100)),
-        ("load", change(at_half, "p999_ns", 0.01)),
-    ],
-    "5 load, tenfold": [("load", change(at_half, "p999_ns", 0.2))],
     "3 memory": [
         (
             "beyond-memory",
@@ -126,19 +116,19 @@ ALTERED = {
     [(name, *altered) for name, each in ALTERED.items() for altered in each],
 )
 def test_altered_data_differ(tmp_path: Path, finding: str, experiment: str, alter: Change) -> None:
-    """RocksDB or LevelDB 20 times slower, stalls a hundred times, a hundredth or a fifth as long,
-    MDBX's gets within memory as slow as from the device, LMDB's setting of no use though another
-    store's is, SQLite's default as fast as it can be."""
+    """RocksDB or LevelDB 20 times slower, MDBX's gets within memory as slow as from the device,
+    LMDB's setting of no use though another store's is, SQLite's default as fast as it can be."""
     copy(experiment, tmp_path, alter)
     found = verify.findings(tmp_path, DATA).set_index("finding")
     assert found.outcome[finding] == verify.DIFFERS
 
 
 def test_the_exit_status_says_that_something_differs(tmp_path: Path) -> None:
-    copy("load", tmp_path, change(at_half, "p999_ns", 0.2))
+    (name, alter), _ = ALTERED["4 published lead"]
+    copy(name, tmp_path, alter)
     done = run(tmp_path)
     assert (done.returncode, done.stderr) == (1, "")
-    assert "Findings: 1 reproduced, 1 differs, 0 inconclusive, 7 not measured" in done.stdout
+    assert "Findings: 0 reproduced, 1 differs, 0 inconclusive, 6 not measured" in done.stdout
 
 
 def test_trials_that_disagree_are_inconclusive(tmp_path: Path) -> None:

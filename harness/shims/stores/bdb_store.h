@@ -7,6 +7,7 @@
 
 #define FILE_NAME "records.db"
 #define CHECKPOINT_KIB (32 << 10) /* of log between two checkpoints, which remove older log */
+#define UPKEEP "DB_LOG_AUTO_REMOVE, a checkpoint each 32 MiB of log"
 
 struct kv {
     DB_ENV *environment; /* NULL: none */
@@ -17,11 +18,11 @@ struct kv {
 static const struct kv_setting settings[] = {
     {"durability", "none", .means = "no environment: no log, no transactions"},
     {"durability", "process",
-     .means = "private environment, each write a transaction, DB_TXN_WRITE_NOSYNC; the engine "
-              "still syncs its log before a changed page leaves the cache and before the last page "
-              "of the file is freed"},
+     .means = "private environment, each write a transaction, DB_TXN_WRITE_NOSYNC, " UPKEEP
+              "; the engine still syncs its log before a changed page leaves the cache and before "
+              "the last page of the file is freed"},
     {"durability", "sync",
-     .means = "private environment, each write a transaction, its log synced"},
+     .means = "private environment, each write a transaction, its log synced, " UPKEEP},
     {"durability", "*", .lacks = "its updates are atomic at every level that survives a crash"},
     {"memory", .least = 1 << 20,
      .means = "cache_size gets it all; the engine adds a quarter to what is below 500 MiB, and an "

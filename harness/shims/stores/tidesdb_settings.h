@@ -9,8 +9,9 @@
 static const struct kv_setting settings[] = {
     {"durability", "none", .means = "TDB_SYNC_NONE, as shipped"},
     {"durability", "process",
-     .means = "TDB_SYNC_INTERVAL with a year between two syncs: a commit writes the log"},
-    {"durability", "sync", .means = "TDB_SYNC_FULL"},
+     .means = "TDB_SYNC_INTERVAL with a year between two syncs: a commit writes the log; a value "
+              "of 1 KiB or more is synced all the same"},
+    {"durability", "sync", .means = "TDB_SYNC_FULL; a value of 1 KiB or more is synced by itself"},
     {"durability", "*", .lacks = "its writes are atomic at every level"},
     {"memory", .least = 1 << 20, .means = "half of it write_buffer, half block_cache"},
     {"write_buffer", .least = 64 << 10, .means = "bytes of a memtable, as shipped 64 MiB"},

@@ -11,16 +11,14 @@
 #define TABLE "table:records"
 /* A log, and a checkpoint each time that it has grown by 32 MB, which removes the older log. The
  * engine allocates a log file in full: as shipped 100 MB, and more of them ahead, by a thread. */
-#define LOG                                                                                        \
-    ",log=(enabled,file_max=16MB,prealloc=false),checkpoint=(log_size=32MB)"                       \
-    ",transaction_sync=(enabled,method=%s)"
+#define LOG "log=(enabled,file_max=16MB,prealloc=false),checkpoint=(log_size=32MB)"
+#define WRITTEN LOG ",transaction_sync=(enabled,method=none)"
+#define SYNCED LOG ",transaction_sync=(enabled,method=fsync)"
 
 static const struct kv_setting settings[] = {
     {"durability", "none", .means = "no log"},
-    {"durability", "process",
-     .means = "log=(enabled), transaction_sync=(enabled, method=none): a commit writes the log"},
-    {"durability", "sync",
-     .means = "log=(enabled), transaction_sync=(enabled, method=fsync): a commit syncs the log"},
+    {"durability", "process", .means = WRITTEN ": a commit writes the log"},
+    {"durability", "sync", .means = SYNCED ": a commit syncs the log"},
     {"durability", "*", .lacks = "its updates are atomic at every level that survives a crash"},
     {"memory", .least = LEAST_CACHE, .means = "cache_size gets it all; a log has buffers besides"},
     {"compression", "none", .means = "as shipped"},
@@ -42,9 +40,9 @@ static int configure(const struct kv_option *options, size_t count, char *text, 
     if (memory != NULL)
         used += (size_t)snprintf(text + used, capacity - used, ",cache_size=%s", memory);
     if (kv_is(options, count, "durability", "process"))
-        used += (size_t)snprintf(text + used, capacity - used, LOG, "none");
+        used += (size_t)snprintf(text + used, capacity - used, "," WRITTEN);
     if (kv_is(options, count, "durability", "sync"))
-        used += (size_t)snprintf(text + used, capacity - used, LOG, "fsync");
+        used += (size_t)snprintf(text + used, capacity - used, "," SYNCED);
     if (strcmp(compressor, "none") == 0)
         return KV_OK;
     if (dladdr((void *)wiredtiger_open, &library) != 0)
