@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from kvbench import stores
-from kvbench.about import about, has_c_interface
+from kvbench.about import about, consequence, has_c_interface
 from kvbench.advise import CAUTIONS, LEGEND
 from kvbench.bindings import full_name
 from kvbench.factors import (
@@ -74,6 +74,7 @@ def _store(rows: pd.DataFrame, cells: pd.DataFrame, trials: int) -> dict[str, An
         name: _trials(rows, column, trials) for name, column in MEASURES.items()
     }
     found["version"] = str(next(iter(cells.engine_version.dropna()), ""))
+    found["guarantee"] = str(next(iter(cells.guarantee.dropna()), ""))
     found["space"] = _rounded((cells.disk_bytes / cells.live_bytes).median())
     found["memory"] = _rounded(cells.memory_bytes.median())
     syncs = (rows.syncs / rows.n).groupby(rows.operation, observed=True).median()
@@ -131,13 +132,16 @@ def quantiles() -> tuple[list[int], dict[int, dict[int, dict[int, float]]]]:
     return counted, found
 
 
-def _facts(name: str) -> dict[str, Any]:
+def _facts(name: str, guarantee: str) -> dict[str, Any]:
+    """What is known of a store; as shipped, it amounts to `guarantee`."""
     store, _, binding = name.partition("/")
     known, facts = stores.known().get(name), about(store)
     named = facts.name if facts else store
+    lost = {level: consequence(name, level, guarantee) for level in DURABILITY}
     found: dict[str, Any] = {
         "name": f"{named} from {binding}" if binding else named,
         "c": has_c_interface(store),
+        "consequence": {level: text for level, text in lost.items() if text},
     }
     if facts:
         found |= {
@@ -173,9 +177,15 @@ def answers(experiments: Mapping[str, Results], mixes: str = "") -> dict[str, An
     named = sorted(
         {store for field in found.values() for store in (*field["stores"], *field["cooled"])}
     )
+    shipped = {
+        store: own["guarantee"]
+        for field in found.values()
+        if field["durability"] == DEFAULT
+        for store, own in field["stores"].items()
+    }
     return {
         "fields": list(found.values()),
-        "stores": {store: _facts(store) for store in named},
+        "stores": {store: _facts(store, shipped.get(store, "")) for store in named},
         "sources": sources,
         "counted": counted,
         "quantiles": table,

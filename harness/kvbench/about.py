@@ -5,6 +5,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
+from kvbench.factors import DEFAULT
+
+USUAL = {  # what a crash may cost at a level, in an engine that keeps a log
+    "none": "a crash of the process, or a loss of power, may lose the last writes",
+    "process": "a loss of power may lose the last writes",
+}
+
 
 @dataclass(frozen=True)
 class About:
@@ -12,7 +19,8 @@ class About:
     is read in the order of the keys, `processes` whether several may use it at once, `known` what a
     user should know of it, `reuses` whether it uses the space of overwritten and removed records
     again without a call by the program, and `sources` has the address of the page for each fact
-    that was read somewhere."""
+    that was read somewhere. `consequence` says what a crash may cost, by durability level or, as
+    shipped, by binding, where that is another thing than usual; see consequence()."""
 
     name: str
     what: str
@@ -26,6 +34,7 @@ class About:
     python: str
     known: str
     reuses: bool = True
+    consequence: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
 
 
@@ -54,3 +63,18 @@ def reuses(store: str) -> bool:
     not listed, as far as is known."""
     known = about(store)
     return known is None or known.reuses
+
+
+def consequence(store: str, level: str, guarantee: str = "") -> str:
+    """What a crash may cost a store at a durability level: how much is lost, and when. The store
+    may be named with its binding; as shipped, `guarantee` is the level that it amounts to. Empty
+    where nothing is known to be lost."""
+    engine, _, binding = store.partition("/")
+    known = about(engine)
+    if known is None:
+        return ""
+    for name in (binding, level):
+        if found := known.consequence.get(name):
+            return found
+    amounts = guarantee if level == DEFAULT else level
+    return known.consequence.get(amounts, USUAL.get(amounts, ""))
