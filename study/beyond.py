@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 from kvbench import stores
 from kvbench.factors import RecordSize, parse_bytes
+from kvbench.regret import IN
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
@@ -89,7 +90,7 @@ def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
         "both": len(both),
         "stores": len(shipped.dropna()),
         "fastest_tuned": formats.number(best.min()),
-        "fastest_store": str(best.idxmin()),
+        "fastest_stores": formats.listed(sorted(best.index[best < IN * best.min()]), "and"),
         "spread": {"least": spread[least], "most": spread[most]},
         "time": levels.extremes(shipped.dropna().sort_values(), ".0f", ".0f"),
         "gain": levels.extremes((shipped / recommended).dropna().sort_values(), ".2f", ".1f"),

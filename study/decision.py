@@ -192,22 +192,33 @@ def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> 
 def overview(shown: pd.DataFrame) -> pd.DataFrame:
     """Of table(), for the paper: a row a need that has both levels, but for pure inserts, with the
     stores to use at each, those that may be the best in parentheses, and the regrets of three
-    popular ones. A * marks stores that are not whole()."""
+    popular ones. A * marks stores that are not whole(), a † those that a crash beyond the level may
+    cost altogether."""
 
-    def marked(names: str) -> str:
-        return ", ".join(name if whole(name) else f"{name}*" for name in names.split(", "))
+    def marked(names: str, level: str) -> str:
+        def mark(name: str) -> str:
+            lost = "†" if about.loses_all(_engine(name), level) else ""
+            return f"{name}{'' if whole(name) else '*'}{lost}"
 
-    maybe = shown["may be the best"].map(lambda names: f" ({marked(names)})" if names else "")
-    use = shown.choose.map(marked) + maybe
+        return ", ".join(map(mark, names.split(", "))) if names else ""
+
+    columns = zip(shown.choose, shown["may be the best"], shown.level, strict=True)
+    use = pd.Series(
+        [
+            f"{marked(good, level)}{f' ({marked(maybe, level)})' if maybe else ''}"
+            for good, maybe, level in columns
+        ],
+        shown.index,
+    )
     by = shown.assign(use=use.str.strip()).set_index("need")
     process, sync = (by[by.level == level] for level in LEVELS)
     both = [name for name in process.index if name in sync.index]
     names = [name for name in both if not name.startswith(INSERTS)]
-    columns = {"use at process": process.use}
-    columns |= {store: process[store] for store in ("flat", "sqlite", "lmdb")}
-    columns |= {"use at sync": sync.use}
-    columns |= {f"{store}, sync": sync[store] for store in ("flat", "sqlite", "lmdb")}
-    return pd.DataFrame(columns).loc[names].reset_index()
+    found = {"use at process": process.use}
+    found |= {store: process[store] for store in ("flat", "sqlite", "lmdb")}
+    found |= {"use at sync": sync.use}
+    found |= {f"{store}, sync": sync[store] for store in ("flat", "sqlite", "lmdb")}
+    return pd.DataFrame(found).loc[names].reset_index()
 
 
 def _mixed(

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from kvbench import about
 from kvbench.factors import DEFAULT
 
 from study import formats
-from study.fields import each, over_trials
+from study.fields import each, over_trials, where
 from study.stores import STORES
 
 SPREAD = (
@@ -95,9 +96,33 @@ def greatest_rate(crashes: int) -> float:
     return float(1 - 0.05 ** (1 / crashes))
 
 
-def settings(evidence: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
+def sync_calls(rows: pd.DataFrame) -> pd.DataFrame:
+    """The sync calls of an operation at `sync`, medians over the trials, as text: a row a store, a
+    column an operation; the least and the greatest over the record sizes where they differ. The
+    columns are empty for data that do not count them."""
+    own = where(rows, durability="sync")
+    calls = (own.syncs / own.n).groupby([own.store, own.operation, own.record_size]).median()
+    ends = calls.round(1).groupby(level=[0, 1]).agg(["min", "max"]).dropna()
+    texts = [
+        f"{least:g}" if least == most else f"{least:g} to {most:g}"
+        for least, most in zip(ends["min"], ends["max"], strict=True)
+    ]
+    return pd.Series(texts, index=ends.index, dtype=object).unstack("operation")
+
+
+def _cost(store: str, level: str) -> str:
+    """What a crash may cost a store at a level, as a sentence, where it is not just the last
+    writes."""
+    cost = about.consequence(store, level)
+    if about.loses_all(store, level):
+        return ". **A loss of power may cost the whole store.**"
+    return f". {cost[0].upper()}{cost[1:]}." if cost and cost != about.USUAL.get(level) else ""
+
+
+def settings(evidence: pd.DataFrame, stores: Sequence[str], calls: pd.DataFrame) -> pd.DataFrame:
     """A row a store: its version, what a returned write survives as shipped, what each of LEVELS
-    sets, and the sync calls of a write at `sync`; empty where a store lacks the level."""
+    sets and, where it is not just the last writes, what it may cost, and the sync_calls() of its
+    writes; empty where a store lacks the level."""
     rows = evidence[evidence.store.isin(stores)].set_index(["store", "durability"])
     found = {}
     for store in stores:
@@ -105,12 +130,37 @@ def settings(evidence: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
             continue
         own = rows.loc[store]
         version = own.engine_version[DEFAULT].split()[0]
-        found[store] = {"version": version, "as shipped": own.guarantee[DEFAULT]} | {
-            level: own.sets[level].replace(", as shipped", "") if level in own.index else ""
+        found[store] = {"version": version, "as shipped": own.guarantee[DEFAULT]}
+        for level in LEVELS:
+            sets = own.sets[level].replace(", as shipped", "") if level in own.index else ""
+            found[store][level] = f"{sets}{_cost(store, level)}" if sets else ""
+        for name in ("insert", "update"):
+            found[store][f"syncs of an {name}"] = calls.get(name, pd.Series(dtype=object)).get(
+                store, ""
+            )
+    return pd.DataFrame(found).T.rename_axis("store").reset_index()
+
+
+def in_force(cells: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
+    """The whole configuration of each store at each of LEVELS, as the cells read it back from the
+    engine: a row a store, those options that the levels share in one column."""
+    found = {}
+    for store in stores:
+        read = {
+            level: dict.fromkeys(where(cells, store=store, durability=level).effective_options)
             for level in LEVELS
         }
-        syncs = own.syncs_per_write.get("sync", "")
-        found[store]["syncs"] = f"{float(syncs):.1f}" if syncs != "" else ""
+        lists = {
+            level: list(dict.fromkeys(option for text in texts for option in text.split("; ")))
+            for level, texts in read.items()
+        }
+        if not any(lists.values()):
+            continue
+        shared = [one for one in lists[LEVELS[0]] if one in lists[LEVELS[1]]]
+        found[store] = {"at both levels": ", ".join(shared)} | {
+            level: ", ".join(one for one in own if one not in shared)
+            for level, own in lists.items()
+        }
     return pd.DataFrame(found).T.rename_axis("store").reset_index()
 
 

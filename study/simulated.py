@@ -19,6 +19,7 @@ SHARED = 0.2  # the deviation of what a trial does to all stores alike, which pa
 SPREAD = 0.5  # stores differ in their noise: the deviation of its log
 SPIKES = 0.05  # the share of trials that a spike hits, in half of the stores
 SPIKE = math.log(2)
+SITTING = 7  # trials of the first sitting; all others are of a second
 
 
 class Field(NamedTuple):
@@ -60,9 +61,12 @@ def fields(
     *,
     spikes: bool = False,
     usual: bool = False,
+    between: float = 0.0,
 ) -> Iterator[Field]:
     """Fields in which the differences between two stores, from trial to trial, have this standard
-    deviation at the median; with `spikes` a few trials of some stores take twice the time."""
+    deviation at the median; with `spikes` a few trials of some stores take twice the time.
+    `between` is the deviation of these differences from sitting to sitting, which all trials of a
+    sitting share."""
     random = np.random.default_rng(1)
     for _ in range(count):
         truth = random.exponential(USUAL, stores) if usual else random.choice(HARD, stores)
@@ -72,6 +76,9 @@ def fields(
         if spikes:
             hit = random.random((trials, stores)) < SPIKES
             noise[:, ::2] += SPIKE * hit[:, ::2]
+        if between:
+            sitting = (np.arange(trials) >= SITTING).astype(int)
+            noise += between / math.sqrt(2) * random.standard_normal((2, stores))[sitting]
         yield Field(truth, truth + random.normal(0, SHARED, (trials, 1)) + noise)
 
 
@@ -84,13 +91,20 @@ def until_decided(field: Field) -> Ranking:
     return found
 
 
-def table(count: int, deviations: Sequence[float] = (0.08, 0.16, 0.30)) -> pd.DataFrame:
+def table(
+    count: int,
+    deviations: Sequence[float] = (0.08, 0.16, 0.30),
+    betweens: Sequence[float] = (0.05, 0.10),
+) -> pd.DataFrame:
     """How often the answer is wrong in so many fields of 13 stores that are hard to tell apart, and
-    how often there is one in usual ones: a row for each noise and number of trials."""
+    how often there is one in usual ones: a row for each noise and number of trials. With a
+    deviation between sittings, a statement counts as wrong if it is so of other sittings."""
     found = []
-    for deviation, spikes in [*((one, False) for one in deviations), (deviations[1], True)]:
+    noises = [(one, False, 0.0) for one in deviations] + [(deviations[1], True, 0.0)]
+    for deviation, spikes, between in noises + [(deviations[0], False, one) for one in betweens]:
         hard, usual = (
-            list(fields(count, deviation, spikes=spikes, usual=how)) for how in (False, True)
+            list(fields(count, deviation, spikes=spikes, usual=how, between=between))
+            for how in (False, True)
         )
         for trials in (*LOOKS, 0):
 
@@ -103,6 +117,7 @@ def table(count: int, deviations: Sequence[float] = (0.08, 0.16, 0.30)) -> pd.Da
             found.append(
                 {
                     "deviation": f"{deviation:.0%}{', spikes' if spikes else ''}",
+                    "between sittings": f"{between:.0%}",
                     "trials": f"{trials}" if trials else "until decided",
                     "a store called wrong": np.mean([own.wrong(one) for own, one in errors]),
                     "an interval missed": np.mean([own.missed(one) for own, one in errors]),
@@ -111,3 +126,11 @@ def table(count: int, deviations: Sequence[float] = (0.08, 0.16, 0.30)) -> pd.Da
                 }
             )
     return pd.DataFrame(found)
+
+
+def missed(found: pd.DataFrame) -> dict[str, str]:
+    """For the text: of table(), the greatest share of fields in which an interval is missed, within
+    one sitting and, by the deviation between sittings, at the last look."""
+    last = found[found.trials == f"{max(LOOKS)}"].set_index("between sittings")
+    shares = last["an interval missed"].groupby(level=0).max()
+    return {f"at_{name.rstrip('%')}": f"{share:.0%}" for name, share in shares.items()}

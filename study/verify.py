@@ -248,7 +248,7 @@ def best(here: Path, there: Path) -> pd.DataFrame:
     columns = [*reference.FIELD, "store", "regret here", "outcome"]
     if not all(both):
         return pd.DataFrame(columns=columns)
-    first, second = (reference.regrets_of(data) for data in both if data)
+    first, second = (reference.regrets_of(data.reusing()) for data in both if data)
     chosen = first[first.high < RECOMMENDED].drop_duplicates(reference.FIELD)
     merged = chosen[[*reference.FIELD, "store"]].merge(second, "left", [*reference.FIELD, "store"])
     found = []

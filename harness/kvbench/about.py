@@ -65,6 +65,14 @@ def reuses(store: str) -> bool:
     return known is None or known.reuses
 
 
+WHOLE = "the whole store"  # how a consequence says that nothing may be left
+
+
+def loses_all(store: str, level: str) -> bool:
+    """Whether a crash that a durability level does not cover may cost the whole store."""
+    return WHOLE in consequence(store, level)
+
+
 def consequence(store: str, level: str, guarantee: str = "") -> str:
     """What a crash may cost a store at a durability level: how much is lost, and when. The store
     may be named with its binding; as shipped, `guarantee` is the level that it amounts to. Empty
