@@ -15,7 +15,7 @@
 #                 root, into build/reference-own; else each trial has a new ext4. Caps on memory need root
 # make reference  all of them: one sitting of two hours, as root, from where the last one stopped;
 #                 SITTING=60 sets its minutes, DRY_RUN=1 prints what is left
-# make headline   the paper's five findings again, on this machine (an hour, as root; without, three of them)
+# make headline   the paper's findings 1 to 4 again, on this machine (40 minutes, as root; without, two of them)
 # make verify DIR=FOLDER   compare results, a folder an experiment, with the reference data; fails if one differs
 # make archive    all sources and data, with those of the engines, as one zip with checksums
 #

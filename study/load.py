@@ -189,6 +189,7 @@ def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
         "trials": data.trials,
         "records": f"{max(data.counts()):,}",
         "late": {name: formats.time(below[f"late_{name}_ns"].max()) for name in LATE},
+        "read_ahead": data.facts()["read_ahead"],
         "cells": len(data.cells),
         "disturbed": int(data.cells.disturbed.sum()),
         "stolen": f"{stolen.max():.0%}",

@@ -163,12 +163,13 @@ def sittings(data: Results) -> "pd.Series[int]":
 
 def replicated(data: Results) -> pd.DataFrame:
     """Does each sitting decide alike? A row a durability level: the stores of a field that the
-    trials of at least two sittings decide each by itself, and those of them that they decide
-    differently; the stores whose regret over all trials is near the bound (NEAR), and those of them
-    that one sitting puts within 10 % of the best and another does not; by how much the log ratio of
-    a store to the best of its field deviates from sitting to sitting, beyond what the trials' own
-    deviation explains (root of the mean over all ratios); and the share of stores that all trials
-    decide if their intervals are to contain that as well. Empty with one sitting."""
+    trials of at least two sittings decide each by itself, those of them that they decide
+    differently, and those whose regret over all trials is near the bound (NEAR); all stores near
+    the bound, and those of them that one sitting puts within 10 % of the best and another does not;
+    by how much the log ratio of a store to the best of its field deviates from sitting to sitting,
+    beyond what the trials' own deviation explains (root of the mean over all ratios); and the share
+    of stores that all trials decide if their intervals are to contain that as well. Empty with one
+    sitting."""
     rows = timed(data)
     rows = rows.assign(sitting=rows.trial.map(sittings(data)), log=np.log(rows.mean_ns))
     if rows.sitting.nunique() < 2:
@@ -180,8 +181,9 @@ def replicated(data: Results) -> pd.DataFrame:
         said.append(found[found.verdict.isin(["in", "out"])])
         sides.append(found.set_index([*FIELD, "store"]).regret < IN)
     verdicts = pd.concat(said).groupby([*FIELD, "store"], observed=True).verdict
-    twice = verdicts.agg(["size", "nunique"]).query("size > 1").groupby("durability")["nunique"]
+    counted = verdicts.agg(["size", "nunique"]).query("size > 1")
     near = regrets_of(data).set_index([*FIELD, "store"]).regret.between(*NEAR)
+    twice = counted.assign(near=near.reindex(counted.index)).groupby("durability")
     apart = pd.concat(sides).groupby([*FIELD, "store"], observed=True).agg(["size", "nunique"])
     close = apart[near.reindex(apart.index) & (apart["size"] > 1)].groupby("durability")["nunique"]
     for key, field in rows.groupby(FIELD, observed=True):
@@ -203,7 +205,8 @@ def replicated(data: Results) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "decided twice": twice.size(),
-            "differently": twice.agg(lambda kinds: (kinds > 1).sum()),
+            "differently": twice["nunique"].agg(lambda kinds: (kinds > 1).sum()),
+            "of them near": twice.near.sum(),
             "near the bound": close.size(),
             "on both sides": close.agg(lambda kinds: (kinds > 1).sum()),
             "deviation": deviation,
@@ -448,6 +451,7 @@ def repeated(found: pd.DataFrame) -> dict[str, dict[str, Any]]:
     both = {
         "twice": int(found["decided twice"].sum()),
         "differently": int(found["differently"].sum()),
+        "twice_near": int(found["of them near"].sum()),
         "near": int(found["near the bound"].sum()),
         "apart": int(found["on both sides"].sum()),
     }

@@ -109,7 +109,7 @@ class Results:
     def reusing(self) -> Self:
         """The same results, without the stores whose file only grows: what they save in time they
         take in space, so they are ranked apart."""
-        return self._kept(lambda rows: rows[rows.store.map(about.reuses)])
+        return self.of([store for store in set(self.all_cells.store) if about.reuses(store)])
 
     def _kept(self, keep: Callable[[pd.DataFrame], pd.DataFrame]) -> Self:
         """The same results, with what is kept of each table."""
@@ -286,8 +286,12 @@ class Results:
             "cores": NOT_STATED if pd.isna(machine.cores) else int(machine.cores),
             "memory": stated(machine.memory_bytes / 2**30, "{:.1f} GiB"),
             "file_system": stated(machine.file_system),
+            "read_ahead": NOT_STATED
+            if pd.isna(machine.read_ahead_bytes)
+            else formats.size(machine.read_ahead_bytes),
             "fsync": stated(machine.fsync_ms, "{:.2f} ms"),
             "kernel": stated(machine.kernel),
+            "reclaim": stated(machine.proactive_reclaim),
         }
 
     def _machine(self) -> str:
@@ -295,11 +299,17 @@ class Results:
         largest = f"largest data {formats.stated(data / 2**20, '{:.0f} MiB')}"
         if not pd.isna(data / memory):
             largest += f", {data / memory:.2%} of it"
-        texts = {"cores": "{} cores", "memory": "{} of memory", "fsync": "fsync {}"}
-        cpu, cores, held, file_system, fsync, kernel = (
+        texts = {
+            "cores": "{} cores", "memory": "{} of memory", "fsync": "fsync {}",
+            "read_ahead": "read-ahead {}", "reclaim": "proactive reclaim {}",
+        }  # fmt: skip
+        cpu, cores, held, file_system, read_ahead, fsync, kernel, reclaim = (
             f"{name.replace('_', ' ')} {fact}"
             if fact == NOT_STATED
             else texts.get(name, "{}").format(fact)
             for name, fact in self.facts().items()
         )
-        return f"{cpu}, {cores}, {held} ({largest}); {file_system}, {fsync}; {kernel}"
+        return (
+            f"{cpu}, {cores}, {held} ({largest}); {file_system}, {read_ahead}, {fsync}; "
+            f"{kernel}, {reclaim}"
+        )

@@ -81,12 +81,14 @@ def test_a_store_that_lacks_a_field_or_does_not_suit_is_left_out(make: Make) -> 
     assert rows.flat["updates are whole"] == ""
 
 
-def test_files_are_marked_where_their_updates_may_tear(make: Make) -> None:
+def test_stores_are_marked_that_a_crash_may_cost_more_than_the_last_writes(make: Make) -> None:
+    """Files, whose updates may tear, and LMDB, of which all may be lost, but not at sync."""
     data = make({"lmdb": {}, "flat": {}})
     rows = decision.table({"reference": data}, [MIXED])
     both = pd.concat([rows, rows.assign(level="sync")])
     (shown,) = decision.overview(both).to_dict("records")
-    assert set(shown["use at process"].split(", ")) == {"lmdb", "flat*"}
+    assert set(shown["use at process"].split(", ")) == {"lmdb†", "flat*"}
+    assert set(shown["use at sync"].split(", ")) == {"lmdb", "flat*"}
 
 
 def test_a_store_is_recommended_only_if_it_is_at_every_size(make: Make) -> None:
@@ -101,7 +103,7 @@ def test_a_store_is_recommended_only_if_it_is_at_every_size(make: Make) -> None:
 
 def test_the_safest_store_has_the_least_greatest_regret() -> None:
     data = Results("data/reference", varying=LEVELS)
-    found = decision.safest(data, "sync", decision.LARGE)
+    found = decision.safest(data, {}, "sync", decision.LARGE)
     needs = [
         replace(need, counts=(count,))
         for need in decision.NEEDS
@@ -119,6 +121,27 @@ def test_the_safest_store_has_the_least_greatest_regret() -> None:
         for store in set.intersection(*(set(one) for one in own))
     }
     assert most[found["store"]] == min(most.values())
+
+
+def test_a_bound_names_the_place_that_exceeds_it() -> None:
+    """Slow the safest store down in one place: the bound of the main grid stays as it is."""
+    data, second = (Results(f"data/{n}", varying=LEVELS) for n in ("reference", "second-machine"))
+    before = decision.all_safest(data, {"second": second})["process"]
+    assert float(before["second"]) > float(before["most"])
+    slower = second.operations.store == before["store"]
+    times = second.operations.mean_ns
+    second.operations = second.operations.assign(mean_ns=times.mask(slower, 5 * times))
+    found = decision.all_safest(data, {"second": second, "same": data})
+    own = found["process"]
+    assert (own["store"], own["most"], own["same"]) == (
+        before["store"],
+        before["most"],
+        own["most"],
+    )
+    assert (own["place"], own["anywhere"]) == ("second", own["second"])
+    assert float(own["anywhere"]) > 4 * float(before["second"])
+    shown = decision.bounds(found, ["second", "same"]).set_index(["level", "values"])
+    assert shown.loc[("process", "all"), "second"] == own["anywhere"]
 
 
 def test_a_need_counts_the_trials_that_all_its_fields_have(make: Make) -> None:

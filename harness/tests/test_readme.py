@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
+from kvbench import about
 
 from study import formats
 
@@ -44,6 +45,14 @@ TRACE = trace()
 ((OPERATION, STORE, NUMBER),) = re.findall(
     r"a single (\w+) in `([\w-]+)` took \*\*(.+?)\*\*", README
 )
+
+
+def test_the_stores_that_a_loss_of_power_may_cost_are_named() -> None:
+    """Of the main grid, but for those whose file only grows, which README ranks apart."""
+    grid = tomllib.loads((ROOT / "harness/grids/reference.toml").read_text(encoding="utf-8"))
+    names = {"lmdb": "LMDB", "mdbx": "MDBX", "sqlite": "SQLite", "redb": "redb"}
+    lost = [store for store in grid["stores"] if about.loses_all(store, "process")]
+    assert formats.listed([names[store] for store in lost if about.reuses(store)], "and") in README
 
 
 @pytest.mark.parametrize("step", ["sentence", "variable", "notebook", "grid", "clock"])
