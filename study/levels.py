@@ -98,8 +98,8 @@ def greatest_rate(crashes: int) -> float:
 
 def sync_calls(rows: pd.DataFrame) -> pd.DataFrame:
     """The sync calls of an operation at `sync`, medians over the trials, as text: a row a store, a
-    column an operation; the least and the greatest over the record sizes where they differ. The
-    columns are empty for data that do not count them."""
+    column an operation; the least and the greatest over the record sizes where they differ. Empty
+    for data that do not count them."""
     own = where(rows, durability="sync")
     calls = (own.syncs / own.n).groupby([own.store, own.operation, own.record_size]).median()
     ends = calls.round(1).groupby(level=[0, 1]).agg(["min", "max"]).dropna()
@@ -115,12 +115,12 @@ def _cost(store: str, level: str) -> str:
     writes."""
     cost = about.consequence(store, level)
     if about.loses_all(store, level):
-        return ". **A loss of power may cost the whole store.**"
+        return ". A loss of power may cost the whole store."
     return f". {cost[0].upper()}{cost[1:]}." if cost and cost != about.USUAL.get(level) else ""
 
 
 def settings(evidence: pd.DataFrame, stores: Sequence[str], calls: pd.DataFrame) -> pd.DataFrame:
-    """A row a store: its version, what a returned write survives as shipped, what each of LEVELS
+    """A row a store, with its version: what a returned write survives as shipped, what each of LEVELS
     sets and, where it is not just the last writes, what it may cost, and the sync_calls() of its
     writes; empty where a store lacks the level."""
     rows = evidence[evidence.store.isin(stores)].set_index(["store", "durability"])
@@ -130,15 +130,14 @@ def settings(evidence: pd.DataFrame, stores: Sequence[str], calls: pd.DataFrame)
             continue
         own = rows.loc[store]
         version = own.engine_version[DEFAULT].split()[0]
-        found[store] = {"version": version, "as shipped": own.guarantee[DEFAULT]}
+        named = store if store in ("flat", "nested") else f"{store} {version}"
+        found[store] = {"store": named, "as shipped": own.guarantee[DEFAULT]}
         for level in LEVELS:
             sets = own.sets[level].replace(", as shipped", "") if level in own.index else ""
             found[store][level] = f"{sets}{_cost(store, level)}" if sets else ""
-        for name in ("insert", "update"):
-            found[store][f"syncs of an {name}"] = calls.get(name, pd.Series(dtype=object)).get(
-                store, ""
-            )
-    return pd.DataFrame(found).T.rename_axis("store").reset_index()
+        known = calls.reindex(index=[store], columns=["insert", "update"]).loc[store].dropna()
+        found[store]["syncs"] = " / ".join(known)
+    return pd.DataFrame(list(found.values()))
 
 
 def in_force(cells: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:

@@ -11,9 +11,9 @@
 #define TABLE "table:records"
 /* A log, and a checkpoint each time that it has grown by 32 MB, which removes the older log. The
  * engine allocates a log file in full: as shipped 100 MB, and more of them ahead, by a thread. */
-#define LOG "log=(enabled,file_max=16MB,prealloc=false),checkpoint=(log_size=32MB)"
-#define WRITTEN LOG ",transaction_sync=(enabled,method=none)"
-#define SYNCED LOG ",transaction_sync=(enabled,method=fsync)"
+#define LOG "log=(enabled, file_max=16MB, prealloc=false), checkpoint=(log_size=32MB)"
+#define WRITTEN LOG ", transaction_sync=(enabled, method=none)"
+#define SYNCED LOG ", transaction_sync=(enabled, method=fsync)"
 
 static const struct kv_setting settings[] = {
     {"durability", "none", .means = "no log"},
