@@ -1,10 +1,16 @@
 """Measure files and embedded key-value stores under equal conditions."""
 
+import contextlib
 import ctypes
+import functools
 import os
 import re
 import signal
 import sys
+from collections.abc import Iterator
+from typing import Any
+
+_library = ctypes.CDLL(None)
 
 
 def one_line(text: str) -> str:
@@ -28,9 +34,25 @@ def say(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
+@contextlib.contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Have each OSError name a path: the kernel's does not when a write fails, only when an open
+    does."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or os.fspath(path)
+        raise
+
+
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file atomically: after a crash it is complete, or as it was before."""
     path = os.fspath(path)
+    with naming(path):
+        _write_whole(path, data)
+
+
+def _write_whole(path: str, data: bytes) -> None:
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         with open(temporary, "wb") as file:
@@ -50,10 +72,31 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent, a sweep, is killed."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    """Have the kernel kill this process, stopped or not, when its parent is killed."""
+    _library.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     if os.getppid() != parent:
         sys.exit(1)
+
+
+def dying() -> dict[str, Any]:
+    """Arguments of subprocess for a program that ends with this process, whatever kills this one,
+    and that a terminal's Ctrl-C does not reach: the process that it interrupts ends the program."""
+    ends = functools.partial(die_with_parent, os.getpid())
+    return {"preexec_fn": ends, "start_new_session": True}
+
+
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # that end a command, which clears up
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Put off what would stop the command until the end: it clears up, or writes what belongs
+    together."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def how_it_ended(code: int) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from tabulate import tabulate
 
-from kvbench import BadInput, one_line, say, stores, write_whole
+from kvbench import STOPS, BadInput, one_line, say, stores, write_whole
 from kvbench.factors import FACTORS, OPERATIONS, parse_bytes
 from kvbench.grid import TIME_LIMIT, Grid, read_grids, reference
 
@@ -49,6 +49,8 @@ MOST_SECONDS = 1e6  # that a cell may take: the system waits for 24 days at most
 MOST_MINUTES = 10_000  # of a sitting
 SLOWER = 1  # exit status of a comparison that found more than is allowed
 SOME_FAILED = 3  # exit status when the sweep ended, but not every cell was measured
+GOES_ON = "the cells that are done are kept; the same command goes on from there"
+NOTHING_KEPT = "nothing was kept"  # unless a command says what was
 STOPPED = 130  # exit status after an interrupt, as shells have it
 MOST_SHOWN = 10  # cells in a warning
 
@@ -289,7 +291,10 @@ def sweep(
     if scheduler:
         _distribute(job, scheduler, core, time_limit)
         return
-    counts = job.run(time_limit, math.inf if minutes is None else 60 * minutes)
+    try:
+        counts = job.run(time_limit, math.inf if minutes is None else 60 * minutes)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(GOES_ON) from None
     _print_counts(counts)
     for line in _reasons(job.reasons):
         say(line)
@@ -448,8 +453,17 @@ def evidence_command(names: Sequence[str], out: Path, place: Path) -> None:
     """
     import pandas as pd  # noqa: PLC0415 - slow to import
 
-    from kvbench.evidence import evidence, levels, tracing_fails  # noqa: PLC0415
+    from kvbench.evidence import (  # noqa: PLC0415
+        CRASHES,
+        evidence,
+        levels,
+        mounting_fails,
+        tracing_fails,
+    )
+    from kvbench.kept import finish, measured  # noqa: PLC0415
+    from kvbench.machine import conditions  # noqa: PLC0415
     from kvbench.progress import progress  # noqa: PLC0415
+    from kvbench.scratch import scratch  # noqa: PLC0415
 
     known = stores.known()
     _refuse_unknown(names)
@@ -458,13 +472,15 @@ def evidence_command(names: Sequence[str], out: Path, place: Path) -> None:
     chosen = [known[name] for name in names or filter(stores.compared, known)]
     usable = [store for store in chosen if store.available and store.name != "null"]
     pairs = [(store, level) for store in usable for level in levels(store)]
-    with tempfile.TemporaryDirectory(dir=place) as folder:
+    with scratch(place) as folder:
+        about = {"crashes": CRASHES, "cut": not mounting_fails(folder)}
+        about |= conditions(folder, known)
         steps = progress(pairs, [1] * len(pairs), lambda pair: f"{pair[0].full_name} {pair[1]}")
-        rows = [evidence(store, level, Path(folder)) for store, level in steps]
+        rows = measured(out, about, steps, _rests_on, lambda pair: [evidence(*pair, folder)])
     table = pd.DataFrame(rows)
     for column in ("background_syncs", "survived_power_loss"):
         table[column] = table[column].astype("Int64")
-    write_whole(out, table.to_csv(index=False).encode())
+    finish(out, table.to_csv(index=False).encode())
 
 
 @cli.command("sharing", short_help="Test whether two processes may use a store at once.")
@@ -482,6 +498,7 @@ def sharing_command(names: Sequence[str], out: Path, place: Path) -> None:
     import pandas as pd  # noqa: PLC0415 - slow to import
 
     from kvbench.progress import progress  # noqa: PLC0415
+    from kvbench.scratch import scratch  # noqa: PLC0415
     from kvbench.sharing import share  # noqa: PLC0415
 
     known = stores.known()
@@ -489,7 +506,8 @@ def sharing_command(names: Sequence[str], out: Path, place: Path) -> None:
     chosen = [known[name] for name in names or filter(stores.compared, stores.names())]
     usable = [store for store in chosen if store.available and store.name != "null"]
     steps = progress(usable, [1] * len(usable), lambda store: store.full_name)
-    table = pd.DataFrame([share(store, place) for store in steps])
+    with scratch(place) as folder:
+        table = pd.DataFrame([share(store, folder) for store in steps])
     write_whole(out, table.to_csv(index=False).encode())
 
 
@@ -553,35 +571,52 @@ def crash_command(
     from kvbench.contract import StoreError  # noqa: PLC0415
     from kvbench.crashes import KINDS, POWER, STORES, Steady, crashes  # noqa: PLC0415
     from kvbench.evidence import levels, mounting_fails  # noqa: PLC0415
+    from kvbench.kept import Rows, finish, measured  # noqa: PLC0415
+    from kvbench.machine import conditions  # noqa: PLC0415
     from kvbench.progress import progress  # noqa: PLC0415
+    from kvbench.scratch import scratch  # noqa: PLC0415
 
     _refuse_unknown(names)
     if not 0.01 <= seconds <= 60:  # nor a NaN
         raise BadInput(f"--seconds: {seconds} is not allowed; allowed: 0.01 to 60")
     steady = Steady.of(records, value_size)
     kinds = dict(KINDS)
-    if why := mounting_fails(place):
-        say(f"no loss of power can be simulated here: {why}")
-        kinds = {level: kind for level, kind in KINDS.items() if kind != POWER}
     known = stores.known()
-    pairs = []
-    for name in names or filter(known.__contains__, STORES):
-        own = [level for level in levels(known[name]) if level in kinds]
-        pairs += [(known[name], level) for level in own if known[name].available]
-        if why := known[name].reason or ("" if own else f"has none of {', '.join(kinds)}"):
-            say(f"{name}: {why}")
-    if not pairs:
-        raise BadInput(f"no store can crash here; allowed: those with {' or '.join(kinds)}")
-    rows: list[dict[str, Any]] = []
-    for store, level in progress(pairs, [1] * len(pairs), lambda p: f"{p[0].full_name} {p[1]}"):
+
+    def rows_of(store: stores.Store, level: str, folder: Path) -> Rows | None:
         try:
-            rows += crashes(store, level, kinds[level], place, steady, seconds, count)
+            return list(crashes(store, level, kinds[level], folder, steady, seconds, count))
         except StoreError as error:
             say(f"{store.full_name} {level}: not loaded: {error}")
+            return None
+
+    with scratch(place) as folder:
+        kinds = dict(KINDS)
+        if why := mounting_fails(folder):
+            say(f"no loss of power can be simulated here: {why}")
+            kinds = {level: kind for level, kind in KINDS.items() if kind != POWER}
+        pairs = []
+        for name in names or filter(known.__contains__, STORES):
+            own = [level for level in levels(known[name]) if level in kinds]
+            pairs += [(known[name], level) for level in own if known[name].available]
+            if why := known[name].reason or ("" if own else f"has none of {', '.join(kinds)}"):
+                say(f"{name}: {why}")
+        if not pairs:
+            raise BadInput(f"no store can crash here; allowed: those with {' or '.join(kinds)}")
+        about = {"crashes": count, "seconds": seconds} | dataclasses.asdict(steady)
+        about |= conditions(folder, known)
+        steps = progress(pairs, [1] * len(pairs), lambda pair: f"{pair[0].full_name} {pair[1]}")
+        rows = measured(out, about, steps, _rests_on, lambda pair: rows_of(*pair, folder))
     table = pd.DataFrame(rows)
     for column in table.columns[table.columns.str.endswith(("_writes", "_records"))]:
         table[column] = table[column].astype("Int64")
-    write_whole(out, table.to_csv(index=False, float_format="%.6g").encode())
+    finish(out, table.to_csv(index=False, float_format="%.6g").encode())
+
+
+def _rests_on(pair: tuple[stores.Store, str]) -> str:
+    """All that a store's rows at a level depend on, beside the machine."""
+    store, level = pair
+    return f"{store.full_name} {store.version} {level} {stores.checksum(store)}"
 
 
 @cli.command(short_help="Show what is done, what failed, and why.")
@@ -866,10 +901,23 @@ def _prepare_streams() -> None:
         stream.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
 
 
+def _ignore_stops() -> None:
+    for number in STOPS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _stop(_number: int, _frame: object) -> None:
+    """Stop the command, once: whoever asks again finds it clearing up."""
+    _ignore_stops()
+    raise KeyboardInterrupt
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command. Bad input is one line on standard error and exit status 2."""
     _prepare_streams()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was mounted is unmounted
+    for number in STOPS:
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it, or a shell's background
+            signal.signal(number, _stop)
     try:
         code = cli.main(arguments, prog_name="kvbench", standalone_mode=False)
     except click.ClickException as error:
@@ -882,12 +930,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         where = f"{error.filename}: " if error.filename else ""
         say(f"kvbench: {one_line(f'{where}{error.strerror or error}')}")
         code = 2
-    except (click.Abort, KeyboardInterrupt):
-        say("kvbench: stopped; the same command goes on from here")
+    except (click.Abort, KeyboardInterrupt) as stop:
+        say(f"kvbench: stopped; {one_line(str(stop.__cause__ or stop)) or NOTHING_KEPT}")
         code = STOPPED
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):  # the work is done, and its status known
-            signal.signal(number, signal.SIG_IGN)
+        _ignore_stops()  # the work is done, and its status known
     sys.exit(code)
 
 

@@ -266,7 +266,7 @@ def crashes(
         arguments = (role, *dataclasses.astuple(steady), more)
         return evidence.command_of("kvbench.crashes", store, folder, *arguments, **options)
 
-    with tempfile.TemporaryDirectory(dir=place) as name:
+    with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as name:
         loaded, own = Path(name) / "loaded", Path(name) / "own"
         if kind == POWER:
             evidence.make_image(loaded, IMAGE)

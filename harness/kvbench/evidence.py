@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from kvbench import BadInput, how_it_ended, stores
+from kvbench import BadInput, dying, how_it_ended, stores, uninterrupted
 from kvbench.contract import StoreError
 from kvbench.factors import DEFAULT
 from kvbench.filesystem import unmount
@@ -161,7 +161,7 @@ def interrupt(
 ) -> Stopped:
     """Send a signal to a writer of `count` writes once it is `due`, by the writes that returned."""
     process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **dying()
     )
     try:
         while process.poll() is None and not (trace.exists() and trace.stat().st_size == count * 8):
@@ -273,7 +273,7 @@ def run_apart(command: list[str], limit: float = CHECK_LIMIT) -> str:
     try:
         ended = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-            check=False, timeout=limit,
+            check=False, timeout=limit, **dying(),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise StoreError(f"not done within {limit} s") from None
@@ -302,7 +302,7 @@ def survive_kill(store: Store, place: Path, acknowledged: int, size: int, **opti
 
 
 def _must(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **dying())
     if done.returncode:
         raise BadInput(f"{command[0]}: {done.stderr.strip()}")
 
@@ -324,8 +324,9 @@ def mounted(image: Path, folder: Path) -> Iterator[Path]:
     """Where the image is mounted: in the new folder, which is removed afterwards."""
     folder.mkdir()
     try:
-        # The journal would commit every 5 s: here only a sync may write to the image.
-        _must("mount", "-o", "loop,commit=600", str(image), str(folder))
+        with uninterrupted():  # or the program that is ended here may still mount it
+            # The journal would commit every 5 s: here only a sync may write to the image.
+            _must("mount", "-o", "loop,commit=600", str(image), str(folder))
         yield folder
     finally:
         if folder.is_mount():
@@ -366,7 +367,7 @@ def _survived(crash: Crash, store: Store, place: Path, **options: str) -> int:
     choose, survived = random.Random(f"{store.full_name} {options}"), 0
     for _ in range(CRASHES):
         size, most = choose.choice(CRASHED)
-        with tempfile.TemporaryDirectory(dir=place) as folder:
+        with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as folder:
             try:
                 crash(store, Path(folder), choose.randint(1, most), size, **options)
                 survived += 1

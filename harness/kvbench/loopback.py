@@ -1,6 +1,7 @@
 """Makes a file system of the stores' own, in a file behind a loop device: nothing else reads or
 writes there, and all stores are removed by unmounting it."""
 
+import contextlib
 import mmap
 import os
 import shutil
@@ -9,6 +10,8 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import psutil
 
 from kvbench import BadInput, say
 from kvbench.factors import Cell
@@ -131,16 +134,31 @@ def make(kind: str, folder: Path, size: int) -> Mounted:
 
 
 def release(folder: Path) -> None:
-    """Unmount the file system in `folder`, and free its loop device; its file stays. Does nothing
-    where there is none, and touches no device of another file."""
-    while os.path.ismount(folder / MOUNT):
-        unmount(os.fspath(folder / MOUNT))
-    if (folder / IMAGE).exists():
-        found = _run(
-            "losetup", "--noheadings", "--output", "NAME", "--associated", os.fspath(folder / IMAGE)
-        )
-        for device in found.split():
-            _run("losetup", "--detach", device)
+    """Unmount all that is mounted below `folder`, and free the loop devices of the files there; the
+    files stay. Touches no other mount, and no device of another file."""
+    below = f"{os.path.realpath(folder)}/"
+    for mount in reversed(mount_points()):
+        if mount.startswith(below):
+            unmount(mount)
+    for file in filter(os.path.exists, backing_files()):
+        if file.startswith(below):
+            found = _run("losetup", "--noheadings", "--output", "NAME", "--associated", file)
+            for device in found.split():
+                _run("losetup", "--detach", device)
+
+
+def mount_points() -> list[str]:
+    """Where file systems are mounted, in the order in which they were."""
+    return [disk.mountpoint for disk in psutil.disk_partitions(all=True)]
+
+
+def backing_files() -> list[str]:
+    """The files behind loop devices."""
+    found = []
+    for file in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with contextlib.suppress(OSError):  # freed meanwhile
+            found.append(os.fsdecode(file.read_bytes().rstrip(b"\n")))
+    return found
 
 
 def backing_file(device: str) -> Path | None:

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from kvbench import how_it_ended, one_line, stores
+from kvbench import dying, how_it_ended, one_line, stores
 from kvbench.contract import StoreError
 from kvbench.evidence import command_of
 from kvbench.stores import Store
@@ -35,7 +35,9 @@ class Process:
     def __init__(self, store: Store, folder: Path) -> None:
         pipe: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         command = command_of("kvbench.sharing", store, folder)
-        self.process = subprocess.Popen(command, text=True, stderr=subprocess.DEVNULL, **pipe)
+        self.process = subprocess.Popen(
+            command, text=True, stderr=subprocess.DEVNULL, **pipe, **dying()
+        )
         self.answers: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -68,7 +70,7 @@ class Process:
 def share(store: Store, place: Path) -> dict[str, str]:
     """A row of the table: what a second process may do with a store that is open, as shipped."""
     row = dict.fromkeys(("opens", "reads", "sees_new", "writes", "intact"), "")
-    with tempfile.TemporaryDirectory(dir=place) as name:
+    with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as name:
         folder = Path(name) / "store"
         folder.mkdir()
         first = Process(store, folder)

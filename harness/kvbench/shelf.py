@@ -11,15 +11,16 @@ from typing import IO
 
 import psutil
 
-from kvbench import BadInput, loopback, say
+from kvbench import BadInput, loopback, naming, say
 from kvbench.factors import Cell
 from kvbench.filesystem import Mounted
 from kvbench.machine import PROBE
 
 MARK = "kvbench-stores.txt"  # marks the folder as a sweep's own; locked while a sweep uses it
-SAID = "Stores that `kvbench sweep` is measuring. It removes them when it ends.\n"
+SAID = "Made by kvbench, which removes this folder when it ends, or when it runs again.\n"
 OWNER = "KVBENCH_CELL"  # the environment variable by which the processes of a shelf are known
 CELL = re.compile(r".+_[0-9a-f]{16}")  # as results.cell_name has it, perhaps cut off
+PATIENCE = 10  # seconds until killed processes have ended
 MANY_FILES = 100_000  # removing so many takes a while, so that the user is warned
 LITTLE = 16 << 20  # bytes: engines write as much at once, and with less a disk is as good as full
 
@@ -58,10 +59,12 @@ def marked(variable: str, mark: str) -> Iterator[psutil.Process]:
 
 
 def end_processes(owner: str) -> None:
-    """Kill all processes that were started to measure this owner's stores."""
-    for process in marked(OWNER, owner):
+    """Kill all processes that were started to measure this owner's stores, and see them end."""
+    killed = list(marked(OWNER, owner))
+    for process in killed:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
+    psutil.wait_procs(killed, timeout=PATIENCE)
 
 
 class Shelf:
@@ -78,6 +81,7 @@ class Shelf:
         folder holds anything else, or if another sweep uses it. `identity` is that of the results
         folder: equal paths on two machines or in two containers are different shelves."""
         self.folder = self.stores = folder
+        self.identity = identity
         self.mounted: Mounted | None = None  # the file system of its own, if it has one
         self.owner = f"{identity} {folder.resolve()}"  # marks its processes
         self._mark: IO[bytes] | None = None  # while it is locked
@@ -122,9 +126,13 @@ class Shelf:
     def open(self) -> Path:
         """The folder for the stores, made and locked when it is first needed."""
         if self._mark is None or not self.folder.exists():
-            self.folder.mkdir(exist_ok=True)
-            self._mark = lock(self.folder / MARK)
-            self._mark.write(SAID.encode())
+            self._mark = None
+            while self._mark is None:
+                self.folder.mkdir(exist_ok=True)
+                with contextlib.suppress(FileNotFoundError):  # another took it for a dead one's
+                    self._mark = lock(self.folder / MARK)
+            with naming(self.folder):
+                self._mark.write(f"{SAID}{self.identity}\n".encode())
             self._begin()
         return self.stores
 

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import psutil
 
-from kvbench import BadInput, how_it_ended, loopback, machine, say, stores
+from kvbench import STOPS, BadInput, how_it_ended, loopback, machine, say, stores
 from kvbench.control_group import capped, refused
 from kvbench.decide import Means, field_of, needed
 from kvbench.estimate import seconds
@@ -31,11 +31,11 @@ from kvbench.meter import Board, Disk, Memory
 from kvbench.noise import Watch
 from kvbench.progress import progress
 from kvbench.results import Folder, NoAnswerError, answer_of, cell_name
+from kvbench.scratch import TMPFS, clear_dead
 from kvbench.shelf import OWNER, MountedShelf, Shelf, end_processes, lock, own_name
 from kvbench.worker import reach
 from kvbench.workload import parse
 
-TMPFS = Path("/dev/shm")
 # NumPy's library for linear algebra starts a thread for each core, which spin for a while.
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
 RECENTLY_REMOVED = (
@@ -50,11 +50,13 @@ NO_SPACE = os.strerror(errno.ENOSPC)  # in the words of an engine
 @contextmanager
 def _interruptible() -> Iterator[threading.Event]:
     """Yield an event that the first Ctrl-C or SIGTERM sets: the running cell is finished. The
-    second raises KeyboardInterrupt."""
+    second raises KeyboardInterrupt, and a third finds the sweep clearing up."""
     asked = threading.Event()
 
     def ask(_number: int, _frame: object) -> None:
         if asked.is_set():
+            for number in heard:
+                signal.signal(number, signal.SIG_IGN)
             raise KeyboardInterrupt
         asked.set()
         with suppress(OSError):  # not print: the signal may come in the middle of one
@@ -63,7 +65,7 @@ def _interruptible() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield asked  # only the main thread may handle signals
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in STOPS}
     heard = [number for number in before if before[number] != signal.SIG_IGN]  # nohup, for one
     for number in heard:
         signal.signal(number, ask)
@@ -296,6 +298,7 @@ class Sweep:
         """Measure each cell that has no result yet; begin no further one after `sitting` seconds.
         Returns the grid's number of cells by status, and keeps their `reasons`."""
         end = time.monotonic() + sitting
+        clear_dead(self.place)
         if self.fs:
             self._check_file_system(self.fs)
         folder = Folder.make(self.out)

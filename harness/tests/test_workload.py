@@ -19,7 +19,7 @@ from kvbench.plan import Records, make_pool
 from kvbench.results import Folder
 from kvbench.shelf import own_name
 from kvbench.stores import Store
-from kvbench.sweep import TMPFS
+from kvbench.scratch import TMPFS
 from kvbench.worker import allocated
 from kvbench.workload import YCSB, normal, parse
 

@@ -18,7 +18,7 @@ from kvbench import BadInput
 from kvbench.library import shims_folder
 from kvbench.results import Folder
 from kvbench.shelf import marked, own_name
-from kvbench.sweep import TMPFS
+from kvbench.scratch import TMPFS
 
 HERE = Path(__file__).parent
 MARK = "KVBENCH_TORTURE"  # an environment variable that a sweep and all its processes share

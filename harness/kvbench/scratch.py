@@ -1,0 +1,88 @@
+"""Folders of a command's own, which it removes when it ends, with all that is mounted there and the
+processes at work there. What a command that was killed has left, the next command removes.
+
+Each is a shelf: marked by a file that its command holds locked, so that a mark without a lock is a
+dead command's.
+"""
+
+import contextlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from kvbench import BadInput, loopback, one_line, say, uninterrupted
+from kvbench.shelf import MARK, OWNER, Shelf, end_processes, own_name
+
+TMPFS = Path("/dev/shm")
+OWN = re.compile(own_name("[0-9a-f]{12}"))
+
+
+def _shelves(places: set[Path]) -> set[Path]:
+    """What looks like a shelf in these folders, and around all that is mounted or behind a loop
+    device."""
+    found = {path for place in places for path in place.resolve().glob(own_name("*"))}
+    used = [Path(path) for path in (*loopback.mount_points(), *loopback.backing_files())]
+    found |= {parent for path in used for parent in path.parents}
+    found = {path for path in found if OWN.fullmatch(path.name)}
+    return found | {path.parent for path in used if path.name in (loopback.MOUNT, loopback.IMAGE)}
+
+
+def clear_dead(*places: Path) -> None:
+    """Remove what killed commands of this user left in these folders, in those for temporary files,
+    and wherever something of theirs is still mounted. What another command uses stays."""
+    for folder in sorted(_shelves({*places, Path(tempfile.gettempdir()), TMPFS})):
+        try:
+            if folder.lstat().st_uid == os.geteuid():
+                mark = folder / MARK
+                text = mark.read_text().splitlines() if mark.is_file() else []
+                Shelf(folder, text[-1] if text else "")
+        except (BadInput, FileNotFoundError):  # in use, not made by a command, or gone meanwhile
+            continue
+        except OSError as error:
+            what = f"{folder}: left by a command that was killed, and cannot be removed"
+            say(one_line(f"{what}: {error.strerror or error}"))
+
+
+@contextlib.contextmanager
+def _folder(place: Path) -> Iterator[tuple[Path, str]]:
+    """A new folder on a shelf of its own, and the mark of the processes that belong to it."""
+    identity = os.urandom(6).hex()
+    shelf = Shelf(place.resolve() / own_name(identity), identity)
+    try:
+        try:
+            work = shelf.open() / f"work_{os.urandom(8).hex()}"
+            work.mkdir()
+        except OSError as error:
+            raise BadInput(f"{place}: no folder can be made here: {error.strerror}") from None
+        yield work, shelf.owner
+    finally:
+        with uninterrupted():
+            end_processes(shelf.owner)
+            shelf.clear()
+
+
+@contextlib.contextmanager
+def _passed_on(owner: str, aside: Path) -> Iterator[None]:
+    """Have new processes carry the mark, and temporary files lie in a folder."""
+    before = os.environ.get(OWNER), tempfile.tempdir
+    os.environ[OWNER], tempfile.tempdir = owner, os.fspath(aside)
+    try:
+        yield
+    finally:
+        del os.environ[OWNER]
+        if before[0] is not None:
+            os.environ[OWNER] = before[0]
+        tempfile.tempdir = before[1]
+
+
+@contextlib.contextmanager
+def scratch(place: Path) -> Iterator[Path]:
+    """A new folder below `place` for stores, images and mounts. Until its end temporary files are
+    in another, below the folder for these, and all processes that are started are known as its own.
+    Raises BadInput if there can be none."""
+    clear_dead(place)
+    aside = Path(tempfile.gettempdir())
+    with _folder(place) as (folder, owner), _folder(aside) as (own, _), _passed_on(owner, own):
+        yield folder
