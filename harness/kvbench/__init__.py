@@ -10,6 +10,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+PROBE = (
+    "kvbench-probe-"  # begins the name of a folder in which a process, whose number follows, asks
+)
+
 _library = ctypes.CDLL(None)
 
 

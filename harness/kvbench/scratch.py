@@ -8,11 +8,12 @@ dead command's.
 import contextlib
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from kvbench import BadInput, loopback, one_line, say, uninterrupted
+from kvbench import PROBE, BadInput, loopback, one_line, say, uninterrupted
 from kvbench.shelf import MARK, OWNER, Shelf, end_processes, own_name
 
 TMPFS = Path("/dev/shm")
@@ -43,6 +44,11 @@ def clear_dead(*places: Path) -> None:
         except OSError as error:
             what = f"{folder}: left by a command that was killed, and cannot be removed"
             say(one_line(f"{what}: {error.strerror or error}"))
+    for folder in Path(tempfile.gettempdir()).glob(f"{PROBE}*-*"):
+        number = folder.name.removeprefix(PROBE).partition("-")[0]
+        alive = not number.isdigit() or Path("/proc", number).exists()
+        if folder.lstat().st_uid == os.geteuid() and not alive:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

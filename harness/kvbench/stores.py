@@ -13,7 +13,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from kvbench import BadInput, die_with_parent, how_it_ended
+from kvbench import BadInput, die_with_parent, how_it_ended, uninterrupted
 from kvbench.bindings import BINDINGS, full_name, load, module_name, open_binding
 from kvbench.contract import Capability, OpenStore, Setting
 from kvbench.factors import DEFAULT
@@ -233,7 +233,8 @@ def _known(_folder: Path) -> dict[str, Store]:
         for name, reason in _shims().items()
     ]
     for name, entry in BINDINGS.items():
-        found.append(_apart(Store(entry.store, name), _probe_binding, name))
+        with uninterrupted():  # some make a store, which the process removes when it ends
+            found.append(_apart(Store(entry.store, name), _probe_binding, name))
     return {store.full_name: store for store in found}
 
 

@@ -17,9 +17,9 @@ from kvbench.factors import Cell, RecordSize
 from kvbench.loop import TICK, ShimLoop, make_loop
 from kvbench.plan import Records, make_pool
 from kvbench.results import Folder
+from kvbench.scratch import TMPFS
 from kvbench.shelf import own_name
 from kvbench.stores import Store
-from kvbench.scratch import TMPFS
 from kvbench.worker import allocated
 from kvbench.workload import YCSB, normal, parse
 

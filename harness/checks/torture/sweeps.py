@@ -17,8 +17,8 @@ from builds import SHIMS
 from kvbench import BadInput
 from kvbench.library import shims_folder
 from kvbench.results import Folder
-from kvbench.shelf import marked, own_name
 from kvbench.scratch import TMPFS
+from kvbench.shelf import marked, own_name
 
 HERE = Path(__file__).parent
 MARK = "KVBENCH_TORTURE"  # an environment variable that a sweep and all its processes share

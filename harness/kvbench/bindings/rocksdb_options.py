@@ -1,9 +1,11 @@
 """What the bindings of RocksDB share: its limits, and what it writes down of itself in a store's
 folder, since they can't ask it."""
 
+import os
 import tempfile
 from pathlib import Path
 
+from kvbench import PROBE
 from kvbench.bindings import Binding
 
 MAX_KEY, MAX_VALUE = 8 << 20, 2**31 - 1  # bytes, as in rocksdb.c
@@ -29,7 +31,7 @@ def read_options(folder: Path) -> dict[str, str]:
 
 def engine_version(binding: type[Binding]) -> str:
     """From a store made for that."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix=f"{PROBE}{os.getpid()}-") as folder:
         binding(Path(folder)).close()
         return read_options(Path(folder))["rocksdb_version"]
 
