@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from kvbench import BadInput
 from kvbench.factors import COLD_OPERATIONS, FACTORS, MOST, OPERATIONS, RecordSize
+from kvbench.scratch import whole
 from kvbench.tables import COLUMNS, NAME, TABLES, check, table_of, write_tables
 from kvbench.workload import CHURN, CHURN_SHARES, PARAMETERS, TRAFFIC, YCSB
 
@@ -206,18 +207,16 @@ def _add(rows: dict[str, dict[Any, dict[str, Any]]], row: dict[str, Any]) -> Non
 def import_table(path: Path, out: Path) -> dict[str, pa.Table]:
     """Write the lines of a CSV file as the tables of a new folder, and return them. A BadInput
     names the first line that cannot be used; nothing is written then."""
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise BadInput(f"{out}: holds other files; allowed: a new or empty folder")
-    rows: dict[str, dict[Any, dict[str, Any]]] = {name: {} for name in TABLES}
-    for line, row in _lines(path):
-        try:
-            _add(rows, row)
-        except BadInput as error:
-            raise BadInput(f"{path}: line {line}: {error}") from None
-    if not rows["cells"]:
-        raise BadInput(f"{path}: no rows; allowed: one for each operation that was measured")
-    tables = {name: table_of(path, name, list(rows[name].values())) for name in TABLES}
-    check(path, tables)
-    out.mkdir(parents=True, exist_ok=True)
-    write_tables(out, tables)
-    return tables
+    with whole(out) as made:
+        rows: dict[str, dict[Any, dict[str, Any]]] = {name: {} for name in TABLES}
+        for line, row in _lines(path):
+            try:
+                _add(rows, row)
+            except BadInput as error:
+                raise BadInput(f"{path}: line {line}: {error}") from None
+        if not rows["cells"]:
+            raise BadInput(f"{path}: no rows; allowed: one for each operation that was measured")
+        tables = {name: table_of(path, name, list(rows[name].values())) for name in TABLES}
+        check(path, tables)
+        write_tables(made, tables)
+        return tables

@@ -26,6 +26,7 @@ from kvbench import BadInput, one_line, write_whole
 from kvbench.decide import means
 from kvbench.factors import FACTORS, Cell
 from kvbench.grid import Grid
+from kvbench.scratch import whole
 from kvbench.stores import Store, checksum
 from kvbench.tables import (
     MEASURED,
@@ -298,20 +299,19 @@ def restore(source: Path, out: Path) -> Folder:
     cells = tables["cells"].to_pylist()
     if any(row["timed"] is None for row in cells):
         raise BadInput(f"{source}: imported: the tables do not say which operations to time")
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise BadInput(f"{out}: holds other files; allowed: a new or empty folder")
-    folder = Folder.make(out)
-    for machine in tables["machines"].to_pylist():
-        parsed = {name: json.loads(machine[name]) for name in ("packages", "engines")}
-        folder.add_machine(machine | parsed)
-    rows = {name: _by_cell(tables[name]) for name in ("operations", TIMELINE) if name in tables}
-    for row in sorted(cells, key=lambda row: row["started"] or ""):
-        factors = {name: row.pop(name) for name in FACTORS if name in row}
-        factors |= {"access": row.pop("access"), "operations": row.pop("timed").split()}
-        name = row.pop("cell")
-        own = {table: found.get(name, []) for table, found in rows.items()}
-        folder.write(name, row | own | {"cell": factors})
-    return folder
+    with whole(out) as made:
+        folder = Folder.make(made)
+        for machine in tables["machines"].to_pylist():
+            parsed = {name: json.loads(machine[name]) for name in ("packages", "engines")}
+            folder.add_machine(machine | parsed)
+        rows = {name: _by_cell(tables[name]) for name in ("operations", TIMELINE) if name in tables}
+        for row in sorted(cells, key=lambda row: row["started"] or ""):
+            factors = {name: row.pop(name) for name in FACTORS if name in row}
+            factors |= {"access": row.pop("access"), "operations": row.pop("timed").split()}
+            name = row.pop("cell")
+            own = {table: found.get(name, []) for table, found in rows.items()}
+            folder.write(name, row | own | {"cell": factors})
+    return Folder(out)
 
 
 def _by_cell(table: pa.Table) -> dict[str, list[dict[str, Any]]]:

@@ -92,3 +92,25 @@ def scratch(place: Path) -> Iterator[Path]:
     aside = Path(tempfile.gettempdir())
     with _folder(place) as (folder, owner), _folder(aside) as (own, _), _passed_on(owner, own):
         yield folder
+
+
+LAST = ("kvbench.json", "cells.parquet")  # without these a folder holds no results
+
+
+@contextlib.contextmanager
+def whole(out: Path) -> Iterator[Path]:
+    """A folder to fill, which at the end becomes `out`, a new or empty folder: until then nothing
+    is there. Raises BadInput if it holds anything, or cannot be made."""
+    place = next(path for path in (out, *out.absolute().parents) if path.exists())
+    clear_dead(place)
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise BadInput(f"{out}: holds other files; allowed: a new or empty folder")
+    with _folder(place) as (own, _):
+        yield own
+        with uninterrupted():
+            if place == out:  # which stays the folder that it is: it may be mounted, or a link
+                for name in sorted(os.listdir(own), key=LAST.__contains__):
+                    (own / name).rename(out / name)
+            else:
+                out.parent.mkdir(parents=True, exist_ok=True)
+                own.rename(out)

@@ -17,7 +17,7 @@ from kvbench.filesystem import Mounted
 from kvbench.machine import PROBE
 
 MARK = "kvbench-stores.txt"  # marks the folder as a sweep's own; locked while a sweep uses it
-SAID = "Made by kvbench, which removes this folder when it ends, or when it runs again.\n"
+SAID = "Made by kvbench, which removes this folder when it ends, or when it next runs here.\n"
 OWNER = "KVBENCH_CELL"  # the environment variable by which the processes of a shelf are known
 CELL = re.compile(r".+_[0-9a-f]{16}")  # as results.cell_name has it, perhaps cut off
 PATIENCE = 10  # seconds until killed processes have ended
