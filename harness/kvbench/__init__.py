@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import errno
 import functools
 import os
 import re
@@ -10,9 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-PROBE = (
-    "kvbench-probe-"  # begins the name of a folder in which a process, whose number follows, asks
-)
+PROBES = "kvbench-probe-"  # with the number of a process, a folder in which it asks an engine
 
 _library = ctypes.CDLL(None)
 
@@ -47,6 +46,17 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
     except OSError as error:
         error.filename = error.filename or os.fspath(path)
         raise
+
+
+def why_not(error: OSError) -> str:
+    """Its reason. A disk is full, too, if it has room but no inode for a new file."""
+    reason = error.strerror or str(error)
+    if error.errno == errno.ENOSPC and error.filename:
+        with contextlib.suppress(OSError):
+            state = os.statvfs(os.path.dirname(os.path.abspath(error.filename)))
+            if state.f_files and not state.f_favail:
+                return f"{reason}: no inode is left for a new file"
+    return reason
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:

@@ -101,6 +101,20 @@ def cached_share(folder: Path) -> float:
     return cached / pages if pages else 1.0
 
 
+def stays_cached(path: Path) -> bool:
+    """Whether what is written and synced at `path`, where nothing is yet, cannot be evicted: it is
+    nowhere but in memory."""
+    with open(path, "xb+") as file:
+        try:
+            file.write(bytes(1 << 20))
+            file.flush()
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            return _cached_pages(file.fileno()) == (1 << 20) // PAGE
+        finally:
+            path.unlink()
+
+
 def warm(folder: Path, seconds: float = WARM_S) -> None:
     """Read into the page cache what of a folder's files left it: a kernel that reclaims idle pages
     takes what was loaded first before the last is there. Stops after so many seconds."""

@@ -8,7 +8,6 @@ import re
 import shlex
 import signal
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from tabulate import tabulate
 
-from kvbench import STOPS, BadInput, one_line, say, stores, write_whole
+from kvbench import STOPS, BadInput, one_line, say, stores, why_not, write_whole
 from kvbench.factors import FACTORS, OPERATIONS, parse_bytes
 from kvbench.grid import TIME_LIMIT, Grid, read_grids, reference
 
@@ -386,19 +385,21 @@ def _dry_run(sweep: "Sweep") -> None:
     from kvbench.estimate import seconds  # noqa: PLC0415 - slow to import
     from kvbench.machine import fsync_milliseconds  # noqa: PLC0415
     from kvbench.results import MARK, Folder  # noqa: PLC0415
+    from kvbench.scratch import own_folder  # noqa: PLC0415
 
-    Folder.refuse_foreign(sweep.out)
+    sweep.check()
     # A dry run makes no folder for the stores: time the device's sync in the nearest one above.
-    with tempfile.TemporaryDirectory(dir=sweep.nearest()) as probe:
-        fsync_ms = fsync_milliseconds(Path(probe))
+    with own_folder(sweep.nearest()) as (probe, _):
+        fsync_ms = fsync_milliseconds(probe)
     begun = (sweep.out / MARK).exists()
     done = Folder(sweep.out).done(installed=True) if begun else {}
     left = {cell for _, cell, _ in sweep.plan(done)} - done.keys()
-    rows, plan = [], []
+    rows, plan, fit = [], [], []
     for grid, cell, skip_reason in sweep.plan():
         why = skip_reason or sweep.stores[cell.full_name].reason
         cost = 0 if why else seconds(cell, fsync_ms)
         loaded = 0 if why else cell.live_bytes
+        fit += [] if why or cell not in left else [cell]
         plan.append(_Planned(why, loaded, cost, cell.trial <= grid.trials[0], cell in left))
         if cell.trial == 1:
             levels = ", ".join(cell.levels())
@@ -412,6 +413,7 @@ def _dry_run(sweep: "Sweep") -> None:
         _print_total(f"{most} trials, if nothing is decided", plan)
     if begun:
         _print_total("left", [cell for cell in plan if cell.left])
+    sweep.warn(fit)
     if sweep.fs:
         click.echo(f"{sweep.fs} of their own: a file of {sweep.file_system_bytes():,} bytes")
 
@@ -928,7 +930,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = 2
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        say(f"kvbench: {one_line(f'{where}{error.strerror or error}')}")
+        say(f"kvbench: {one_line(f'{where}{why_not(error)}')}")
         code = 2
     except (click.Abort, KeyboardInterrupt) as stop:
         say(f"kvbench: stopped; {one_line(str(stop.__cause__ or stop)) or NOTHING_KEPT}")

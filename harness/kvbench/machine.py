@@ -18,8 +18,8 @@ from typing import Any
 import cpuinfo
 import psutil
 
-from kvbench import loopback, one_line
-from kvbench.cache import sync_file_system
+from kvbench import loopback, naming, one_line
+from kvbench.cache import stays_cached, sync_file_system
 from kvbench.library import loop_library
 from kvbench.stores import Store, build_facts
 
@@ -43,7 +43,7 @@ def fsync_milliseconds(folder: Path, times: int = 50) -> float:
     path = folder / PROBE
     seconds = []
     try:
-        with open(path, "wb", buffering=0) as file:
+        with naming(path), open(path, "wb", buffering=0) as file:
             for _ in range(times):
                 start = time.perf_counter()
                 file.write(bytes(FSYNC_BYTES))
@@ -153,6 +153,7 @@ def fingerprint(folder: Path) -> dict[str, Any]:
 
 
 NO_JOURNAL = "ext4 without journal"
+MEMORY = ("tmpfs", "ramfs", "rootfs", "devtmpfs")  # file systems
 
 
 def _partition(path: Path) -> Any:
@@ -174,6 +175,33 @@ def _file_system(disk: Any) -> str:
     journal = any(Path("/proc/fs/jbd2").glob(f"{device}-*"))
     bare = disk.fstype == "ext4" and Path("/proc/fs/ext4", device).exists() and not journal
     return NO_JOURNAL if bare else str(disk.fstype)
+
+
+def in_memory(folder: Path) -> str:
+    """What keeps the files of a folder in memory, where no sync makes them outlive a loss of power:
+    the name of a file system or of a device; empty if a disk has them."""
+    disk = _partition(folder)
+    if disk.fstype in MEMORY:
+        return str(disk.fstype)
+    if disk.fstype == "overlay":
+        volatile = "volatile" in disk.opts.split(",")
+        return "a volatile overlay" if volatile else "an overlay" * stays_cached(folder / PROBE)
+    return _memory_below(Path(disk.device).resolve().name)
+
+
+def _memory_below(device: str) -> str:
+    """The same of a block device, which may lie on others, or on a file."""
+    if re.fullmatch(r"z?ram\d+", device):
+        return device
+    system = Path("/sys/class/block", device)
+    backing = system / "loop/backing_file"
+    if (
+        backing.exists()
+        and (kind := _partition(Path(backing.read_text().strip())).fstype) in MEMORY
+    ):
+        return f"a file on {kind}"
+    found = (_memory_below(path.name) for path in system.glob("slaves/*"))
+    return next(filter(None, found), "")
 
 
 def _packages() -> dict[str, str]:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from kvbench import PROBE, BadInput, loopback, one_line, say, uninterrupted
+from kvbench import PROBES, BadInput, loopback, one_line, say, uninterrupted, why_not
 from kvbench.shelf import MARK, OWNER, Shelf, end_processes, own_name
 
 TMPFS = Path("/dev/shm")
@@ -44,24 +44,22 @@ def clear_dead(*places: Path) -> None:
         except OSError as error:
             what = f"{folder}: left by a command that was killed, and cannot be removed"
             say(one_line(f"{what}: {error.strerror or error}"))
-    for folder in Path(tempfile.gettempdir()).glob(f"{PROBE}*-*"):
-        number = folder.name.removeprefix(PROBE).partition("-")[0]
+    for folder in Path(tempfile.gettempdir()).glob(f"{PROBES}*-*"):
+        number = folder.name.removeprefix(PROBES).partition("-")[0]
         alive = not number.isdigit() or Path("/proc", number).exists()
         if folder.lstat().st_uid == os.geteuid() and not alive:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _folder(place: Path) -> Iterator[tuple[Path, str]]:
-    """A new folder on a shelf of its own, and the mark of the processes that belong to it."""
+def own_folder(place: Path) -> Iterator[tuple[Path, str]]:
+    """A new folder on a shelf of its own, and the mark of the processes that belong to it. Raises
+    OSError if it cannot be made."""
     identity = os.urandom(6).hex()
     shelf = Shelf(place.resolve() / own_name(identity), identity)
     try:
-        try:
-            work = shelf.open() / f"work_{os.urandom(8).hex()}"
-            work.mkdir()
-        except OSError as error:
-            raise BadInput(f"{place}: no folder can be made here: {error.strerror}") from None
+        work = shelf.open() / f"work_{os.urandom(8).hex()}"
+        work.mkdir()
         yield work, shelf.owner
     finally:
         with uninterrupted():
@@ -89,8 +87,14 @@ def scratch(place: Path) -> Iterator[Path]:
     in another, below the folder for these, and all processes that are started are known as its own.
     Raises BadInput if there can be none."""
     clear_dead(place)
-    aside = Path(tempfile.gettempdir())
-    with _folder(place) as (folder, owner), _folder(aside) as (own, _), _passed_on(owner, own):
+    with contextlib.ExitStack() as stack:
+        try:
+            folder, owner = stack.enter_context(own_folder(place))
+            aside, _ = stack.enter_context(own_folder(Path(tempfile.gettempdir())))
+        except OSError as error:
+            where = os.path.dirname(error.filename or "") or place
+            raise BadInput(f"{where}: no folder can be made here: {why_not(error)}") from None
+        stack.enter_context(_passed_on(owner, aside))
         yield folder
 
 
@@ -105,7 +109,7 @@ def whole(out: Path) -> Iterator[Path]:
     clear_dead(place)
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise BadInput(f"{out}: holds other files; allowed: a new or empty folder")
-    with _folder(place) as (own, _):
+    with own_folder(place) as (own, _):
         yield own
         with uninterrupted():
             if place == out:  # which stays the folder that it is: it may be mounted, or a link

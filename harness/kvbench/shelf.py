@@ -86,38 +86,30 @@ class Shelf:
         self.owner = f"{identity} {folder.resolve()}"  # marks its processes
         self._mark: IO[bytes] | None = None  # while it is locked
         self._limit = (0, 0)
-        self._refuse_foreign()
+        self.refuse_foreign(folder)
         if (folder / MARK).exists():
             self._mark = lock(folder / MARK)
         end_processes(self.owner)
         self.clear()
 
-    def _refuse_foreign(self) -> None:
-        if self.folder.is_symlink():
+    @staticmethod
+    def refuse_foreign(folder: Path) -> None:
+        """Refuse a folder that holds anything but what a sweep makes and removes."""
+        if folder.is_symlink():
             raise BadInput(
-                f"{self.folder}: a symbolic link, and a sweep removes what this folder holds; "
+                f"{folder}: a symbolic link, and a sweep removes what this folder holds; "
                 "allowed: a folder"
             )
-        if not self.folder.exists():
+        if not folder.exists():
             return
-        found = set(os.listdir(self.folder))
-        for name in sorted(found - {path.name for path in self._own()}):
+        found = set(os.listdir(folder))
+        for name in sorted(found - {path.name for path in _own(folder)}):
             raise BadInput(
-                f"{self.folder / name}: not made by a sweep, which makes and removes stores here; "
+                f"{folder / name}: not made by a sweep, which makes and removes stores here; "
                 "move it away"
             )
         if found and MARK not in found:
-            raise BadInput(f"{self.folder}: not made by a sweep (no {MARK}); move it away")
-
-    def _own(self) -> Iterator[Path]:
-        """What a sweep makes here: stores, the mark, the file that times the device's sync, and a
-        file system with its mount."""
-        for entry in os.scandir(self.folder):
-            named = CELL.fullmatch(entry.name) or entry.name == loopback.MOUNT
-            files = (MARK, PROBE, loopback.IMAGE)
-            is_file = entry.name in files and entry.is_file(follow_symlinks=False)
-            if is_file or (named and entry.is_dir(follow_symlinks=False)):
-                yield Path(entry.path)
+            raise BadInput(f"{folder}: not made by a sweep (no {MARK}); move it away")
 
     def _free(self) -> tuple[int, int]:
         free = os.statvfs(self.stores)
@@ -142,11 +134,6 @@ class Shelf:
     def reserve(self, cells: Sequence[Cell]) -> None:
         """Take the room that these cells will need."""
 
-    def room(self) -> int:
-        """The bytes that the stores may take."""
-        self.open()
-        return self._free()[0]
-
     def full(self) -> bool:
         return self._free()[0] < LITTLE
 
@@ -169,7 +156,7 @@ class Shelf:
         count = sum(len(files) for _, _, files in os.walk(self.folder)) - 1  # not the mark
         if count > MANY_FILES:
             say(f"removing {count:,} files of measured stores")
-        for path in self._own():
+        for path in _own(self.folder):
             if path.name != MARK:
                 _remove(path)
         return count
@@ -207,10 +194,6 @@ class MountedShelf(Shelf):
         BadInput if the disk is too small."""
         self._size = max(self._size, loopback.size_for(cells, self.folder, self._size))
 
-    def room(self) -> int:
-        """The bytes of the next new file system; the first is small."""
-        return self._size
-
     def place(self, name: str, cell: Cell) -> tuple[Path, int]:
         """A new empty folder. No file has to be removed for it."""
         self.open()
@@ -229,6 +212,17 @@ class MountedShelf(Shelf):
     def empty(self) -> int:
         """Nothing: removing stores here would give the disk below no room."""
         return 0
+
+
+def _own(folder: Path) -> Iterator[Path]:
+    """What a sweep makes here: stores, the mark, the file that times the device's sync, and a
+    file system with its mount."""
+    for entry in os.scandir(folder):
+        named = CELL.fullmatch(entry.name) or entry.name == loopback.MOUNT
+        files = (MARK, PROBE, loopback.IMAGE)
+        is_file = entry.name in files and entry.is_file(follow_symlinks=False)
+        if is_file or (named and entry.is_dir(follow_symlinks=False)):
+            yield Path(entry.path)
 
 
 def _remove(path: Path) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import errno
+import functools
 import json
 import math
 import os
@@ -20,7 +21,7 @@ from typing import IO, Any
 
 import psutil
 
-from kvbench import STOPS, BadInput, how_it_ended, loopback, machine, say, stores
+from kvbench import STOPS, BadInput, how_it_ended, loopback, machine, say, stores, why_not
 from kvbench.control_group import capped, refused
 from kvbench.decide import Means, field_of, needed
 from kvbench.estimate import seconds
@@ -30,8 +31,8 @@ from kvbench.grid import TIME_LIMIT, Grid
 from kvbench.meter import Board, Disk, Memory
 from kvbench.noise import Watch
 from kvbench.progress import progress
-from kvbench.results import Folder, NoAnswerError, answer_of, cell_name
-from kvbench.scratch import TMPFS, clear_dead
+from kvbench.results import MARK, Folder, NoAnswerError, answer_of, cell_name
+from kvbench.scratch import TMPFS, clear_dead, own_folder
 from kvbench.shelf import OWNER, MountedShelf, Shelf, end_processes, lock, own_name
 from kvbench.worker import reach
 from kvbench.workload import parse
@@ -44,6 +45,7 @@ RECENTLY_REMOVED = (
 )
 WORTH_PROBING = 60  # seconds that a sweep takes, from which on the device is measured first
 NOT_PROBED = "not measured: the sweep was expected to take less than a minute (--probe)"
+SYNCED = ("sync", "atomic")  # durability levels of which each write is to reach the disk
 NO_SPACE = os.strerror(errno.ENOSPC)  # in the words of an engine
 
 
@@ -167,6 +169,11 @@ def _checked(said: str, code: int, complaint: str, disk: Disk) -> dict[str, Any]
         return {"status": "failed", "reason": f"worker gave no valid answer: {why}"}
 
 
+def _existing(path: Path) -> Path:
+    """The folder, or the nearest one above that exists."""
+    return next(found for found in (path, *path.absolute().parents) if found.exists())
+
+
 class Sweep:
     """The cells of a grid in a results folder, done and to do."""
 
@@ -188,6 +195,7 @@ class Sweep:
         self.stores = stores.known()
         self.retry, self.probe, self.field = retry, probe, field
         self.machine = ""  # by its identity, after run
+        self._at_first: dict[str, tuple[int, int | None]] = {}  # what was free, by place
         self.stopped = False  # by an interrupt, with cells to do
         self.reasons: Counter[tuple[str, str]] = Counter()  # cells by status and reason, after run
         self._check_options()
@@ -265,7 +273,46 @@ class Sweep:
                     return f"{step.name}: the store lacks {needed}"
         if cell.memory_max != UNCAPPED and (why := refused()):
             return f"memory_max={cell.memory_max}: {why}"
+        if cell.place == "tmpfs" and not os.access(TMPFS, os.W_OK | os.X_OK):
+            return f"place=tmpfs: no folder can be made in {TMPFS}"
+        if cell.durability in SYNCED and cell.place == "disk" and self._memory:
+            return f"durability={cell.durability}: {self._memory} is memory: no sync reaches a disk"
+        return self._too_large(cell)
+
+    def _too_large(self, cell: Cell) -> str:
+        """Why the data of a cell do not fit its place, whatever the store does; empty if they may.
+        A file system of the stores' own is made as large as is needed, or refused."""
+        if self.fs and cell.place == "disk":
+            return ""
+        free, inodes = self._free(cell.place)
+        if cell.compressibility == "incompressible" and cell.live_bytes > free:
+            return f"{cell.live_bytes:,} B of data: {self._room(cell)}"
+        if cell.store in loopback.FILES and inodes is not None and cell.records > inodes:
+            return f"{cell.records:,} files: {self._at(cell.place)} has {inodes:,} inodes free"
         return ""
+
+    def _at(self, place: str) -> str:
+        return "the stores' disk" if place == "disk" else str(TMPFS)
+
+    def _room(self, cell: Cell) -> str:
+        free, _ = self._free(cell.place)
+        most = free * cell.records // cell.live_bytes
+        return f"{self._at(cell.place)} has {free:,} B free, for {most:,} such records at most"
+
+    def _free(self, place: str) -> tuple[int, int | None]:
+        """The bytes and the inodes that were free at first: later ones are taken by stores that are
+        kept. None: no limit."""
+        if place not in self._at_first:
+            state = os.statvfs(self.nearest() if place == "disk" else TMPFS)
+            inodes = state.f_favail if state.f_files else None
+            self._at_first[place] = state.f_bavail * state.f_frsize, inodes
+        return self._at_first[place]
+
+    @functools.cached_property
+    def _memory(self) -> str:
+        """What keeps the folder of the stores in memory; empty if a disk has it."""
+        with own_folder(self.nearest()) as (folder, _):
+            return machine.in_memory(folder)
 
     def _name(self, cell: Cell, machine_id: str) -> str:
         return cell_name(cell, self.stores[cell.full_name], machine_id)
@@ -299,18 +346,17 @@ class Sweep:
         Returns the grid's number of cells by status, and keeps their `reasons`."""
         end = time.monotonic() + sitting
         clear_dead(self.place)
-        if self.fs:
-            self._check_file_system(self.fs)
+        self.check()
         folder = Folder.make(self.out)
         with lock(self.out / "lock"), _interruptible() as asked:
             folder.clear_leftovers()
-            folder.tables()  # report what cannot be read before hours of work, not after
             with self._writing():
                 identity = folder.identity()
             own = own_name(identity)
             disk = self.out / "stores" if self.place == self.out else self.place / own
             on_disk = MountedShelf(disk, identity, self.fs) if self.fs else Shelf(disk, identity)
             shelves = {"disk": on_disk, "tmpfs": Shelf(TMPFS / own, identity)}
+            self._at_first.clear()  # what a killed sweep had left is gone
             try:
                 description = self._describe(shelves["disk"], identity)
                 self.machine = description["machine"]
@@ -328,10 +374,7 @@ class Sweep:
                         folder.add_machine(description)
                 if todo and description["file_system"] == machine.NO_JOURNAL:
                     say(f"{machine.NO_JOURNAL}: {RECENTLY_REMOVED}")
-                fit = [cell for _, cell, why in todo if not why]
-                self._say_what_does_not_fit(
-                    (cell for cell in fit if self.stores[cell.full_name].available), shelves
-                )
+                self.warn(cell for _, cell, why in todo if not why)
                 tried: set[str] = set()  # some fail once more with every try
                 while todo and not self.stopped:
                     costs = [
@@ -352,40 +395,54 @@ class Sweep:
                     shelf.clear()
             return self._count(folder, description["machine"])
 
-    def _say_what_does_not_fit(self, cells: Iterable[Cell], shelves: dict[str, Shelf]) -> None:
-        """State the largest cell of each place whose data alone exceed what is free there."""
+    def warn(self, cells: Iterable[Cell]) -> None:
+        """Say what is doubtful about the cells that are to be measured: that their disk is none,
+        and of each place the largest whose data fit only if the store compresses them."""
         largest: dict[str, Cell] = {}
-        for cell in sorted(cells, key=lambda cell: cell.live_bytes):
+        available = (cell for cell in cells if self.stores[cell.full_name].available)
+        for cell in sorted(available, key=lambda cell: cell.live_bytes):
             largest[cell.place] = cell
+        if "disk" in largest and self._memory:
+            say(f"{self.place}: {self._memory} is memory: what is measured here is no disk; name a "
+                "folder on one with --stores or --out")  # fmt: skip
         for place, cell in largest.items():
-            shelf = shelves[place]
-            if cell.live_bytes > (free := shelf.room()):
-                most = free * cell.records // cell.live_bytes
-                size = f"{cell.live_bytes:,} B of data, and {shelf.stores} has {free:,} B free"
-                fit = f"{most:,} such records at most fit there"
-                say(f"{cell}: {size}: it will fail unless it compresses them; {fit}")
+            own = self.fs and place == "disk"  # a file system that is large enough
+            if not own and cell.live_bytes > self._free(place)[0]:
+                size = f"{cell.live_bytes:,} B of data"
+                say(f"{cell}: {size}: it will fail unless it compresses them: {self._room(cell)}")
 
     def _on_disk(self, cell: Cell, why: str) -> bool:
         available = self.stores[cell.full_name].available
         return available and not why and cell.place == "disk"
 
-    def _check_file_system(self, kind: str) -> None:
-        """Raise BadInput if no file system can be made for the stores, before anything is
-        written."""
-        loopback.check(kind, self.nearest())
-        if not self.out.exists():  # otherwise a killed sweep may have left a file there
+    def check(self) -> None:
+        """Raise BadInput for what keeps the sweep from beginning. Leaves nothing behind."""
+        Folder.refuse_foreign(self.out)
+        if (self.out / MARK).exists():
+            Folder(self.out).tables()  # report what cannot be read before hours of work, not after
+        for path in dict.fromkeys((self.out, self.place)):
+            try:
+                with own_folder(_existing(path)) as (folder, _):
+                    machine.fsync_milliseconds(folder, 1)
+            except OSError as error:
+                raise BadInput(f"{path}: can't be written: {why_not(error)}") from None
+        if self.place == self.out:
+            Shelf.refuse_foreign(self.out / "stores")
+        if self.fs:
+            loopback.check(self.fs, self.nearest())
             self.file_system_bytes()
 
     def nearest(self) -> Path:
         """The folder of the stores, or the nearest one above that exists."""
-        where = (self.place, *self.place.absolute().parents)
-        return next(path for path in where if path.exists())
+        return _existing(self.place)
 
     def file_system_bytes(self) -> int:
         """The size of the stores' own file system for the whole grid. Raises BadInput if the disk
         is too small."""
         cells = [cell for _, cell, why in self.plan() if self._on_disk(cell, why)]
-        return loopback.size_for(cells, self.nearest())
+        left = self.out / "stores" / loopback.IMAGE  # by a sweep that was killed
+        had = left.stat().st_blocks * 512 if self.place == self.out and left.exists() else 0
+        return loopback.size_for(cells, self.nearest(), had)
 
     def _describe(self, shelf: Shelf, identity: str) -> dict[str, Any]:
         try:
@@ -423,6 +480,13 @@ class Sweep:
                 "kept; once this is mended, the same command goes on"
             ) from None
 
+    def _reached(self, cell: Cell) -> str:
+        """The durability level that the cell has here: in memory, none that outlives a loss of
+        power."""
+        level = self.stores[cell.full_name].guarantee(cell.durability)
+        volatile = cell.place == "tmpfs" or self._memory
+        return "process" if volatile and level not in ("none", "process") else level
+
     def _finish(
         self,
         name: str,
@@ -436,7 +500,7 @@ class Sweep:
         store = self.stores[cell.full_name]
         result = {
             "cell": cell.factors(),
-            "guarantee": store.guarantee(cell.durability),
+            "guarantee": self._reached(cell),
             "machine": description["machine"],
             "engine_version": store.version,
             "binding_version": store.binding_version,

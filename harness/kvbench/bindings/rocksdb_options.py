@@ -5,7 +5,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from kvbench import PROBE
+from kvbench import PROBES
 from kvbench.bindings import Binding
 
 MAX_KEY, MAX_VALUE = 8 << 20, 2**31 - 1  # bytes, as in rocksdb.c
@@ -31,7 +31,7 @@ def read_options(folder: Path) -> dict[str, str]:
 
 def engine_version(binding: type[Binding]) -> str:
     """From a store made for that."""
-    with tempfile.TemporaryDirectory(prefix=f"{PROBE}{os.getpid()}-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"{PROBES}{os.getpid()}-") as folder:
         binding(Path(folder)).close()
         return read_options(Path(folder))["rocksdb_version"]
 
