@@ -929,7 +929,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         say(f"kvbench: {error}")
         code = 2
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
+        # Of what is written, all that lies in a file is named by its path.
+        where = f"{error.filename or 'standard output'}: "
         say(f"kvbench: {one_line(f'{where}{why_not(error)}')}")
         code = 2
     except (click.Abort, KeyboardInterrupt) as stop:

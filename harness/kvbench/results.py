@@ -10,11 +10,13 @@
 data/README.md explains the columns.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import platform
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kvbench import BadInput, one_line, write_whole
+from kvbench import BadInput, one_line, why_not, write_whole
 from kvbench.decide import means
 from kvbench.factors import FACTORS, Cell
 from kvbench.grid import Grid
@@ -88,6 +90,29 @@ def _rows(table: Path) -> int | None:
         return None
 
 
+class Begun:
+    """A results folder that is begun: if that is in vain, nothing of it stays, nor of the folders
+    above that were made for it. What was there before stays, and what has a result."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._missing = [own for own in (path, *path.absolute().parents) if not own.exists()]
+        self._empty = bool(self._missing) or (path.is_dir() and not any(path.iterdir()))
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        failed = kind is not None and issubclass(kind, BadInput | OSError)
+        if not failed or not self._empty or any(self._path.glob("cells/*")):
+            return
+        for path in self._path.glob("*"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        with contextlib.suppress(OSError):
+            for path in self._missing:
+                path.rmdir()
+
+
 class Folder:
     """A results folder that exists and is one of ours."""
 
@@ -115,13 +140,14 @@ class Folder:
         """Open a results folder, or begin one in a new or empty folder."""
         try:
             cls.refuse_foreign(path)
-            path.mkdir(parents=True, exist_ok=True)
-            if not (path / MARK).exists():
-                write_whole(path / MARK, _json({}))
-            for name in FOLDERS:
-                (path / name).mkdir(exist_ok=True)
+            with Begun(path):
+                path.mkdir(parents=True, exist_ok=True)
+                if not (path / MARK).exists():
+                    write_whole(path / MARK, _json({}))
+                for name in FOLDERS:
+                    (path / name).mkdir(exist_ok=True)
         except OSError as error:
-            raise BadInput(f"{path}: can't be written: {error.strerror}") from None
+            raise BadInput(f"{path}: can't be written: {why_not(error)}") from None
         return cls(path)
 
     def identity(self) -> str:

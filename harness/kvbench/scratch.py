@@ -109,7 +109,11 @@ def whole(out: Path) -> Iterator[Path]:
     clear_dead(place)
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise BadInput(f"{out}: holds other files; allowed: a new or empty folder")
-    with own_folder(place) as (own, _):
+    with contextlib.ExitStack() as stack:
+        try:
+            own, _ = stack.enter_context(own_folder(place))
+        except OSError as error:
+            raise BadInput(f"{out}: can't be written: {why_not(error)}") from None
         yield own
         with uninterrupted():
             if place == out:  # which stays the folder that it is: it may be mounted, or a link

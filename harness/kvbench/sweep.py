@@ -31,7 +31,7 @@ from kvbench.grid import TIME_LIMIT, Grid
 from kvbench.meter import Board, Disk, Memory
 from kvbench.noise import Watch
 from kvbench.progress import progress
-from kvbench.results import MARK, Folder, NoAnswerError, answer_of, cell_name
+from kvbench.results import MARK, Begun, Folder, NoAnswerError, answer_of, cell_name
 from kvbench.scratch import TMPFS, clear_dead, own_folder
 from kvbench.shelf import OWNER, MountedShelf, Shelf, end_processes, lock, own_name
 from kvbench.worker import reach
@@ -347,8 +347,9 @@ class Sweep:
         end = time.monotonic() + sitting
         clear_dead(self.place)
         self.check()
+        begun = Begun(self.out)
         folder = Folder.make(self.out)
-        with lock(self.out / "lock"), _interruptible() as asked:
+        with lock(self.out / "lock"), _interruptible() as asked, begun:
             folder.clear_leftovers()
             with self._writing():
                 identity = folder.identity()
@@ -448,7 +449,8 @@ class Sweep:
         try:
             return machine.describe(shelf.open(), self.stores, identity)
         except OSError as error:
-            raise BadInput(f"{shelf.folder}: no store can be made here: {error.strerror}") from None
+            why = why_not(error)
+            raise BadInput(f"{shelf.folder}: no store can be made here: {why}") from None
 
     def _limits(self, shelf: Shelf, before: dict[str, Any], expected: float) -> dict[str, Any]:
         """The columns on what the machine can do at best: as found `before`, or measured now."""
