@@ -59,11 +59,22 @@ def read_settings(driver: Driver) -> tuple[Setting, ...]:
     return tuple(found)
 
 
+def reason(driver: Driver, status: int) -> str:
+    """What a status that is not OK means, in the store's own words if it has any."""
+    say, unknown = loop_library().store_reason, ctypes.create_string_buffer(32)
+    say.restype = ctypes.c_char_p
+    found: bytes = say(ctypes.byref(driver), status, unknown)
+    return found.decode(errors="replace")
+
+
 def read_effective_options(driver: Driver, kv: Any) -> dict[str, str]:
     text = ctypes.create_string_buffer(4096)
-    if driver.effective_options(kv, text, len(text)) != Status.OK:
-        raise StoreError(driver.error().decode(errors="replace"))
-    return dict(line.split("=", 1) for line in text.value.decode().splitlines())
+    if status := driver.effective_options(kv, text, len(text)):
+        raise StoreError(f"effective options: {reason(driver, status)}")
+    lines = text.value.decode(errors="replace").splitlines()
+    if bad := [line for line in lines if "=" not in line]:
+        raise StoreError(f"effective options: {bad[0]!r:.80} is no line of name=value")
+    return dict(line.split("=", 1) for line in lines)
 
 
 class ShimSession:
@@ -78,8 +89,7 @@ class ShimSession:
             return status == Status.OK
         if status == Status.TOO_LARGE:
             raise TooLarge("key or value too large")
-        error = self._driver.error().decode(errors="replace")
-        raise StoreError(error if status == Status.ERROR else Status(status).name)
+        raise StoreError(reason(self._driver, status))
 
     def _within(self, key: bytes, value: bytes = b"") -> None:
         """Refuse what is beyond the store's limits, as kv.h leaves to its callers."""

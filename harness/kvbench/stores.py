@@ -12,10 +12,11 @@ import select
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any, Self
 
 from kvbench import BadInput, die_with_parent, how_it_ended, uninterrupted
 from kvbench.bindings import BINDINGS, full_name, load, module_name, open_binding
-from kvbench.contract import Capability, OpenStore, Setting
+from kvbench.contract import Capability, OpenStore, Setting, StoreError
 from kvbench.factors import DEFAULT
 from kvbench.library import shims_folder, structure
 from kvbench.shim import Driver, OpenShim, load_driver, read_settings
@@ -45,6 +46,13 @@ class Store:
     max_value: int = 0  # bytes
     settings: tuple[Setting, ...] = ()
     default_durability: str = ""
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        """A store from what dataclasses.asdict made of it, perhaps as JSON."""
+        settings = tuple(Setting(**setting) for setting in values["settings"])
+        capabilities = tuple(values["capabilities"])
+        return cls(**{**values, "settings": settings, "capabilities": capabilities})
 
     def can(self, capability: str, settings: Mapping[str, str]) -> bool:
         """Whether it has the capability, by itself or, of threads, by a setting of that name."""
@@ -90,8 +98,12 @@ class Store:
         return shims_folder() / f"{self.name}.so"
 
     def driver(self) -> Driver:
-        """The shim's own functions."""
-        return load_driver(self.path)
+        """What the shim declared when this process loaded it. A StoreError if that is not what it
+        declared when it was asked what it is, if it was."""
+        driver = load_driver(self.path)
+        if self.version and (changed := _difference(self, _declared(self.path))):
+            raise StoreError(f"it declares something else than when it was asked: {changed}")
+        return driver
 
     def open(self, folder: Path, **options: str) -> OpenStore:
         """Open it in an existing folder, which is its own."""
@@ -136,9 +148,7 @@ def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
         how = how_it_ended(os.waitstatus_to_exitcode(status))
         return dataclasses.replace(store, reason=f"its process died when it was loaded: {how}")
     try:
-        values = json.loads(said)
-        settings = tuple(Setting(**setting) for setting in values.pop("settings"))
-        return Store(**values | {"capabilities": tuple(values["capabilities"])}, settings=settings)
+        return Store.from_values(json.loads(said))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return dataclasses.replace(store, reason=f"asked what it is, it answers {said[:40]!r}")
 
@@ -150,14 +160,12 @@ def _asked(store: Store, probe: Callable[[str], Store], name: str) -> Store:
         return dataclasses.replace(store, reason=f"{type(error).__name__}: {error}")
 
 
-def _probe_shim(name: str) -> Store:
-    """Load the shim and ask it what it is."""
-    try:
-        driver = Store(name).driver()
-    except OSError as error:
-        return Store(name, reason=str(error))
+@functools.cache  # a store may be opened a hundred times
+def _declared(path: Path) -> Store:
+    """What a shim declares. An OSError says why it can't be loaded."""
+    driver = load_driver(path)
     return Store(
-        name,
+        path.stem,
         version=driver.version().decode(),
         capabilities=Capability(driver.capabilities).names() + ("compact",) * bool(driver.compact),
         max_key=driver.max_key,
@@ -165,6 +173,23 @@ def _probe_shim(name: str) -> Store:
         settings=read_settings(driver),
         default_durability=driver.default_durability.decode(),
     )
+
+
+def _difference(asked: Store, found: Store) -> str:
+    """The first thing that two declarations say differently; empty if there is none."""
+    for field in dataclasses.fields(Store):
+        before, now = getattr(asked, field.name), getattr(found, field.name)
+        if before != now:
+            return f"{field.name} {now!r:.80}, then {before!r:.80}"
+    return ""
+
+
+def _probe_shim(name: str) -> Store:
+    """Load the shim and ask it what it is."""
+    try:
+        return _declared(Store(name).path)
+    except OSError as error:
+        return Store(name, reason=str(error))
 
 
 def _probe_binding(name: str) -> Store:

@@ -107,6 +107,7 @@ def run_cell(
     with nullcontext() if uncapped else capped(parse_bytes(cell.memory_max)) as group:
         task = {
             "cell": cell.factors(),
+            "store": dataclasses.asdict(stores.known()[cell.full_name]),
             "folder": str(folder),
             "parent": os.getpid(),
             "members": str(group.members) if group else "",

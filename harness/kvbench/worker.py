@@ -389,7 +389,7 @@ def main() -> None:
     with os.fdopen(os.dup(1), "w") as out:
         os.dup2(2, 1)
         cell = Cell.from_factors(task["cell"])
-        store = Store(cell.store, cell.binding)
+        store = Store.from_values(task["store"])
         mounted = Mounted(**task["mounted"]) if task["mounted"] else None
         answer: dict[str, Any] = {"status": "ok", "reason": ""}
         try:

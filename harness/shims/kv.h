@@ -90,6 +90,7 @@ struct kv;
  * during the call. */
 typedef int (*kv_visit)(void *context, struct kv_slice key, struct kv_slice value);
 
+/* The harness copies it, with all that it points to, when it loads the shim. */
 struct kv_driver {
     uint32_t abi; /* KV_ABI */
     uint32_t capabilities;

@@ -6,6 +6,80 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a shim declared when it was loaded. It may write to its own driver later, so nothing reads
+ * that again. */
+struct loaded {
+    struct loaded *next;
+    const void *library;
+    struct kv_driver driver;
+    struct kv_setting settings[];
+};
+
+static struct loaded *all_loaded;
+
+/* NULL, which stands for no text, stays NULL; `whole` becomes false without memory. */
+static const char *copy_text(const char *text, bool *whole)
+{
+    char *copy = text == NULL ? NULL : strdup(text);
+    *whole = *whole && (text == NULL || copy != NULL);
+    return copy;
+}
+
+/* A driver and all that it points to. What is copied of it stays until exit, even without memory for
+ * the rest. */
+static struct loaded *copy_driver(const struct kv_driver *driver)
+{
+    size_t count = 0;
+    while (driver->settings[count].name != NULL)
+        count++;
+    struct loaded *copy = calloc(1, sizeof *copy + (count + 1) * sizeof *copy->settings);
+    bool whole = copy != NULL;
+    if (!whole)
+        return NULL;
+    copy->driver = *driver;
+    copy->driver.name = copy_text(driver->name, &whole);
+    copy->driver.default_durability = copy_text(driver->default_durability, &whole);
+    copy->driver.settings = copy->settings;
+    for (size_t i = 0; i < count; i++) {
+        const struct kv_setting *own = &driver->settings[i];
+        copy->settings[i] = (struct kv_setting){
+            .name = copy_text(own->name, &whole),
+            .value = copy_text(own->value, &whole),
+            .least = own->least,
+            .means = copy_text(own->means, &whole),
+            .lacks = copy_text(own->lacks, &whole),
+        };
+    }
+    return whole ? copy : NULL;
+}
+
+/* What a driver lacks that kv.h requires; NULL if nothing. */
+static const char *lacks(const struct kv_driver *driver)
+{
+    const struct {
+        const char *name;
+        bool there;
+    } required[] = {
+        {"name", driver->name != NULL},
+        {"settings", driver->settings != NULL},
+        {"default_durability", driver->default_durability != NULL},
+        {"version", driver->version != NULL},
+        {"error", driver->error != NULL},
+        {"open", driver->open != NULL},
+        {"close", driver->close != NULL},
+        {"end", driver->end != NULL || driver->begin == NULL},
+        {"get", driver->get != NULL},
+        {"write", driver->write != NULL},
+        {"scan", driver->scan != NULL || (driver->capabilities & KV_SCAN) == 0},
+        {"sync", driver->sync != NULL},
+        {"effective_options", driver->effective_options != NULL},
+    };
+    for (size_t i = 0; i < sizeof required / sizeof *required; i++)
+        if (!required[i].there)
+            return required[i].name;
+    return NULL;
+}
+
 const struct kv_driver *store_load(const char *path, char error[STORE_ERROR])
 {
     /* Local symbols: forks of one engine use the same names. */
@@ -15,13 +89,29 @@ const struct kv_driver *store_load(const char *path, char error[STORE_ERROR])
         snprintf(error, STORE_ERROR, "%s", dlerror());
         return NULL;
     }
+    for (struct loaded *known = all_loaded; known != NULL; known = known->next)
+        if (known->library == library)
+            return &known->driver;
     if (driver->abi != KV_ABI) {
         snprintf(error, STORE_ERROR,
                  "built for ABI %" PRIu32 ", the harness has %d: build it again", driver->abi,
                  KV_ABI);
         return NULL;
     }
-    return driver;
+    const char *lacking = lacks(driver);
+    if (lacking != NULL) {
+        snprintf(error, STORE_ERROR, "its driver has no %s, which kv.h requires", lacking);
+        return NULL;
+    }
+    struct loaded *copy = copy_driver(driver);
+    if (copy == NULL) {
+        snprintf(error, STORE_ERROR, "out of memory");
+        return NULL;
+    }
+    copy->library = library;
+    copy->next = all_loaded;
+    all_loaded = copy;
+    return &copy->driver;
 }
 
 static bool allows(const struct kv_setting *setting, const char *value)

@@ -9,8 +9,9 @@
 
 enum { STORE_ERROR = 640 /* bytes that the text of an error takes at most */ };
 
-/* Opens the shared object of a store and checks its ABI. The driver stays valid until exit. NULL
- * and the reason in `error` otherwise. */
+/* Opens the shared object of a store, checks its ABI, and returns a copy of what it declares, the same
+ * one each time: what the shim writes to its own driver later changes nothing. The copy stays valid
+ * until exit. NULL and the reason in `error` otherwise. Not for two threads at a time. */
 const struct kv_driver *store_load(const char *path, char error[STORE_ERROR]);
 
 /* Opens the store in the folder `path`, if the options are among its settings. Returns KV_OK, or

@@ -332,3 +332,127 @@ def test_an_engine_that_compacts_while_it_is_not_called_is_charged(
     assert within + debt > 0.9 * owed  # the rest fell between two steps
     assert restless["debt_cpu_s"] > 0.9 * PIECE_S * debt / PIECE
     assert restless["debt_disk_bytes"] - restless["ended_disk_bytes"] > owed / 2
+
+
+# The template, which changes what it declared: {change} while it opens, and {before} when a process
+# loads it to measure.
+TURNCOAT = """
+static void *nothing(void) {{ abort(); }}
+static const struct kv_setting other_settings[] = {{
+    {{.name = "durability", .value = "sync", .means = "claimed later"}},
+    {{.name = NULL}},
+}};
+static const char *other_version(void) {{ return "999"; }}
+static int my_open(const char *path, const struct kv_option *options, size_t count, struct kv **kv)
+{{
+    (void)other_settings, (void)other_version, (void)nothing;
+    {change};
+    return honest.open(path, options, count, kv);
+}}
+static int my_get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity, size_t *size)
+{{
+    int status = honest.get(kv, key, buffer, capacity, size);
+    if ({lies} && status == KV_OK && *size > 0)
+        ((char *)buffer)[0] ^= 1;
+    return status;
+}}
+static int (*turn(void))(struct kv *)
+{{
+    if (getenv("KVBENCH_CELL") != NULL) {{
+        {before};
+    }}
+    return honest.sync;
+}}
+#define my_sync turn() /* called when the driver is made */
+"""
+CHANGES = {
+    "capabilities": "kv_driver.capabilities = KV_FORGETS",
+    "no scan": "kv_driver.capabilities &= ~(uint32_t)KV_SCAN, kv_driver.scan = NULL",
+    "more capabilities": "kv_driver.capabilities |= KV_THREADS | KV_WRITERS | KV_BATCH",
+    "name": 'kv_driver.name = "null"',
+    "version": "kv_driver.version = other_version",
+    "limits": "kv_driver.max_key = kv_driver.max_value = 1",
+    "settings": "kv_driver.settings = other_settings",
+    "guarantee": 'kv_driver.default_durability = "sync"',
+    "functions": (
+        "kv_driver.get = (void *)nothing, kv_driver.write = (void *)nothing, "
+        "kv_driver.scan = (void *)nothing, kv_driver.close = (void *)nothing, "
+        "kv_driver.error = (void *)nothing, kv_driver.effective_options = (void *)nothing"
+    ),
+    "abi": "kv_driver.abi = 0",
+    "all": "memset(&kv_driver, 0, sizeof kv_driver)",
+}
+WORKLOADS = ["rounds", "fillseq, readrandom, readseq"]
+
+
+def turncoats(
+    alter_shim: AlterShim, change: str = "", before: str = "", lies: bool = False
+) -> Store:
+    code = TURNCOAT.format(change=change, before=before, lies=int(lies))
+    return alter_shim(
+        "template", "extern struct kv_driver kv_driver;" + code, "open", "get", "sync"
+    )
+
+
+@pytest.mark.parametrize("lies", [False, True], ids=["honest", "lying"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_a_store_declares_when_it_is_loaded_counts(
+    change: str,
+    lies: bool,
+    kvbench: Run,
+    write_grid: WriteGrid,
+    alter_shim: AlterShim,
+    tmp_path: Path,
+) -> None:
+    """Whatever it writes into its driver while it is open: its answers are checked, and the result
+    is that of the store that it was."""
+    store = turncoats(alter_shim, change, lies=lies)
+    grid = write_grid(stores=[store.name], workloads=WORKLOADS)
+    found = cells(kvbench, grid, tmp_path / "out")
+    assert len(found) == len(WORKLOADS)
+    for cell in found:
+        assert cell["guarantee"] == "none"
+        assert cell["engine_version"] != "999"
+        if lies:
+            assert cell["status"] == "failed"
+            assert cell["reason"].startswith("wrong answer: get of record")
+        else:
+            assert (cell["status"], cell["reason"]) == ("ok", "")
+
+
+@pytest.mark.parametrize("cache", ["warm", "cold"])
+def test_a_store_that_is_opened_again_and_again_declares_itself_once(
+    cache: str, kvbench: Run, write_grid: WriteGrid, alter_shim: AlterShim, tmp_path: Path
+) -> None:
+    store = turncoats(alter_shim, CHANGES["all"])
+    grid = write_grid(stores=[store.name], cache=[cache])
+    (found,) = cells(kvbench, grid, tmp_path / "out")
+    assert (found["status"], found["reason"]) == ("ok", "")
+
+
+@pytest.mark.parametrize("name", [name for name in CHANGES if name not in ("functions", "name")])
+def test_a_store_that_declares_something_else_when_it_is_measured_fails(
+    name: str, kvbench: Run, write_grid: WriteGrid, alter_shim: AlterShim, tmp_path: Path
+) -> None:
+    store = turncoats(alter_shim, before=CHANGES[name])
+    grid = write_grid(stores=[store.name], workloads=WORKLOADS)
+    for found in cells(kvbench, grid, tmp_path / "out"):
+        assert found["status"] == "failed"
+        assert "declares something else than when it was asked" in found["reason"] or (
+            name in ("abi", "all") and "built for ABI 0" in found["reason"]
+        )
+
+
+@pytest.mark.parametrize(
+    "function", ["open", "close", "get", "write", "scan", "sync", "version", "error", "settings",
+                 "effective_options", "name", "default_durability"],
+)  # fmt: skip
+def test_a_store_without_a_function_is_unavailable(
+    function: str, kvbench: Run, alter_shim: AlterShim
+) -> None:
+    code = "static void *const my_nothing;\n"
+    code += f"#define my_{function} (void *)my_nothing\n"
+    store = alter_shim("template", code, function)
+    done = kvbench("stores")
+    assert done.returncode == 0
+    assert f"{store.name}: its driver has no {function}, which kv.h requires" in done.stdout
