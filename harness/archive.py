@@ -2,13 +2,14 @@
 
     python harness/archive.py FOLDER
 
-The zip has the files of the last commit, the packages below build/shims as engines/, and SHA256SUMS
-of both. Its bytes depend on nothing else: files are stored as they are, in order, with the time of
-the commit.
+The zip has the files of the last commit, the packages below build/shims whose SHA-256 they name as
+engines/, and SHA256SUMS of both. Its bytes depend on nothing else: files are stored as they are, in
+order, with the time of the commit.
 """
 
 import argparse
 import hashlib
+import re
 import subprocess
 import sys
 import time
@@ -33,27 +34,39 @@ def tracked() -> Iterator[tuple[str, bytes, bool]]:
         yield name, git("cat-file", "blob", number), mode == "100755"
 
 
-def packages() -> Iterator[tuple[str, bytes, bool]]:
-    """The packages that set-up fetched; the same one under two registries counts once."""
+def packages(files: list[tuple[str, bytes, bool]]) -> Iterator[tuple[str, bytes, bool]]:
+    """The packages that set-up fetched and whose checksum the files below harness/shims name: not
+    those of an earlier set-up, nor half of one. The same one under two registries counts once."""
+    sources = (content for name, content, _ in files if name.startswith("harness/shims/"))
+    wanted = {sum_ for content in sources for sum_ in re.findall(rb"\b[0-9a-f]{64}\b", content)}
     found = {path.name: path for pattern in PACKAGES for path in SHIMS.glob(pattern)}
     for name in sorted(found):
-        yield f"engines/{name}", found[name].read_bytes(), False
+        content = found[name].read_bytes() if found[name].is_file() else b""
+        if hashlib.sha256(content).hexdigest().encode() in wanted:
+            yield f"engines/{name}", content, False
 
 
 def write(folder: Path) -> Path:
+    """Write the zip, whole or not at all; returns its path."""
     revision, when = git("show", "--no-patch", "--format=%h %ct", "HEAD").decode().split()
-    files = sorted([*tracked(), *packages()])
+    files = list(tracked())
+    files = sorted([*files, *packages(files)])
     sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content, _ in files)
     files.append(("SHA256SUMS", sums.encode(), False))
     path = folder / f"kvbench-{revision}.zip"
     unfinished = path.with_suffix(".unfinished")
-    with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_STORED) as archive:
-        for name, content, executable in files:
-            info = zipfile.ZipInfo(f"kvbench/{name}", time.gmtime(int(when))[:6])
-            info.create_system = 3  # Unix, so that the mode counts
-            info.external_attr = (0o100755 if executable else 0o100644) << 16
-            archive.writestr(info, content)
-    unfinished.replace(path)
+    unfinished.unlink(missing_ok=True)  # of a run that was killed, or a link
+    try:
+        with unfinished.open("xb") as file, zipfile.ZipFile(file, "w") as archive:
+            for name, content, executable in files:
+                info = zipfile.ZipInfo(f"kvbench/{name}", time.gmtime(int(when))[:6])
+                info.create_system = 3  # Unix, so that the mode counts
+                info.external_attr = (0o100755 if executable else 0o100644) << 16
+                archive.writestr(info, content)
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
     return path
 
 
@@ -64,9 +77,18 @@ def main() -> int:
     if not folder.is_dir():
         print(f"archive: {folder}: no folder; make it first", file=sys.stderr)
         return 2
-    path = write(folder)
-    print(f"{path}: {path.stat().st_size:,} B")
-    print(f"sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}")
+    try:
+        path = write(folder)
+        size, sum_ = path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest()
+    except subprocess.CalledProcessError as error:
+        print(f"archive: {ROOT}: git {error.cmd[1]} failed; archive a clone", file=sys.stderr)
+        return 2
+    except OSError as error:
+        where = error.filename or folder
+        print(f"archive: {where}: {error.strerror}; nothing was written", file=sys.stderr)
+        return 2
+    print(f"{path}: {size:,} B")
+    print(f"sha256 {sum_}")
     return 0
 
 
