@@ -7,6 +7,7 @@ import functools
 import os
 import re
 import signal
+import stat
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,8 @@ from typing import Any
 PROBES = "kvbench-probe-"  # with the number of a process, a folder in which it asks an engine
 
 _library = ctypes.CDLL(None)
+
+MOST_READ = 64 << 20  # bytes of a file that a user names
 
 
 def one_line(text: str) -> str:
@@ -59,6 +62,22 @@ def why_not(error: OSError) -> str:
     return reason
 
 
+def read_whole(path: str | os.PathLike[str], most: int = MOST_READ) -> bytes:
+    """The bytes of a file. Raises OSError, also for what is no regular file, whose reading might
+    never end, and for one of more than `most` bytes."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would wait for its writer
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "not a file", os.fspath(path))
+        if found.st_size > most:
+            raise OSError(errno.EFBIG, f"more than {most:,} B", os.fspath(path))
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(most)
+    finally:
+        os.close(descriptor)
+
+
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file atomically: after a crash it is complete, or as it was before."""
     path = os.fspath(path)
@@ -68,8 +87,10 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 
 def _write_whole(path: str, data: bytes) -> None:
     temporary = f"{path}.{os.getpid()}.tmp"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)  # of a process that was killed, or a link to a file of somebody else
     try:
-        with open(temporary, "wb") as file:
+        with open(temporary, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

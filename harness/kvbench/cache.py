@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from kvbench.contract import StoreError
-from kvbench.filesystem import Mounted
+from kvbench.filesystem import Found, Mounted, walk
 
 PAGE = mmap.PAGESIZE
 FILES = 1000  # that are looked at; of more, this many at equal distances
@@ -40,22 +40,20 @@ def sync_file_system(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _files(folder: str) -> Iterator[str]:
+def _files(folder: Path) -> Iterator[Found]:
     """The regular files below a folder, one by one: a list of a million names would count as
     memory of the store."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _files(entry.path)
-            elif entry.is_file(follow_symlinks=False):
-                yield entry.path
+    for found in walk(folder):
+        if found.entry is not None and found.entry.is_file(follow_symlinks=False):
+            yield found
 
 
 def _opened(folder: Path, every: int = 1) -> Iterator[int]:
     """Descriptors of the regular files below a folder, or of each so many."""
-    for path in itertools.islice(_files(os.fspath(folder)), None, None, every):
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
+    for above, name, _ in itertools.islice(_files(folder), None, None, every):
         try:  # an engine may remove a file, or put a pipe in its place, at any time
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+            descriptor = os.open(name, flags, dir_fd=above)
         except FileNotFoundError:
             continue
         try:
@@ -93,7 +91,7 @@ def _data_pages(descriptor: int) -> int:
 
 def cached_share(folder: Path) -> float:
     """The share of the data pages of a folder's files that are in the page cache; 1 if none."""
-    every = -(-sum(1 for _ in _files(os.fspath(folder))) // FILES)
+    every = -(-sum(1 for _ in _files(folder)) // FILES)
     cached = pages = 0
     for descriptor in _opened(folder, max(every, 1)):
         data = _data_pages(descriptor)

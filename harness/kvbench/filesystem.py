@@ -1,4 +1,5 @@
-"""A file system that was mounted for the stores alone, seen from the process that uses it."""
+"""Folders of any depth, and a file system that was mounted for the stores alone, seen from the
+process that uses it."""
 
 import contextlib
 import ctypes
@@ -8,9 +9,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 PATIENCE = 1.0  # seconds: the kernel closes files with requests under way a little later
 OTHERS = 60.0  # seconds: until another program, as one that searches all files, has left it
+REMOVING = 10.0  # seconds: until another program that removes from a folder, too, is done
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 _library = ctypes.CDLL(None, use_errno=True)
 
@@ -39,17 +43,92 @@ class Mounted:
         unmount(self.mount)
 
 
+class Found(NamedTuple):
+    """What is in a folder: its name, and its entry, which is None once all below it was yielded.
+    `above` is the descriptor of the folder that it is in, until the next one is asked for."""
+
+    above: int
+    name: str
+    entry: "os.DirEntry[str] | None"
+
+
+def walk(folder: Path) -> Iterator[Found]:
+    """All that is below a folder: each file once, and each folder before and after what is in it.
+    Follows no symbolic link. A store may make folders deeper than Python recurses, than a path is
+    long, and than there are descriptors: so one folder is open at a time. What is removed meanwhile
+    may be left out."""
+    here = os.open(folder, FOLDER)
+    left: list[list[str]] = []  # folders of each folder on the way down, not yet entered
+    way: list[tuple[str, os.stat_result]] = []  # down to here: names, and the folders above them
+    try:
+        while True:
+            if len(left) == len(way):
+                left.append([])
+                with os.scandir(here) as entries:
+                    for entry in entries:
+                        yield Found(here, entry.name, entry)
+                        if entry.is_dir(follow_symlinks=False):
+                            left[-1].append(entry.name)
+            if left[-1]:
+                name = left[-1].pop()
+                try:
+                    below = os.open(name, FOLDER, dir_fd=here)
+                except OSError as error:
+                    if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                        raise
+                    continue  # it is no folder any more
+                way.append((name, os.fstat(here)))
+                os.close(here)
+                here = below
+                continue
+            left.pop()
+            if not way:
+                return
+            above = os.open("..", FOLDER, dir_fd=here)
+            os.close(here)
+            here = above
+            name, expected = way.pop()
+            if not os.path.samestat(os.fstat(here), expected):
+                raise OSError(errno.ESTALE, "moved while it was read", str(folder))
+            yield Found(here, name, None)
+    finally:
+        os.close(here)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all below it, whatever else removes from it meanwhile."""
+    begun = time.monotonic()
+    while os.path.lexists(path):
+        try:
+            if path.is_symlink() or not path.is_dir():
+                path.unlink()
+                continue
+            for found in walk(path):
+                if found.entry is None:
+                    os.rmdir(found.name, dir_fd=found.above)
+                elif not found.entry.is_dir(follow_symlinks=False):
+                    os.unlink(found.name, dir_fd=found.above)
+                begun = time.monotonic()
+            path.rmdir()
+        except OSError as error:
+            gone = error.errno == errno.ENOENT
+            # Reading a folder from which others remove may leave some out: see readdir(3).
+            again = error.errno in (errno.ENOTEMPTY, errno.ESTALE)
+            if not gone and not (again and time.monotonic() - begun < REMOVING):
+                raise
+
+
 def allocated(folder: Path, most: int | None = None) -> int | None:
     """Bytes of the blocks that a folder and all below it occupy; None if it holds more than `most`
     files and folders. What an engine removes while we look counts as gone."""
     total, seen = folder.lstat().st_blocks, 0
-    for parent, folders, files in os.walk(folder):
-        seen += len(folders) + len(files)
-        if most is not None and seen > most:
-            return None
-        for name in folders + files:
+    for found in walk(folder):
+        if found.entry is not None:
+            seen += 1
+            if most is not None and seen > most:
+                return None
             with contextlib.suppress(FileNotFoundError):
-                total += os.lstat(os.path.join(parent, name)).st_blocks
+                total += found.entry.stat(follow_symlinks=False).st_blocks
     return total * 512
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Self
 import msgspec
 from msgspec import Meta
 
-from kvbench import BadInput
+from kvbench import BadInput, read_whole
 from kvbench.bindings import BINDINGS
 from kvbench.factors import (
     COLD_OPERATIONS,
@@ -30,6 +30,7 @@ from kvbench.stores import compared
 from kvbench.workload import MOST_THREADS, ROUNDS, parse
 
 TIME_LIMIT = 3600.0  # seconds a cell may take, unless a sweep is told otherwise
+MOST_BYTES = 1 << 20  # of a grid's file
 MOST_CELLS = 100_000  # of an experiment: more are a slip, and take minutes to list
 ACCESS = ("c", "python")
 THREADS = "=threads"  # in a workload
@@ -324,7 +325,7 @@ def _refuse_many(grids: Sequence[Grid]) -> None:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(read_whole(path, MOST_BYTES).decode())
         repr(values)  # raises what no message could show: too long a number, too deep a list
         return values
     except (OSError, ValueError, RecursionError) as error:

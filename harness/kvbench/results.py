@@ -17,14 +17,14 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kvbench import BadInput, one_line, why_not, write_whole
+from kvbench import BadInput, one_line, read_whole, why_not, write_whole
 from kvbench.decide import means
 from kvbench.factors import FACTORS, Cell
 from kvbench.grid import Grid
@@ -49,6 +49,9 @@ FOLDERS = ("cells", "grids", "machines")
 WARM_ONLY = ("cached_share", "cached_end")  # to look would warm what was evicted
 MOST_OF_REASON = 10_000  # characters: no table takes a text of any length
 MOST_CHARACTERS = 200  # of what is readable in a name; a file system takes 255 in all
+FILE = re.compile(r"[A-Za-z0-9_=+-][A-Za-z0-9 ._=+-]{0,229}")  # what a cell or machine is called
+UNFIT = (ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError)
+GO_ON = "to go on without it, move this file away"
 
 
 def _half_written(path: Path) -> bool:
@@ -66,14 +69,13 @@ def _json(value: dict[str, Any]) -> bytes:
 def _read(path: Path, *required: str) -> dict[str, Any]:
     """A JSON file of a results folder, of this schema version and with the required keys."""
     try:
-        if not path.is_file():  # reading a pipe might never end
-            raise ValueError
-        value: dict[str, Any] = json.loads(path.read_bytes())
+        value: dict[str, Any] = json.loads(read_whole(path))
         schema = value["schema"]
         for key in required:
             value[key]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise BadInput(f"{path}: not a file of kvbench's results") from None
+        way = f"; {GO_ON}" if path.parent.name in FOLDERS else ""
+        raise BadInput(f"{path}: not a file of kvbench's results{way}") from None
     if schema != SCHEMA_VERSION:
         raise BadInput(
             f"{path}: results of schema version {schema!r}; allowed: {SCHEMA_VERSION}; "
@@ -168,11 +170,11 @@ class Folder:
         write_whole(self.path / "grids" / f"{grid.digest()}.json", _json({"grid": grid.values()}))
 
     def add_machine(self, machine: dict[str, Any]) -> None:
-        write_whole(self.path / "machines" / f"{machine['machine']}.json", _json(machine))
+        write_whole(self._path("machines", machine["machine"]), _json(machine))
 
     def machine(self, name: str) -> dict[str, Any]:
         """The description of a machine that measured here; empty if it did not."""
-        path = self.path / "machines" / f"{name}.json"
+        path = self._path("machines", name)
         return _read(path, "machine") if path.exists() else {}
 
     def grids(self) -> list[Grid]:
@@ -198,12 +200,13 @@ class Folder:
                 f"{folder}: can't be read: {error.strerror}; restore it, or take another folder"
             ) from None
 
-    def _cell_path(self, name: str) -> Path:
-        return self.path / "cells" / f"{name}.json"
+    def _path(self, kind: str, name: str) -> Path:
+        """The file of a cell or machine, whose name may come from anywhere."""
+        return self.path / kind / f"{checked_name(kind, name)}.json"
 
     def result(self, name: str) -> dict[str, Any] | None:
         """The result of a cell; None when it has none yet."""
-        path = self._cell_path(name)
+        path = self._path("cells", name)
         return _read(path, "status", "reason") if path.exists() else None
 
     def outcome(self, name: str) -> tuple[str, str]:
@@ -216,7 +219,7 @@ class Folder:
         if self._order is None:
             self._order = max((found.get("order", 0) for _, found in self.results()), default=0)
         self._order += 1
-        write_whole(self._cell_path(name), _json(result | {"order": self._order}))
+        write_whole(self._path("cells", name), _json(result | {"order": self._order}))
 
     def results(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """The name and result of each cell, ordered by name."""
@@ -226,16 +229,10 @@ class Folder:
         for path in self._files("cells"):
             result = _read(path, "cell", "status", "reason")
             try:
-                cell = Cell.from_factors(result["cell"])
-            except (BadInput, KeyError, TypeError) as error:
-                raise BadInput(f"{path}: not a result of kvbench: {error}") from None
-            order = result.get("order", 0)
-            if (
-                result["status"] not in STATUSES
-                or not isinstance(result["reason"], str)
-                or type(order) is not int
-            ):
-                raise BadInput(f"{path}: not a result of kvbench: status, reason or order")
+                cell = cell_of(result)
+                checked_name("cells", path.stem)
+            except BadInput as error:
+                raise BadInput(f"{path}: {error}; {GO_ON}") from None
             yield path.stem, cell, result
 
     def current(self) -> dict[str, dict[str, Any]]:
@@ -267,7 +264,8 @@ class Folder:
         try:
             return means(result)
         except (AttributeError, KeyError, TypeError, OverflowError):
-            raise BadInput(f"{self._cell_path(name)}: not a result of kvbench") from None
+            path = self._path("cells", name)
+            raise BadInput(f"{path}: not a result of kvbench; {GO_ON}") from None
 
     def _current(self) -> dict[str, tuple[Cell, dict[str, Any]]]:
         found: dict[tuple[Cell, str], tuple[tuple[bool, bool, int, str, str], dict[str, Any]]] = {}
@@ -283,27 +281,47 @@ class Folder:
         return dict(sorted(chosen.items()))
 
     def tables(self) -> dict[str, pa.Table]:
-        """The tables of all finished cells."""
-        rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
-        for name, (cell, result) in self._current().items():
+        """The tables of all finished cells. A BadInput names the file of the first that does not
+        fit."""
+        current = self._current()
+        machines = {
+            path.stem: _read(path, "machine", "packages", "engines")
+            for path in self._files("machines")
+        }
+        try:
+            tables = tables_of(current, machines.values())
+            check(self.path, tables)
+            return tables
+        except BadInput:
+            self._name_unfit(current, machines)
+            raise
+
+    def _name_unfit(
+        self,
+        current: Mapping[str, tuple[Cell, dict[str, Any]]],
+        machines: Mapping[str, dict[str, Any]],
+    ) -> None:
+        """Refuse the first file that does not fit by itself."""
+        for stem, machine in machines.items():
             try:
-                size = cell.record_size
-                limits = {"record_size_min": size.low, "record_size_max": size.high}
-                text = _options_text(result) if "effective_options" in result else ""
-                own = {"cell": name, "effective_options": text, "timed": " ".join(cell.operations)}
-                rows["cells"].append({**result, **cell.factors(), **limits, **own})
-                for table in ("operations", TIMELINE):
-                    rows[table] += [{**row, "cell": name} for row in result.get(table, [])]
-            except (BadInput, AttributeError, KeyError, TypeError):
-                raise BadInput(f"{self._cell_path(name)}: not a result of kvbench") from None
-        for path in self._files("machines"):
-            machine = _read(path, "machine", "packages", "engines")
-            texts = {name: json.dumps(machine[name]) for name in ("packages", "engines")}
-            rows["machines"].append(machine | texts)
-        written = [name for name in SCHEMAS if name in TABLES or rows[name]]
-        tables = {name: table_of(self.path, name, rows[name]) for name in written}
-        check(self.path, tables)
-        return tables
+                check_machine(machine, stem)
+            except BadInput as error:
+                raise BadInput(f"{self.path / 'machines' / stem}.json: {error}; {GO_ON}") from None
+        names = list(current)
+        while len(names) > 1:  # there may be 100,000: halve them
+            half = names[: len(names) // 2]
+            try:
+                some = tables_of({name: current[name] for name in half}, machines.values())
+                check(self.path, some)
+                names = names[len(half) :]
+            except BadInput:
+                names = half
+        for name in names:
+            result = current[name][1]
+            try:
+                check_result(name, result, machines.get(str(result.get("machine"))))
+            except BadInput as error:
+                raise BadInput(f"{self._path('cells', name)}: {error}; {GO_ON}") from None
 
     def collect(self) -> dict[str, pa.Table]:
         """Write the tables as Parquet, and return them."""
@@ -318,6 +336,73 @@ class Folder:
         return tables
 
 
+def checked_name(kind: str, name: object) -> str:
+    """The name of a cell or machine as that of a file, which leaves no folder."""
+    if not isinstance(name, str) or not FILE.fullmatch(name):
+        allowed = "up to 230 letters, digits, spaces and ._=+-, the first no space or ."
+        raise BadInput(f"{kind}: {name!r:.100} is no name; allowed: {allowed}")
+    return name
+
+
+def cell_of(result: Mapping[str, Any]) -> Cell:
+    """The cell of a result, whose status, reason and order are checked as well."""
+    try:
+        cell = Cell.from_factors(result["cell"])
+        status, reason, order = result["status"], result["reason"], result.get("order", 0)
+    except (BadInput, AttributeError, KeyError, TypeError) as error:
+        raise BadInput(f"not a result of kvbench: {error}") from None
+    if status not in STATUSES or not isinstance(reason, str) or type(order) is not int:
+        raise BadInput("not a result of kvbench: status, reason or order")
+    return cell
+
+
+def tables_of(
+    results: Mapping[str, tuple[Cell, dict[str, Any]]], machines: Iterable[dict[str, Any]]
+) -> dict[str, pa.Table]:
+    """The tables of results by name, not yet checked, and of the machines that measured them."""
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
+    for name, (cell, result) in results.items():
+        try:
+            size = cell.record_size
+            limits = {"record_size_min": size.low, "record_size_max": size.high}
+            text = _options_text(result) if "effective_options" in result else ""
+            own = {"cell": name, "effective_options": text, "timed": " ".join(cell.operations)}
+            rows["cells"].append({**result, **cell.factors(), **limits, **own})
+            for table in ("operations", TIMELINE):
+                rows[table] += [{**row, "cell": name} for row in result.get(table, [])]
+        except UNFIT:
+            raise BadInput(f"{name}: not a result of kvbench") from None
+    for machine in machines:
+        try:
+            texts = {name: json.dumps(machine[name]) for name in ("packages", "engines")}
+            rows["machines"].append(machine | texts)
+        except UNFIT:
+            raise BadInput("machines: not a description of a machine") from None
+    written = [name for name in SCHEMAS if name in TABLES or rows[name]]
+    return {name: table_of(name, name, rows[name]) for name in written}
+
+
+def check_machine(machine: Any, name: str | None = None) -> str:
+    """The name of a machine that is described as in a results folder, whose file has that name."""
+    try:
+        found = checked_name("machines", machine["machine"])
+        if name is not None and found != name:
+            raise BadInput(f"machine: {found!r} is not the name of its file")
+        check("machine", tables_of({}, [machine]))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise BadInput(f"not a description of a machine: {error}") from None
+    return found
+
+
+def check_result(name: str, result: Any, machine: dict[str, Any] | None) -> Cell:
+    """The cell of a result and the machine that measured it, as strictly as a whole folder is
+    checked. Raises BadInput."""
+    checked_name("cells", name)
+    cell = cell_of(result)
+    check("result", tables_of({name: (cell, result)}, [machine] if machine else []))
+    return cell
+
+
 def restore(source: Path, out: Path) -> Folder:
     """Make a results folder of the tables of a collected one, so that a sweep measures only what
     they lack. `out` is new or empty. Raises BadInput."""
@@ -325,19 +410,45 @@ def restore(source: Path, out: Path) -> Folder:
     cells = tables["cells"].to_pylist()
     if any(row["timed"] is None for row in cells):
         raise BadInput(f"{source}: imported: the tables do not say which operations to time")
+    machines = [_parsed(source, row) for row in tables["machines"].to_pylist()]
+    rows = {name: _by_cell(tables[name]) for name in ("operations", TIMELINE) if name in tables}
+    results: dict[str, dict[str, Any]] = {}
+    for row in sorted(cells, key=lambda row: row["started"] or ""):
+        factors = {name: row.pop(name) for name in FACTORS if name in row}
+        factors |= {"access": row.pop("access"), "operations": row.pop("timed").split()}
+        name = row.pop("cell")
+        own = {table: found.get(name, []) for table, found in rows.items()}
+        results[name] = row | own | {"cell": factors}
+    try:  # all that can be refused is, before anything is written
+        for machine in machines:
+            checked_name("machines", machine["machine"])
+        for name, result in results.items():
+            checked_name("cells", name)
+            cell_of(result)
+    except BadInput as error:
+        raise BadInput(f"{source}: {error}") from None
     with whole(out) as made:
         folder = Folder.make(made)
-        for machine in tables["machines"].to_pylist():
-            parsed = {name: json.loads(machine[name]) for name in ("packages", "engines")}
-            folder.add_machine(machine | parsed)
-        rows = {name: _by_cell(tables[name]) for name in ("operations", TIMELINE) if name in tables}
-        for row in sorted(cells, key=lambda row: row["started"] or ""):
-            factors = {name: row.pop(name) for name in FACTORS if name in row}
-            factors |= {"access": row.pop("access"), "operations": row.pop("timed").split()}
-            name = row.pop("cell")
-            own = {table: found.get(name, []) for table, found in rows.items()}
-            folder.write(name, row | own | {"cell": factors})
+        for machine in machines:
+            folder.add_machine(machine)
+        for name, result in results.items():
+            folder.write(name, result)
     return Folder(out)
+
+
+def _parsed(source: Path, machine: dict[str, Any]) -> dict[str, Any]:
+    """The description of a machine from its row of a table."""
+    found = dict(machine)
+    for name in ("packages", "engines"):
+        try:
+            found[name] = json.loads(machine[name])
+        except (ValueError, TypeError, RecursionError):
+            what = f"{name}: {machine[name]!r:.100} is not JSON"
+            raise BadInput(f"{source}: machines: {machine['machine']}: {what}") from None
+        if not isinstance(found[name], dict):
+            what = f"{name}: {machine[name]!r:.100} is no object of versions by name"
+            raise BadInput(f"{source}: machines: {machine['machine']}: {what}")
+    return found
 
 
 def _by_cell(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
@@ -345,9 +456,6 @@ def _by_cell(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
     for row in table.to_pylist():
         found.setdefault(row.pop("cell"), []).append(row)
     return found
-
-
-UNFIT = (ValueError, OverflowError, KeyError, TypeError, AttributeError)
 
 
 class NoAnswerError(Exception):
@@ -395,14 +503,19 @@ def _installed(cell: Cell) -> str:
         return ""
 
 
+def readable_name(cell: Cell) -> str:
+    """The part of a result file's name that says what was measured."""
+    size = str(cell.record_size).replace(" ", "")
+    where = (cell.store, cell.binding or cell.access)
+    levels = [re.sub("[^A-Za-z0-9.=-]", "", level) for level in cell.levels()]
+    parts = (*where, size, cell.records, cell.compressibility, *levels, f"t{cell.trial}")
+    return "_".join(map(str, parts))[:MOST_CHARACTERS]
+
+
 def cell_name(cell: Cell, store: Store, machine: str) -> str:
     """The result file's name: readable factors, then a digest of all that identifies a result."""
     code = checksum(store) if store.available else ""
     python = platform.python_version() if cell.binding else ""
     identity = [cell.factors(), machine, store.version, store.binding_version, python, code]
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-    size = str(cell.record_size).replace(" ", "")
-    where = (cell.store, cell.binding or cell.access)
-    levels = [re.sub("[^A-Za-z0-9.=-]", "", level) for level in cell.levels()]
-    parts = (*where, size, cell.records, cell.compressibility, *levels, f"t{cell.trial}")
-    return "_".join(map(str, parts))[:MOST_CHARACTERS] + f"_{digest}"
+    return f"{readable_name(cell)}_{digest}"

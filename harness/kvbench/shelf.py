@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import os
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
@@ -13,7 +12,7 @@ import psutil
 
 from kvbench import BadInput, loopback, naming, say
 from kvbench.factors import Cell
-from kvbench.filesystem import Mounted
+from kvbench.filesystem import Mounted, remove, walk
 from kvbench.machine import PROBE
 
 MARK = "kvbench-stores.txt"  # marks the folder as a sweep's own; locked while a sweep uses it
@@ -153,12 +152,13 @@ class Shelf:
         """Remove the stores, following no symbolic link. Returns the number of files."""
         if self._mark is None or not self.folder.exists():
             return 0
-        count = sum(len(files) for _, _, files in os.walk(self.folder)) - 1  # not the mark
+        entries = (found.entry for found in walk(self.folder) if found.entry is not None)
+        count = sum(not entry.is_dir(follow_symlinks=False) for entry in entries) - 1  # the mark
         if count > MANY_FILES:
             say(f"removing {count:,} files of measured stores")
         for path in _own(self.folder):
             if path.name != MARK:
-                _remove(path)
+                remove(path)
         return count
 
     def clear(self) -> None:
@@ -223,13 +223,3 @@ def _own(folder: Path) -> Iterator[Path]:
         is_file = entry.name in files and entry.is_file(follow_symlinks=False)
         if is_file or (named and entry.is_dir(follow_symlinks=False)):
             yield Path(entry.path)
-
-
-def _remove(path: Path) -> None:
-    """Remove a file, or a folder with all below it, whatever else removes from it meanwhile."""
-    while os.path.lexists(path):
-        with contextlib.suppress(FileNotFoundError):
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()

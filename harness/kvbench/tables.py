@@ -211,7 +211,7 @@ TIMELINE = "timeline"  # a table that is there only where cells have steps
 TABLES = {name: schema for name, schema in SCHEMAS.items() if name != TIMELINE}
 
 
-def table_of(path: Path, name: str, rows: list[dict[str, Any]]) -> pa.Table:
+def table_of(path: Path | str, name: str, rows: list[dict[str, Any]]) -> pa.Table:
     """Rows as a table of the schema; a BadInput names the first that does not fit."""
     try:
         return pa.Table.from_pylist(rows, SCHEMAS[name])
@@ -249,7 +249,7 @@ def check_values(name: str, table: pa.Table, needed: str = "") -> None:
             raise BadInput(f"{column.name}: {value!r:.100} is not allowed; allowed: {allowed}")
 
 
-def check(path: Path, tables: dict[str, pa.Table]) -> None:
+def check(path: Path | str, tables: dict[str, pa.Table]) -> None:
     """Refuse what neither a sweep nor an import writes: such values, rows that are there twice,
     levels that no grid has, and cells, operations and machines without each other. An imported cell
     has no checksum, and lacks what is not stated of it."""
