@@ -53,8 +53,9 @@ def render(preview: bool) -> int:
         preview = True
     if preview:
         status = run(sys.executable, "paper/preview/preview.py", project["output-dir"], *pages)
-        for script in project.get("post-render", []):
-            status = status or run(sys.executable, script)
+        output = str(ROOT / project["output-dir"])
+        for script in project.get("post-render", []):  # which learn the folder as Quarto tells it
+            status = status or run(sys.executable, script, QUARTO_PROJECT_OUTPUT_DIR=output)
         return status
     try:
         with tempfile.TemporaryDirectory() as scratch:

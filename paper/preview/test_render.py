@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pypandoc
 import pytest
+import yaml
 
 PAPER = Path(__file__).resolve().parents[1]
 LEFTOVERS = "touch paper/index.html paper/index.typ $TMPDIR/x; mkdir -p paper/index_files/figures\n"
@@ -94,8 +95,9 @@ def test_a_preview_is_followed_by_the_scripts_that_the_project_names(
     )
     ends = int(script_fails) * 7
     (checkout.root / "after.py").write_text(
-        "import pathlib\n"
-        "print(pathlib.Path('build/paper/paper/index.html').exists())\n"
+        "import os, pathlib\n"
+        "folder = pathlib.Path(os.environ['QUARTO_PROJECT_OUTPUT_DIR'])\n"
+        "print((folder / 'paper/index.html').exists())\n"
         f"raise SystemExit({ends})\n"
     )
     status, output = checkout.run("preview")
@@ -136,23 +138,58 @@ def test_quarto_cleans_up_after_a_page_that_fails(checkout: Checkout) -> None:
     assert checkout.files() == checkout.sources
 
 
+def copied(root: Path) -> Path:
+    """The sources of the paper without what set-up installs."""
+    for folder in ("paper", "notebooks", "figures", "data/explorer"):
+        without = shutil.ignore_patterns("node_modules")
+        shutil.copytree(PAPER.parent / folder, root / folder, ignore=without)
+    for file in ("_quarto.yml", "_variables.yml"):
+        shutil.copy(PAPER.parent / file, root)
+    return root
+
+
+def scripts() -> list[str]:
+    project = yaml.safe_load((PAPER.parent / "_quarto.yml").read_text())["project"]
+    return [*project.get("pre-render", []), *project.get("post-render", [])]
+
+
+@pytest.mark.parametrize("script", scripts())
+def test_scripts_that_quarto_runs_need_no_package(tmp_path: Path, script: str) -> None:
+    root, output = copied(tmp_path / "a fôlder"), tmp_path / "elsewhere"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", script],  # without site-packages
+        cwd=root,
+        env={"QUARTO_PROJECT_OUTPUT_DIR": str(output), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == (
+        "explorer: not built, its libraries are missing (npm ci --prefix paper/explorer)\n"
+    )
+    assert "The explorer was not built" in (output / "paper/explorer.html").read_text()
+
+
 @pytest.mark.skipif(not shutil.which("quarto"), reason="needs Quarto")
 def test_quarto_gives_the_same_pages_in_two_folders(tmp_path: Path) -> None:
+    """Also in another folder for the output, with a Python without packages, and below a blank."""
+    python = tmp_path / "python3"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
+    python.chmod(0o755)
     pages = set()
-    for name in ("one", "the-other"):
-        root = tmp_path / name
-        folders = ("paper", "notebooks", "figures")
-        for folder in folders:
-            shutil.copytree(PAPER.parent / folder, root / folder)
-        for file in ("_quarto.yml", "_variables.yml"):
-            shutil.copy(PAPER.parent / file, root)
+    for name, output in (("one", "build/paper"), ("the öther one", "a folder")):
+        root = copied(tmp_path / name)
         subprocess.run(
-            ["quarto", "render", "paper/this-machine.qmd"],
+            ["quarto", "render", "paper/this-machine.qmd", "--output-dir", output],
             cwd=root,
+            env=os.environ | {"QUARTO_PYTHON": str(python)},
             check=True,
             capture_output=True,
         )
-        pages.add((root / "build/paper/paper/this-machine.html").read_bytes())
+        pages.add((root / output / "paper/this-machine.html").read_bytes())
+        assert "not built" in (root / output / "paper/explorer.html").read_text()
+        assert not (root / "build/paper").exists() or output == "build/paper"
     assert len(pages) == 1
 
 
