@@ -1,0 +1,44 @@
+-- How the content of embedded cells is laid out: figures and tables float in the PDF; on a page, long
+-- tables are folded until a reader opens or prints them, and tables with texts are marked.
+
+local LONG = 25 -- rows
+local TEXT = 60 -- characters of a cell that need a wide column, also on a phone
+local UNFOLD = [[<script>
+addEventListener('beforeprint', () => document.querySelectorAll('details').forEach((e) => { e.open = true }))
+</script>]]
+
+-- Typst floats no figure that stands in a block, and would write one for each of these Divs.
+local CELL = pandoc.List { 'quarto-embed-nb-cell', 'cell', 'cell-output' }
+
+local function unwrap(div)
+  local is_cell = CELL:find_if(function(class) return div.classes:includes(class) end)
+  return is_cell and div.content or nil
+end
+
+local folded = false
+
+local function lay_out(tbl)
+  local rows, longest = 0, 0
+  for _, body in ipairs(tbl.bodies) do
+    for _, row in ipairs(body.body) do
+      rows = rows + 1
+      for _, cell in ipairs(row.cells) do
+        longest = math.max(longest, pandoc.text.len(pandoc.utils.stringify(cell.contents)))
+      end
+    end
+  end
+  if longest > TEXT then tbl.classes:insert 'texts' end
+  if rows <= LONG then return tbl, false end
+  folded = true
+  local summary = string.format('<details><summary>All %d rows</summary>', rows)
+  return { pandoc.RawBlock('html', summary), tbl, pandoc.RawBlock('html', '</details>') }, false
+end
+
+local function unfold_in_print(document)
+  if folded then document.blocks:insert(pandoc.RawBlock('html', UNFOLD)) end
+  return document
+end
+
+if FORMAT:match('typst') then return { { Div = unwrap } } end
+if FORMAT:match('html') then return { { traverse = 'topdown', Table = lay_out }, { Pandoc = unfold_in_print } } end
+return {}
