@@ -27,11 +27,14 @@ local function lay_out(tbl)
       end
     end
   end
-  if longest > TEXT then tbl.classes:insert 'texts' end
-  if rows <= LONG then return tbl, false end
-  folded = true
-  local summary = string.format('<details><summary>All %d rows</summary>', rows)
-  return { pandoc.RawBlock('html', summary), tbl, pandoc.RawBlock('html', '</details>') }, false
+  local blocks = pandoc.Blocks { tbl }
+  if longest > TEXT then blocks = pandoc.Blocks { pandoc.Div(blocks, { class = 'texts' }) } end
+  if rows > LONG then
+    folded = true
+    blocks:insert(1, pandoc.RawBlock('html', string.format('<details><summary>All %d rows</summary>', rows)))
+    blocks:insert(pandoc.RawBlock('html', '</details>'))
+  end
+  return blocks, false
 end
 
 local function unfold_in_print(document)
