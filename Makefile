@@ -39,6 +39,10 @@ SOURCES := $(shell find harness/shims harness/kvbench study -name '*.[ch]' -o -n
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONWARNINGS := ignore::DeprecationWarning
+# Notebooks run without a user's startup files; what settings change in figures, use_style() undoes.
+export IPYTHONDIR := $(CURDIR)/build/ipython
+export MPLCONFIGDIR := $(CURDIR)/build/matplotlib
+unexport PYTHONSTARTUP
 
 .NOTPARALLEL: # a measurement needs the machine to itself
 .PHONY: help paper test check engines render measure figures reference headline verify archive bench torture sanitize lock setup bare-loops clean

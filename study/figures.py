@@ -3,13 +3,16 @@
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib import font_manager
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter
@@ -34,10 +37,27 @@ LEVEL_STYLES = (
 
 
 def use_style() -> None:
-    """Figures as SVG whose bytes depend on nothing but the data and the locked packages."""
+    """Figures as SVG whose bytes depend on nothing but the data and the locked packages: what the
+    user's matplotlibrc, IPython configuration, startup files, environment and fonts set is undone.
+    """
     from IPython import get_ipython  # noqa: PLC0415 - outside a notebook there is none
     from matplotlib_inline.backend_inline import set_matplotlib_formats  # noqa: PLC0415
+    from matplotlib_inline.config import InlineBackend  # noqa: PLC0415
 
+    shell = get_ipython()
+    if hasattr(shell, "kernel"):
+        shell.ast_node_interactivity = "last_expr"
+        shell.display_formatter.active_types = shell.display_formatter.format_types
+        inline = InlineBackend.instance(parent=shell)
+        inline.rc, inline.print_figure_kwargs = {}, {"bbox_inches": "tight"}
+        inline.close_figures = True
+        shell.enable_matplotlib("inline")
+        set_matplotlib_formats("svg", metadata={"Date": None})  # type: ignore[no-untyped-call]
+    mpl.rcdefaults()
+    fonts = font_manager.fontManager
+    fonts.ttflist.clear()  # a system's font of the same name may have other glyphs
+    for path in sorted(Path(mpl.get_data_path()).glob("fonts/ttf/*.ttf")):
+        fonts.addfont(path)
     sns.set_theme(context="paper", style="whitegrid", font="DejaVu Sans")
     plt.rcParams.update(
         {
@@ -52,8 +72,6 @@ def use_style() -> None:
             "legend.fontsize": 7,
         }
     )
-    if hasattr(get_ipython(), "kernel"):
-        set_matplotlib_formats("svg", metadata={"Date": None})  # type: ignore[no-untyped-call]
 
 
 def pairs(rows: Sequence[Any], columns: Sequence[Any]) -> Iterable[Any]:
