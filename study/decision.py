@@ -265,7 +265,7 @@ def safest(
         "most": formats.number(here[store]),
         "anywhere": formats.number(known.max()),
         "place": str(known.idxmax()),
-        **{name: formats.number(value) for name, value in known.items() if name},
+        **{str(name): formats.number(value) for name, value in known.items() if name},
     }
 
 

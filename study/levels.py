@@ -135,8 +135,8 @@ def settings(evidence: pd.DataFrame, stores: Sequence[str], calls: pd.DataFrame)
         for level in LEVELS:
             sets = own.sets[level].replace(", as shipped", "") if level in own.index else ""
             found[store][level] = f"{sets}{_cost(store, level)}" if sets else ""
-        known = calls.reindex(index=[store], columns=["insert", "update"]).loc[store].dropna()
-        found[store]["syncs"] = " / ".join(known)
+        known = [calls[name].get(store, "") for name in ("insert", "update") if name in calls]
+        found[store]["syncs"] = " / ".join(filter(None, known))
     return pd.DataFrame(list(found.values()))
 
 

@@ -133,4 +133,4 @@ def missed(found: pd.DataFrame) -> dict[str, str]:
     one sitting and, by the deviation between sittings, at the last look."""
     last = found[found.trials == f"{max(LOOKS)}"].set_index("between sittings")
     shares = last["an interval missed"].groupby(level=0).max()
-    return {f"at_{name.rstrip('%')}": f"{share:.0%}" for name, share in shares.items()}
+    return {f"at_{str(name).rstrip('%')}": f"{share:.0%}" for name, share in shares.items()}
