@@ -6,23 +6,24 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from kvbench import stores
+from kvbench import BadInput, stores
 from kvbench.about import about, consequence, has_c_interface
 from kvbench.advise import CAUTIONS, LEGEND
 from kvbench.bindings import full_name
 from kvbench.factors import (
     COMPARED,
     COMPRESSIBILITY,
+    CONDITION,
     DEFAULT,
     DURABILITY,
+    FACTORS,
     OPERATIONS,
-    UNCAPPED,
     RecordSize,
     parse_bytes,
 )
+from kvbench.importer import GIVEN, MOST_BYTES
 from kvbench.regret import IN, RECOMMENDED, look
 from kvbench.warm import warm
-from kvbench.workload import ROUNDS
 from scipy.special import stdtrit
 
 from study.fields import where
@@ -39,6 +40,18 @@ FIRST = {  # the choice that the page begins with, or the one nearest to it that
     "mix": {"insert": 5, "get": 90, "update": 5, "remove": 0},
 }  # fmt: skip
 MEASURES = {"mean": "mean_ns", "p99": "p99_ns"}
+# The levels of what the page does not ask for: warm caches, no cap on memory and the like.
+PLAIN = {name: FACTORS[name].default for name in (*COMPARED, "options") if name not in FIELD}
+# What keeps a reader's own results apart from each other: levels, and what is known of a machine.
+APART = [
+    *(name for name in CONDITION if name not in ("store", "binding")),
+    "seed", "access", "machine", *GIVEN["machines"],
+]  # fmt: skip
+# Of a reader's own files, so that none freezes the page: a CSV file as `kvbench import` takes it.
+LIMITS = {
+    "csv_bytes": MOST_BYTES, "parquet_bytes": 8 * MOST_BYTES, "rows": 100_000, "trials": 10_000,
+    "stores": MOST_STORES - 1, "fields": 1000,
+}  # fmt: skip
 
 
 def _rounded(value: float) -> float | None:
@@ -62,6 +75,9 @@ def _trials(rows: pd.DataFrame, column: str, trials: int) -> dict[str, list[floa
     """By operation, the value of each trial."""
     found = {}
     for operation, own in rows.groupby("operation", observed=True):
+        if own.trial.duplicated().any():
+            at = ", ".join(f"{own[name].iloc[0]}" for name in ("store", *FIELD))
+            raise BadInput(f"{at}: two results of one trial of {operation}; allowed: one")
         values = dict(zip(own.trial, own[column], strict=True))
         found[str(operation)] = [
             _rounded(values.get(trial, float("nan"))) for trial in range(1, trials + 1)
@@ -157,6 +173,12 @@ def _facts(name: str, guarantee: str) -> dict[str, Any]:
     return found
 
 
+def _packages(data: Results) -> set[str]:
+    """The packages for Python that an experiment names, also those that it could not measure."""
+    own = data.all_cells[(data.all_cells.access == "python") & (data.all_cells.store != "null")]
+    return set(map(full_name, own.store, own.binding))
+
+
 def answers(experiments: Mapping[str, Results], mixes: str = "") -> dict[str, Any]:
     """All that the page needs. Where two experiments measured a field, the one named first counts;
     `mixes` is what is known of sums of operations, in words."""
@@ -176,6 +198,7 @@ def answers(experiments: Mapping[str, Results], mixes: str = "") -> dict[str, An
     counted, table = quantiles()
     named = sorted(
         {store for field in found.values() for store in (*field["stores"], *field["cooled"])}
+        | {package for data in experiments.values() for package in _packages(data)}
     )
     shipped = {
         store: own["guarantee"]
@@ -195,6 +218,9 @@ def answers(experiments: Mapping[str, Results], mixes: str = "") -> dict[str, An
         "in": IN,
         "recommended": RECOMMENDED,
         "first": FIRST,
+        "plain": PLAIN,
+        "apart": APART,
+        "limits": LIMITS,
         "mixes": mixes,
     }
 
@@ -213,15 +239,11 @@ def _plain(value: object) -> Any:
 
 def load(results: str, others: Mapping[str, str]) -> dict[str, Results]:
     """The experiments of the page, from the folders that the notebook's parameters give: what was
-    measured warm, in memory that is not capped, and with the engines' own compression."""
-    plain = {
-        "cache": "warm", "memory_max": UNCAPPED, "compression": DEFAULT, "workload": ROUNDS,
-        "key_order": "uniform", "options": "",
-    }  # fmt: skip
+    measured warm, in memory that is not capped, and otherwise at the levels of PLAIN."""
     return {
         name: Results(
             folder, ("c", "python"), COMPARED, "results" if name == "reference" else name
-        ).at(**plain)
+        ).at(**PLAIN)
         for name, folder in ({"reference": results} | dict(others)).items()
     }
 

@@ -1,158 +1,259 @@
-// What the data say of a choice. A choice has a level of each factor, the shares of a mix, a measure,
-// whether a file may only grow and, at level sync, the time of the device's sync.
+// What the data say to a question. A question has a level of each factor, the shares of a mix, a
+// measure, whether a file may only grow, whether C must be able to call the store and, at level sync,
+// the time of the device's sync (0: as measured). Nothing here knows the page.
 
 import { rank } from "./ranking.js";
 
 export const FACTORS = ["access", "memory", "data", "durability", "size", "records"];
 export const OPERATIONS = ["insert", "get", "update", "remove"];
-
-const SELDOM_SYNCS = 0.1; // a write at level process: flushes of a buffer
+export const MEASURES = ["mean", "p99"];
+export const GUARANTEES = ["none", "process", "sync", "atomic"]; // each survives what the one before does
 export const LEAST_TRIALS = 5; // with fewer almost every store may be the best
 
-const last = (list) => list[list.length - 1];
+const SHIPPED = "default";
+const SELDOM_SYNCS = 0.1; // a write at level process: flushes of a buffer
+const MOST_OFFERS = 3;
 
-// The fields that agree with a choice in the first factors, up to one.
-const agreeing = (fields, choice, factors) =>
-  fields.filter((field) => factors.every((factor) => field[factor] === choice[factor]));
+const shares = (mix) => OPERATIONS.filter((operation) => mix[operation] > 0);
+const engine = (store) => store.split("/")[0];
+const total = (mix) => shares(mix).reduce((sum, operation) => sum + mix[operation], 0);
 
-// The levels of a factor, in order, and whether each was measured with the levels chosen before it.
-export function levels(fields, choice, factor) {
-  const before = FACTORS.slice(0, FACTORS.indexOf(factor));
-  const measured = new Set(agreeing(fields, choice, before).map((field) => field[factor]));
-  const all = [...new Set(fields.map((field) => field[factor]))];
-  const order = fields.reduce((found, field) => found.set(field[factor], field.order[factor]), new Map());
-  all.sort((first, second) => order.get(first) - order.get(second));
-  return all.map((level) => ({ level, measured: measured.has(level) }));
+export const fieldOf = (data, question) =>
+  data.fields.find((field) => FACTORS.every((factor) => field[factor] === question[factor]));
+
+// The levels of a factor that some field has, in order.
+export function levels(data, factor) {
+  const order = new Map(data.fields.map((field) => [field[factor], field.order[factor]]));
+  return [...order.keys()].sort((first, second) => order.get(first) - order.get(second));
 }
 
-// The choice with levels that were measured together: each that was not becomes the one before it.
-export function settle(fields, choice) {
-  const found = { ...choice };
-  for (const factor of FACTORS) {
-    const own = levels(fields, found, factor);
-    const at = own.findIndex(({ level }) => level === found[factor]);
-    if (!own[at]?.measured) {
-      const below = own.slice(0, Math.max(0, at)).filter(({ measured }) => measured);
-      found[factor] = (last(below) ?? own.find(({ measured }) => measured)).level;
-    }
-  }
-  return found;
-}
-
-export const fieldOf = (fields, choice) => agreeing(fields, choice, FACTORS)[0];
+// What a returned write of a store survives in a field.
+const guaranteeOf = (field, store) => (field.durability === SHIPPED ? field.stores[store].guarantee : field.durability);
 
 // The time of an operation in each trial, as on a device whose sync takes `sync` ns: what a write
-// takes beyond the same write at level process is the device's.
-function trials(field, plain, store, operation, choice) {
-  const own = field.stores[store]?.[choice.measure]?.[operation];
-  if (!own || !choice.sync || field.durability !== "sync" || operation === "get") return own;
-  const rest = plain?.stores[store]?.[choice.measure]?.[operation];
+// takes beyond the same write at level process is the device's. Null where that is not known.
+function trialsOf(field, plain, store, operation, question) {
+  const measured = field.stores[store][question.measure]?.[operation];
+  if (!measured || !computed(field, question) || operation === "get") return measured ?? null;
+  const rest = plain?.stores[store]?.[question.measure]?.[operation];
   const syncs = plain?.stores[store]?.syncs[operation]; // then its wait for the device is not known
   if (!rest || !field.sync || syncs > SELDOM_SYNCS) return null;
-  const scale = choice.sync / field.sync;
+  const scale = question.sync / field.sync;
   // A field that was decided early has fewer trials.
-  return own
+  return measured
     .slice(0, rest.length)
     .map((value, at) => (value && rest[at] ? rest[at] + Math.max(0, value - rest[at]) * scale : null));
 }
 
-// The time of the mix in each trial, by store; a store that lacks an operation of it is left out.
-export function times(fields, choice, field = fieldOf(fields, choice)) {
-  const plain = fieldOf(fields, { ...choice, durability: "process" });
-  const shares = OPERATIONS.filter((operation) => choice.mix[operation] > 0);
-  const sum = shares.reduce((total, operation) => total + choice.mix[operation], 0);
-  const found = {};
-  for (const store of Object.keys(field?.stores ?? {})) {
-    const parts = shares.map((operation) => trials(field, plain, store, operation, choice));
-    if (!sum || parts.some((part) => !part)) continue;
-    found[store] = parts[0].map((_, at) =>
-      parts.every((part) => part[at])
-        ? parts.reduce((total, part, which) => total + (choice.mix[shares[which]] / sum) * part[at], 0)
-        : null,
-    );
+// Whether the times of a question are computed for a device other than the one measured.
+export const computed = (field, question) =>
+  question.sync > 0 && field.durability === "sync" && shares(question.mix).some((operation) => operation !== "get");
+
+// The time of a mix in each trial, from those of its operations; null where one of them is missing.
+export function mixed(mix, timesOf) {
+  const parts = shares(mix).map((operation) => [mix[operation] / total(mix), timesOf(operation)]);
+  if (!parts.length || parts.some(([, times]) => !times)) return null;
+  return parts[0][1].map((_, at) =>
+    parts.every(([, times]) => times[at]) ? parts.reduce((sum, [share, times]) => sum + share * times[at], 0) : null,
+  );
+}
+
+const geometric = (values) => Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length);
+
+// Why a store does not suit a question, whatever it was measured to take; empty if it does.
+export function refused(data, store, question) {
+  const facts = Object.hasOwn(data.stores, store) ? data.stores[store] : {};
+  if (!question.grow && facts.reuses === false && (question.mix.update > 0 || question.mix.remove > 0)) return "grows";
+  return question.c && facts.c === false ? "foreign" : "";
+}
+
+const weaker = (guarantee, than) => GUARANTEES.indexOf(guarantee) < GUARANTEES.indexOf(than);
+
+// The times of the stores of a field that suit a question, by their guarantee, and by the reason why
+// not the other stores.
+function suited(data, field, question) {
+  const same = fieldOf(data, { ...levelsOf(field), durability: "process" });
+  const plain = same?.source === field.source ? same : undefined;
+  const times = {};
+  const left = {};
+  for (const store of Object.keys(field.stores)) {
+    const lacks = shares(question.mix).some((operation) => !field.stores[store][question.measure]?.[operation]);
+    const found = mixed(question.mix, (operation) => trialsOf(field, plain, store, operation, question));
+    const below = weaker(guaranteeOf(field, store), question.durability) ? "below" : "";
+    const why = below || refused(data, store, question) || (lacks ? "lacks" : !found?.some(Boolean) ? "computed" : "");
+    if (why) (left[why] ??= []).push(store);
+    else (times[guaranteeOf(field, store)] ??= Object.create(null))[store] = found;
   }
-  return found;
+  if (field.cooled.length) left.cooled = field.cooled;
+  const known = new Set([...Object.keys(field.stores), ...field.cooled]);
+  const absent = Object.keys(data.stores).filter((store) => store.includes("/") === (field.access === "python") && !known.has(store));
+  if (absent.length) left.absent = absent;
+  return { field, times, left };
 }
 
-// The syncs of a write of the mix; NaN where it has none, or they were not counted.
-export function syncsOfWrite(store, choice) {
-  const writes = OPERATIONS.filter((operation) => operation !== "get" && choice.mix[operation] > 0);
-  const sum = writes.reduce((total, operation) => total + choice.mix[operation], 0);
-  return writes.reduce((total, operation) => total + choice.mix[operation] * (store.syncs[operation] ?? NaN), 0) / sum;
+const levelsOf = (field) => Object.fromEntries(FACTORS.map((factor) => [factor, field[factor]]));
+
+// The times that answer a question: of the stores set for the guarantee, or else of those that reach
+// it, or a stronger one, as shipped.
+function chosen(data, question) {
+  const fields = [fieldOf(data, question), fieldOf(data, { ...question, durability: SHIPPED })].filter(Boolean);
+  const found = fields.map((field) => suited(data, field, question));
+  return found.find(({ times }) => Object.keys(times).length) ?? found[0] ?? { times: {}, left: {} };
 }
 
-// The operations of the mix that a field lacks, or lacks at the measure.
-export function lacking(field, choice) {
-  const shares = OPERATIONS.filter((operation) => choice.mix[operation] > 0);
-  const stores = Object.values(field?.stores ?? {});
-  return shares.filter((operation) => !stores.some((store) => store[choice.measure]?.[operation]));
+export const answered = (data, question) => Object.keys(chosen(data, question).times).length > 0;
+
+// The rankings of a question, one for each guarantee: stores are never ranked across guarantees. Of
+// stores as shipped the strongest comes first, or else the one that was asked for.
+export function answer(data, question) {
+  const { field, times, left } = chosen(data, question);
+  const order = question.durability === SHIPPED ? [...GUARANTEES].reverse() : GUARANTEES;
+  const groups = order.filter((guarantee) => times[guarantee]).map((guarantee) => ({
+    guarantee,
+    field,
+    shipped: field.durability === SHIPPED,
+    computed: computed(field, question),
+    ranked: timed(times[guarantee], data),
+  }));
+  return { field, groups, left };
 }
 
-// The stores whose file only grows with this mix, where the choice does not allow that.
-export function growing(data, field, choice) {
-  if (choice.grow || !(choice.mix.update > 0 || choice.mix.remove > 0)) return [];
-  return Object.keys(field?.stores ?? {}).filter((store) => data.stores[store]?.reuses === false);
-}
-
-// The stores that C cannot call, where the choice asks for an interface for C.
-export const foreign = (data, field, choice) =>
-  choice.c ? Object.keys(field?.stores ?? {}).filter((store) => data.stores[store]?.c === false) : [];
-
-export function ranking(data, fields, choice) {
-  const found = times(fields, choice);
-  const field = fieldOf(fields, choice);
-  for (const store of [...growing(data, field, choice), ...foreign(data, field, choice)]) delete found[store];
-  const ranked = rank(found, data.counted, data.quantiles);
-  const geometric = (values) =>
-    Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length);
-  return ranked.map((row) => ({ ...row, time: geometric(found[row.store].filter(Boolean)) }));
-}
+// The ranking of stores by the times of their trials, each with its time.
+export const timed = (times, data) =>
+  rank(times, data.counted, data.quantiles).map((row) => ({ ...row, time: geometric(times[row.store].filter(Boolean)) }));
 
 // The stores that are or may be the best.
-export const best = (ranked) =>
-  ranked.filter((row) => ["in", "undecided"].includes(row.verdict)).map((row) => row.store);
+export const best = (group) =>
+  group.ranked.filter((row) => ["in", "undecided"].includes(row.verdict)).map((row) => row.store);
 
-// Single changes of a choice after which the best store is surely no longer among the best.
-export function flips(data, fields, choice) {
-  const now = best(ranking(data, fields, choice));
-  if (!now.length) return [];
-  const found = [];
-  const look = (what, other) => {
-    const then = best(ranking(data, fields, other));
-    const sure = fieldOf(fields, other)?.trials >= LEAST_TRIALS;
-    if (sure && then.length && !then.includes(now[0])) found.push({ what, stores: then });
-  };
-  for (const factor of FACTORS) {
-    for (const { level } of levels(fields, choice, factor)) {
-      const other = { ...choice, [factor]: level };
-      if (level !== choice[factor] && fieldOf(fields, other)) look({ factor, level }, other);
-    }
-  }
+// The stores that may be recommended.
+export const recommended = (data, group) =>
+  group.ranked.filter((row) => row.high < data.recommended).map((row) => row.store);
+
+export const trialsIn = (group) => Math.max(0, ...group.ranked.map((row) => row.trials));
+
+// The syncs of a write of the mix; NaN where it has none, or they were not counted.
+export function syncsOfWrite(store, question) {
+  const writes = shares(question.mix).filter((operation) => operation !== "get");
+  const sum = writes.reduce((all, operation) => all + question.mix[operation], 0);
+  return writes.reduce((all, operation) => all + question.mix[operation] * (store.syncs[operation] ?? NaN), 0) / sum;
+}
+
+// The operations of a mix that no store of a field has at the measure.
+export const lacking = (field, question) =>
+  shares(question.mix).filter((operation) => !Object.values(field.stores).some((store) => store[question.measure]?.[operation]));
+
+// All questions that differ from one in a single choice.
+function changes(data, question) {
+  const found = FACTORS.flatMap((factor) =>
+    levels(data, factor)
+      .filter((level) => level !== question[factor])
+      .map((level) => ({ factor, level, question: { ...question, [factor]: level } })),
+  );
   for (const operation of OPERATIONS) {
-    const only = Object.fromEntries(OPERATIONS.map((name) => [name, name === operation ? 100 : 0]));
-    if (choice.mix[operation] < 100) look({ factor: "mix", level: operation }, { ...choice, mix: only });
+    const mix = Object.fromEntries(OPERATIONS.map((name) => [name, name === operation ? 100 : 0]));
+    if (question.mix[operation] < total(question.mix)) found.push({ factor: "mix", level: operation, question: { ...question, mix } });
   }
-  look({ factor: "grow", level: !choice.grow }, { ...choice, grow: !choice.grow });
-  if (choice.durability === "sync") {
-    for (const sync of data.devices) look({ factor: "sync", level: sync }, { ...choice, sync });
+  for (const measure of MEASURES) {
+    if (measure !== question.measure) found.push({ factor: "measure", level: measure, question: { ...question, measure } });
+  }
+  for (const name of ["grow", "c"]) {
+    found.push({ factor: name, level: !question[name], question: { ...question, [name]: !question[name] } });
+  }
+  const devices = question.durability === "sync" && fieldOf(data, question)?.sync > 0 ? data.devices : [];
+  for (const sync of devices) {
+    if (sync !== question.sync) found.push({ factor: "sync", level: sync, question: { ...question, sync } });
   }
   return found;
 }
 
-// A grid that measures the stores that are or may be the best, on the reader's disk.
-export function grid(field, choice, stores) {
+// What each single change does to the best store of a group: `others` are the changes after which it
+// is surely no longer among the best, with those that are; `same` counts those after which it is or
+// may be, `unsure` those of too few trials to tell, `missing` those that were not measured.
+export function flips(data, question, group) {
+  const [first] = best(group);
+  const found = { first, others: [], same: 0, unsure: 0, missing: 0 };
+  for (const { factor, level, question: other } of first ? changes(data, question) : []) {
+    const { groups } = answer(data, other);
+    const of = (guarantee) => groups.find((one) => one.guarantee === guarantee);
+    // A weaker guarantee changes nothing where stores are as shipped: those of this group suffice.
+    const asked = factor === "durability" && of(level);
+    const then = asked && !(asked.shipped && weaker(level, group.guarantee)) ? asked : of(group.guarantee);
+    const stores = then ? best(then) : [];
+    const name = factor === "access" ? engine : (store) => store; // a package is its engine from Python
+    if (!stores.length) found.missing += 1;
+    else if (trialsIn(then) < LEAST_TRIALS) found.unsure += 1;
+    else if (stores.map(name).includes(name(first))) found.same += 1;
+    else found.others.push({ factor, level, stores });
+  }
+  return found;
+}
+
+const TERMS = ["access", "durability", "memory", "data"];
+
+// The changes of a question, from the least, that make it one with an answer in a field.
+function* nearby(data, field, question) {
+  const known = OPERATIONS.filter((operation) => Object.values(field.stores).some((store) => store[question.measure]?.[operation]));
+  const pick = (mix) => Object.fromEntries(OPERATIONS.map((operation) => [operation, known.includes(operation) ? mix(operation) : 0]));
+  const rest = pick((operation) => question.mix[operation]);
+  const mix = total(rest) ? rest : pick(() => Math.round(100 / known.length));
+  for (const durability of new Set([question.durability, field.durability])) {
+    const moved = { ...question, ...levelsOf(field), durability };
+    yield moved;
+    yield { ...moved, mix };
+    yield { ...moved, mix, sync: 0 };
+    yield { ...moved, mix, sync: 0, c: false };
+    yield { ...moved, mix, sync: 0, c: false, grow: true };
+    yield { ...moved, mix, sync: 0, c: false, grow: true, measure: "mean" };
+  }
+}
+
+// The settings in which a question differs from another.
+export function differences(question, other) {
+  const names = [...FACTORS, "measure", "grow", "c", "sync"].filter((name) => question[name] !== other[name]);
+  return OPERATIONS.some((operation) => question.mix[operation] !== other.mix[operation]) ? [...names, "mix"] : names;
+}
+
+// The measured questions nearest to one that was not. Size comes first, then the number of records;
+// one kind keeps the terms as far as it can, the other the records.
+export function offers(data, question) {
+  const order = Object.fromEntries(
+    ["size", "records"].map((factor) => [factor, new Map(data.fields.map((field) => [field[factor], field.order[factor]]))]),
+  );
+  const far = (factor, other) => Math.abs(Math.log(order[factor].get(other[factor]) / order[factor].get(question[factor])));
+  const found = [];
+  for (const field of data.fields) {
+    for (const other of nearby(data, field, question)) {
+      if (!answered(data, other)) continue;
+      const changed = differences(question, other);
+      const terms = TERMS.filter((factor) => changed.includes(factor)).length;
+      const rest = changed.filter((name) => !FACTORS.includes(name)).length;
+      found.push({ other, changed, terms, rest, size: far("size", other), records: far("records", other) });
+      break;
+    }
+  }
+  const by = (...keys) => [...found].sort((first, second) => keys.reduce((sum, key) => sum || first[key] - second[key], 0));
+  const likeTerms = by("terms", "size", "rest", "records");
+  const likeRecords = by("size", "records", "terms", "rest");
+  return [...new Set([likeTerms[0], likeRecords[0], likeTerms[1]])].filter(Boolean).slice(0, MOST_OFFERS);
+}
+
+// A grid that measures stores of a question on the reader's disk.
+export function grid(field, question, stores) {
   const list = (values) => `[${values.map((value) => JSON.stringify(value)).join(", ")}]`;
-  const timed = OPERATIONS.filter((operation) => choice.mix[operation] > 0);
+  const names = [...new Set(stores.map(engine))];
+  const python = field.access === "python";
   const lines = [
-    "# The stores that the reference data could not tell apart; about five minutes.",
+    "# The stores that the paper's data could not tell apart; about five minutes.",
     "# kvbench sweep mine.toml --out build/mine --minutes 5; kvbench collect build/mine",
-    `stores = ${list(stores)}`,
+    `stores = ${list(names)}`,
+    ...(python ? ['access = ["python"]', `bindings = ${list(stores.map((store) => store.split("/")[1]))}`] : []),
     `record_sizes = ${list([field.size])}`,
     `records = [${field.records}]`,
     `compressibility = ${list([field.data])}`,
     `durability = ${list([field.durability])}`,
     `memory = ${list([field.memory])}`,
-    `operations = ${list(timed)}`,
+    `operations = ${list(shares(question.mix))}`,
     'trials = "7-15"',
   ];
   return `${lines.join("\n")}\n`;

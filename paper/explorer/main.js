@@ -1,167 +1,318 @@
-// The page: choices in, an answer out. What is chosen is in the URL's fragment.
+// The page. Its form is the question, and its fragment says the same; each committed change asks anew.
 
 import * as Plot from "@observablehq/plot";
-import { FACTORS, LEAST_TRIALS, OPERATIONS, best, fieldOf, flips, foreign, grid, growing, lacking, levels, ranking, settle, syncsOfWrite } from "./answers.js";
-import { fieldsOf, read } from "./own.js";
+import {
+  FACTORS, GUARANTEES, LEAST_TRIALS, MEASURES, OPERATIONS, answer, answered, best, fieldOf, flips, grid, lacking, levels, mixed, offers,
+  recommended, refused, syncsOfWrite, timed, trialsIn,
+} from "./answers.js";
+import { fieldsOf, join, read } from "./own.js";
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const form = document.getElementById("choice");
-const mixes = document.getElementById("mix");
+const page = (id) => document.getElementById(id);
+const SURVIVES = {
+  none: "nothing", process: "a crash of the process", sync: "a loss of power", atomic: "a loss of power, whole", "": "not stated",
+};
 const WORDS = {
   access: { c: "C", python: "Python" },
   memory: { default: "as shipped" },
   durability: {
-    default: "as each store is shipped", none: "nothing (none)", process: "a crash of the process (process)",
-    sync: "a loss of power (sync)", atomic: "a loss of power, whole (atomic)",
+    default: "as each store is shipped",
+    ...Object.fromEntries(GUARANTEES.map((level) => [level, `${SURVIVES[level]} (${level})`])),
   },
+  measure: { mean: "mean", p99: "99th percentile" },
 };
-const NAMES = { access: "access from", memory: "memory of", data: "data that are", durability: "writes that survive", size: "values of", records: "a number of" };
-const LEAST_SYNC = 1e4; // ns, at the slider's left; the right is 1,000 times that
+const NAMES = {
+  access: "access from", memory: "memory of", data: "data that are", durability: "writes that survive", size: "values of", records: "a number of",
+  measure: "the", sync: "a device that syncs in", mix: "nothing but",
+};
+const PHRASES = { memory: { default: "memory as shipped" }, durability: { default: "stores as shipped" } };
+const LEFT = {
+  below: "Below the guarantee asked for, so not recommended",
+  grows: "Not ranked, because their files only grow with this mix",
+  foreign: "Not ranked, because C cannot call them",
+  cooled: "Not ranked, because their files left the page cache",
+  lacks: "Not ranked, because an operation of the mix was not measured",
+  computed: "Not ranked, because they sync at level process, too, so what another device would take is not known",
+  absent: "Not measured at these levels",
+};
+const REFUSED = { grows: "a mix without updates, since its file only grows", foreign: "an interface for C" };
+const [LEAST_SYNC, MOST_SYNC] = [1e4, 1e7]; // ns, at the slider's ends
 const MOST_REGRET = 1000; // above it a bound tells nothing
-const AS_MEASURED = 0; // the slider's leftmost place
+const MOST_OWN = 8; // fields of the reader's that are shown
+const OUTPUTS = ["answer", "offers", "left", "chart", "ranking-caption", "ranking-head", "ranking-body", "prediction", "flips", "caution", "settings-body", "yours", "source"];
 
 const word = (factor, level) => WORDS[factor]?.[level] ?? (typeof level === "number" ? level.toLocaleString("en") : level);
 const element = (name, text = "", kind = "") => Object.assign(document.createElement(name), { textContent: text, className: kind });
-const syncOf = (place) => (place > AS_MEASURED ? LEAST_SYNC * 10 ** (((place - 1) / 99) * 3) : 0);
+const syncOf = (place) => (place > 0 ? LEAST_SYNC * (MOST_SYNC / LEAST_SYNC) ** ((place - 1) / 99) : 0);
+const placeOf = (sync) => (sync > 0 ? 1 + (Math.log(sync / LEAST_SYNC) / Math.log(MOST_SYNC / LEAST_SYNC)) * 99 : 0);
+const some = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+const percent = (share) => `${Number(share.toPrecision(3))} %`;
 
-function time(ns) {
+function time(exact) {
+  const ns = Number(exact.toPrecision(3)); // or 999.9 ns would be 1000 ns
   const [unit, scale] = ns < 1e3 ? ["ns", 1] : ns < 1e6 ? ["µs", 1e3] : ns < 1e9 ? ["ms", 1e6] : ["s", 1e9];
   return `${Number((ns / scale).toPrecision(3))} ${unit}`;
 }
 
 const times = (ratio) => Number(ratio.toPrecision(3)).toLocaleString("en");
-function list(names, last = "and") {
-  const found = names.map((name) => data.stores[name]?.name ?? name);
-  return found.length > 1 ? `${found.slice(0, -1).join(", ")} ${last} ${found[found.length - 1]}` : found.join("");
-}
+const nameOf = (store) => (Object.hasOwn(data.stores, store) ? data.stores[store].name : store);
+const joined = (words, last = "and") => (words.length > 1 ? `${words.slice(0, -1).join(", ")} ${last} ${words[words.length - 1]}` : words.join(""));
+const list = (stores, last) => joined(stores.map(nameOf), last);
 
 let own = []; // the reader's fields
-let tables = []; // what was dropped
-let wanted, choice; // the choice, and what was measured of it
-want({ ...data.first, ...parse(location.hash) });
+let tables = []; // what was dropped of a folder whose other table is still needed
+let groups = []; // what is shown
 
-function want(next) {
-  wanted = next;
-  choice = settle(data.fields, wanted);
+// The form
+
+for (const factor of FACTORS) {
+  form.elements[factor].replaceChildren(...levels(data, factor).map((level) => Object.assign(element("option"), { value: level })));
+}
+for (const operation of OPERATIONS) {
+  const label = element("label", operation);
+  label.append(Object.assign(element("input"), { type: "text", inputMode: "decimal", name: operation, size: 6 }));
+  label.lastChild.setAttribute("aria-describedby", "wrong");
+  page("mix").insertBefore(label, page("sum"));
 }
 
+function share(text) {
+  const match = /^(\d+\.?\d*|\.\d+)\s*%?$/.exec(text.trim());
+  return match && Number(match[1]) <= 100 ? Number(match[1]) : NaN;
+}
+
+// What the form asks, and what is wrong with it, if anything.
+function question() {
+  const value = (name) => form.elements[name].value;
+  const asked = Object.fromEntries(FACTORS.map((factor) => [factor, factor === "records" ? Number(value(factor)) : value(factor)]));
+  asked.mix = Object.fromEntries(OPERATIONS.map((operation) => [operation, share(value(operation))]));
+  asked.measure = value("measure");
+  for (const name of ["grow", "c"]) asked[name] = form.elements[name].checked;
+  asked.sync = fieldOf(data, asked)?.sync > 0 && asked.durability === "sync" ? Math.round(syncOf(Number(value("sync")))) : 0;
+  const wrong = OPERATIONS.filter((operation) => Number.isNaN(asked.mix[operation])).map((operation) => {
+    const typed = value(operation).trim();
+    return `${operation}: ${typed ? `"${typed.slice(0, 40)}"` : "an empty field"} is no share; allowed: a number from 0 to 100, such as 0.5.`;
+  });
+  if (!wrong.length && !OPERATIONS.some((operation) => asked.mix[operation] > 0)) {
+    wrong.push("All shares are 0; allowed: at least one operation above 0.");
+  }
+  return { asked, wrong };
+}
+
+function write(asked) {
+  for (const factor of FACTORS) form.elements[factor].value = asked[factor];
+  for (const operation of OPERATIONS) form.elements[operation].value = asked.mix[operation];
+  form.elements.measure.value = asked.measure;
+  for (const name of ["grow", "c"]) form.elements[name].checked = asked[name];
+  form.elements.sync.value = placeOf(asked.sync ?? 0);
+}
+
+// The question of an address, and in words what it asks that is not there.
 function parse(hash) {
   const given = new URLSearchParams(hash.slice(1));
-  const found = {};
-  for (const factor of FACTORS) {
-    if (given.has(factor)) found[factor] = factor === "records" ? Number(given.get(factor)) : given.get(factor);
+  const asked = { ...data.first, sync: 0 };
+  const refused = [];
+  const take = (name, allowed, read = (text) => text) => {
+    if (!given.has(name)) return;
+    const level = read(given.get(name));
+    if (allowed.includes(level)) asked[name] = level;
+    else refused.push(`${name}=${given.get(name).slice(0, 40)} is not known; allowed: ${allowed.join(", ")}.`);
+  };
+  for (const factor of FACTORS) take(factor, levels(data, factor), factor === "records" ? Number : undefined);
+  take("measure", MEASURES);
+  for (const name of ["grow", "c"]) {
+    take(name, ["yes", "no"]);
+    asked[name] = asked[name] === "yes";
   }
-  if (["mean", "p99"].includes(given.get("measure"))) found.measure = given.get("measure");
   if (given.has("mix")) {
-    const shares = given.get("mix").split("-").map((share) => Math.min(100, Math.max(0, Number(share) || 0)));
-    found.mix = Object.fromEntries(OPERATIONS.map((operation, at) => [operation, shares[at] ?? 0]));
+    const shares = given.get("mix").split("-");
+    asked.mix = Object.fromEntries(OPERATIONS.map((operation, at) => [operation, shares[at] ?? "0"]));
   }
-  for (const name of ["grow", "c"]) if (given.has(name)) found[name] = given.get(name) === "yes";
-  if (Number(given.get("sync")) > 0) found.sync = Number(given.get("sync"));
-  return found;
+  if (given.has("sync")) {
+    const sync = Number(given.get("sync"));
+    if (sync >= LEAST_SYNC && sync <= MOST_SYNC) asked.sync = sync;
+    else refused.push(`sync=${given.get("sync").slice(0, 40)} is not allowed; allowed: ${LEAST_SYNC} to ${MOST_SYNC} ns.`);
+  }
+  return { asked, refused };
 }
 
-function fragment() {
-  const given = new URLSearchParams(FACTORS.map((factor) => [factor, choice[factor]]));
-  given.set("mix", OPERATIONS.map((operation) => choice.mix[operation]).join("-"));
-  given.set("measure", choice.measure);
-  for (const name of ["grow", "c"]) if (choice[name]) given.set(name, "yes");
-  if (choice.sync) given.set("sync", Math.round(choice.sync));
+function fragment(asked) {
+  const given = new URLSearchParams(FACTORS.map((factor) => [factor, asked[factor]]));
+  given.set("mix", OPERATIONS.map((operation) => asked.mix[operation]).join("-"));
+  given.set("measure", asked.measure);
+  for (const name of ["grow", "c"]) if (asked[name]) given.set(name, "yes");
+  if (asked.sync) given.set("sync", asked.sync);
   return `#${given}`;
 }
 
-for (const operation of OPERATIONS) {
-  const label = element("label", operation);
-  const input = Object.assign(element("input"), { type: "number", name: operation, min: 0, max: 100, step: 1 });
-  label.append(input);
-  mixes.append(label);
+// Each option says whether it was measured with all other choices.
+function label(asked) {
+  for (const factor of FACTORS) {
+    levels(data, factor).forEach((level, at) => {
+      const other = { ...asked, [factor]: level };
+      const trials = factor === "records" ? Math.max(0, ...answer(data, other).groups.map(trialsIn)) : LEAST_TRIALS;
+      const few = trials < LEAST_TRIALS ? ` (trials: ${trials})` : "";
+      form.elements[factor].options[at].textContent = word(factor, level) + (answered(data, other) ? few : " (not measured)");
+    });
+  }
 }
 
-function fill(factor) {
-  const select = form.elements[factor];
-  const options = levels(data.fields, choice, factor).map(({ level, measured }) => {
-    const trials = fieldOf(data.fields, { ...choice, [factor]: level })?.trials;
-    const few = factor === "records" && trials < LEAST_TRIALS ? ` (trials: ${trials})` : "";
-    const said = word(factor, level) + (measured ? few : " (not measured)");
-    return Object.assign(element("option", said), { value: level, disabled: !measured, selected: level === choice[factor] });
-  });
-  select.replaceChildren(...options);
+// What is shown
+
+// All that the page says is said here, of the form as it stands. An error leaves no answer standing.
+function ask() {
+  try {
+    clear();
+    const { asked, wrong } = question();
+    const sum = OPERATIONS.reduce((total, operation) => total + asked.mix[operation], 0);
+    page("wrong").textContent = wrong.join(" ");
+    for (const operation of OPERATIONS) form.elements[operation].setAttribute("aria-invalid", Number.isNaN(asked.mix[operation]));
+    page("sum").textContent = wrong.length ? "" : summed(asked, sum);
+    if (wrong.length) {
+      page("answer").append(element("p", "No answer until the shares are right."));
+      page("grid").disabled = true;
+      return;
+    }
+    label(asked);
+    show(asked);
+    history.replaceState(null, "", fragment(asked));
+  } catch (error) {
+    fail(error);
+  }
 }
 
-function show() {
-  FACTORS.forEach(fill);
-  OPERATIONS.forEach((operation) => (form.elements[operation].value = choice.mix[operation]));
-  form.elements.measure.value = choice.measure;
-  form.elements.grow.checked = choice.grow;
-  form.elements.c.checked = choice.c;
-  const field = fieldOf(data.fields, choice);
-  const syncs = choice.durability === "sync" && field.sync > 0;
-  document.getElementById("device").hidden = !syncs;
-  const place = choice.sync ? 1 + (Math.log10(choice.sync / LEAST_SYNC) / 3) * 99 : AS_MEASURED;
-  form.elements.sync.value = place;
-  const said = choice.sync ? time(choice.sync) : `${time(field.sync || 0)}, as measured`;
+function clear() {
+  groups = [];
+  for (const id of OUTPUTS) page(id).replaceChildren();
+  for (const id of ["wrong", "sum", "typed"]) page(id).textContent = "";
+}
+
+function fail(error) {
+  own = tables = [];
+  clear();
+  page("grid").disabled = true;
+  page("own").textContent = "";
+  page("answer").append(element("p", `No answer: ${error?.message ?? error}. Results that you dropped are no longer used; change a choice to go on.`));
+}
+
+function summed(asked, sum) {
+  if (Math.abs(sum - 100) < 1e-9) return "Sum: 100 %";
+  const parts = OPERATIONS.filter((operation) => asked.mix[operation] > 0);
+  const taken = parts.map((operation) => `${operation} ${percent((100 * asked.mix[operation]) / sum)}`);
+  return `Sum: ${percent(sum)}. The answer takes shares of this sum: ${taken.join(", ")}`;
+}
+
+function show(asked) {
+  const found = answer(data, asked);
+  groups = found.groups;
+  device(asked);
+  if (groups.length) say(asked, found);
+  else unanswered(asked, found);
+  drop(asked);
+  page("grid").disabled = !groups.some((group) => best(group).length);
+}
+
+function device(asked) {
+  const field = fieldOf(data, asked);
+  page("device").hidden = !(asked.durability === "sync" && field?.sync > 0);
+  const said = asked.sync ? time(asked.sync) : `${time(field?.sync || 0)}, as measured`;
   form.elements.synced.value = said;
   form.elements.sync.setAttribute("aria-valuetext", said);
-  const ranked = ranking(data, data.fields, choice);
-  const yours = ranking(data, own, choice);
-  moved();
-  answer(ranked, lacking(field, choice), field);
-  draw(ranked);
-  table(ranked, yours, field);
-  change();
-  settings(ranked);
-  document.getElementById("caution").textContent = data.cautions[choice.durability] ?? "";
-  document.getElementById("grid").disabled = !best(ranked).length;
-  document.getElementById("prediction").textContent = prediction();
-  document.getElementById("source").textContent = data.sources[field.source];
-  history.replaceState(null, "", fragment());
 }
 
-function prediction() {
-  const some = OPERATIONS.filter((operation) => choice.mix[operation] > 0).length > 1;
-  if (choice.measure === "p99" && some) {
-    return "The 99th percentile of a mix is not the mean of its operations' percentiles: read this order as a rough one.";
+// What was not measured, and the nearest questions that were, each a button.
+function unanswered(asked, { field, left }) {
+  const missing = left.lacks ? lacking(field, asked) : [];
+  const terms = ["size", "records", "access", "memory", "durability"].map((name) => phrase(name, asked[name])).join(", ");
+  const what = missing.length ? `${asked.measure === "p99" ? "the 99th percentile of " : ""}${joined(missing)} with ` : "";
+  page("answer").append(element("p", `Not measured: ${what}${terms}${asked.sync ? `, ${phrase("sync", asked.sync)}` : ""}.`));
+  leave(left, ["grows", "foreign", "computed"]);
+  const found = offers(data, asked);
+  if (found.length) page("offers").append(element("p", found.length > 1 ? "The nearest that were measured:" : "The nearest that was measured:"));
+  for (const { other, changed } of found) {
+    const button = Object.assign(element("button", changed.map((name) => changedTo(name, other)).join(", ")), { type: "button" });
+    button.addEventListener("click", () => {
+      write(other);
+      ask();
+      page("answer").focus();
+    });
+    page("offers").append(button);
   }
-  return some ? data.mixes : "";
 }
 
-// What was wanted but not measured together, and what the page shows instead.
-function moved() {
-  const other = FACTORS.filter((factor) => choice[factor] !== wanted[factor]);
-  const said = (levels) => other.map((factor) => `${NAMES[factor]} ${word(factor, levels[factor])}`).join(", ");
-  document.getElementById("moved").textContent = other.length
-    ? `Not measured with these choices: ${said(wanted)}. Shown instead: ${said(choice)}.`
-    : "";
+function changedTo(name, other) {
+  if (name === "mix") {
+    const sum = OPERATIONS.reduce((total, operation) => total + other.mix[operation], 0);
+    return joined(OPERATIONS.filter((operation) => other.mix[operation] > 0).map((operation) => `${operation} ${percent((100 * other.mix[operation]) / sum)}`));
+  }
+  if (name === "grow") return other.grow ? "a file that may only grow" : "a file that stays small";
+  if (name === "c") return other.c ? "C able to call it" : "C need not call it";
+  if (name === "sync" && !other.sync) return "the device as measured";
+  return phrase(name, other[name]);
 }
 
-function answer(ranked, missing, field) {
-  const may = best(ranked);
-  const sure = ranked.filter((row) => row.high < data.recommended).map((row) => row.store);
-  const text = missing.length
-    ? `Not measured for these records: ${choice.measure === "p99" ? "the 99th percentile of " : ""}${missing.join(", ")}.`
-    : !may.length
-    ? "No two stores were measured whole here, so none is ranked."
-    : sure.length
-      ? `Use ${list(sure, "or")}.`
-      : `These trials do not tell which of ${list(may)} is best.`;
+const phrase = (name, level) => PHRASES[name]?.[level] ?? `${NAMES[name]} ${name === "sync" ? time(level) : word(name, level)}`;
+
+function say(asked, { field, groups, left }) {
+  const apart = groups.length > 1 || field.durability !== asked.durability || field.durability === "default";
+  for (const group of groups) page("answer").append(element("p", headedBy(apart && group, sentence(asked, group))));
+  leave(left, Object.keys(LEFT));
+  draw();
+  table(asked, apart);
+  page("ranking-caption").textContent = `Geometric means over the trials of ${word("size", field.size)} x ${word("records", field.records)}${apart ? ", as shipped; stores with different guarantees are ranked apart" : ""}. Space is the disk used over the bytes of keys and values; memory has the engine's caches and the files that it maps. ${data.legend}`;
+  page("prediction").textContent = prediction(asked);
+  for (const group of groups.filter((group) => suits(asked, group))) change(asked, group, apart);
+  settings(asked);
+  page("caution").textContent = data.cautions[field.durability] ?? "";
+  page("source").textContent = data.sources[field.source];
+}
+
+function leave(left, reasons) {
+  for (const why of reasons.filter((name) => left[name])) page("left").append(element("li", `${LEFT[why]}: ${list(left[why])}.`));
+}
+
+const headedBy = (group, text) => (group ? `${headed(group)}: ${text}` : text[0].toUpperCase() + text.slice(1));
+const headed = (group) => `${group.shipped ? "As shipped, survives" : "Survives"} ${word("durability", group.guarantee)}`;
+
+// Stores that survive nothing are recommended to nobody who did not ask for them.
+const suits = (asked, group) => group.guarantee !== "none" || asked.durability === "none";
+
+function sentence(asked, group) {
+  const { ranked, field } = group;
+  const may = best(group);
+  const sure = recommended(data, group);
   const rest = may.filter((store) => sure.length && !sure.includes(store));
   const others = rest.length ? ` Not told apart from the best: ${list(rest)}.` : "";
-  const source = data.sources[field.source].split(":")[0];
-  const trials = Math.max(0, ...ranked.map((row) => row.trials));
-  const basis = missing.length ? "" : ` (${source}, trials: ${trials}${choice.sync ? "; computed for another device" : ""})`;
-  document.getElementById("answer").textContent = `${text}${others}${basis}`;
+  const basis = ` (${data.sources[field.source].split(":")[0]}, trials: ${trialsIn(group)})`;
+  const stores = ranked.map((row) => row.store);
+  if (!suits(asked, group)) return `not recommended, since a crash of the process may cost writes: ${list(stores)}.`;
+  if (ranked.length === 1) return `only ${list(stores)} was measured, so there is nothing to compare it with.${basis}`;
+  if (!may.length) return `no two stores were measured whole here, so none is ranked.${basis}`;
+  const told = sure.length ? list(sure, "or") : "";
+  if (group.computed) {
+    const would = told ? `${told} would be best` : `the trials do not tell which of ${list(may)} would be best`;
+    return `computed, not measured, for a device that syncs in ${time(asked.sync)}: ${would}.${others} Measure before you choose.${basis}`;
+  }
+  return `${told ? `use ${told}.` : `these trials do not tell which of ${list(may)} is best.`}${others}${basis}`;
 }
 
-function draw(ranked) {
-  const rows = ranked.filter((row) => row.high < Infinity).map((row) => ({ ...row, name: data.stores[row.store]?.name ?? row.store }));
-  const figure = document.getElementById("chart");
-  if (!rows.length) return figure.replaceChildren();
+function prediction(asked) {
+  const several = OPERATIONS.filter((operation) => asked.mix[operation] > 0).length > 1;
+  if (asked.measure === "p99" && several) {
+    return "The 99th percentile of a mix is not the mean of its operations' percentiles: read this order as a rough one.";
+  }
+  return several ? data.mixes : "";
+}
+
+function draw() {
+  const width = Math.min(640, page("chart").clientWidth); // so that a phone has the same letters
   const colours = getComputedStyle(document.documentElement);
   const verdicts = ["in", "undecided", "out"];
-  const shown = rows.map((row) => ({ ...row, high: Math.min(row.high, MOST_REGRET) }));
-  const width = Math.min(640, figure.clientWidth); // so that a phone has the same letters
-  figure.replaceChildren(
-    Plot.plot({
+  const plots = groups.flatMap((group) => {
+    const rows = group.ranked.filter((row) => row.high < Infinity).map((row) => ({ ...row, name: nameOf(row.store) }));
+    if (!rows.length) return [];
+    const shown = rows.map((row) => ({ ...row, high: Math.min(row.high, MOST_REGRET) }));
+    const plot = Plot.plot({
       width, height: 70 + 32 * rows.length, marginLeft: 150, marginBottom: 50,
       style: { background: "transparent", fontSize: "13px" },
       x: { type: "log", label: "regret: times as slow as the best", labelAnchor: "center", labelOffset: 42, grid: true, ticks: width / 80, tickFormat: (value) => times(value) },
@@ -174,123 +325,270 @@ function draw(ranked) {
         Plot.ruleY(shown, { x1: "low", x2: "high", y: "name", stroke: "verdict", strokeWidth: 2 }),
         Plot.dot(rows, { x: "regret", y: "name", stroke: "verdict", fill: "verdict", symbol: "verdict", r: 4 }),
       ],
-    }),
-  );
+    });
+    return groups.length > 1 ? [element("p", headed(group)), plot] : [plot];
+  });
+  page("chart").replaceChildren(...plots);
 }
 
 function row(cells, head = "td") {
   const line = element("tr");
-  cells.forEach(([text, kind = ""], at) => {
-    const cell = element(at ? head : "th", text, kind);
+  cells.forEach(([content, kind = ""], at) => {
+    const cell = element(at ? head : "th", "", kind);
+    cell.append(content);
     if (!at || head === "th") cell.scope = head === "th" ? "col" : "row";
     line.append(cell);
   });
   return line;
 }
 
+function heading(text, columns) {
+  const cell = Object.assign(element("th", text), { colSpan: columns, scope: "colgroup" });
+  const line = element("tr", "", "heading");
+  line.append(cell);
+  return line;
+}
+
 const most = (high) => (high < MOST_REGRET ? `to ${times(high)}` : "or more");
 const interval = (found) => (found.high < Infinity ? `${times(found.low)} ${most(found.high)}` : "");
+const regret = (found) => (Number.isNaN(found.regret) ? "" : times(found.regret));
 
-function table(ranked, yours, field) {
-  const shown = document.getElementById("ranking");
-  const mine = new Map(yours.map((found) => [found.store, found]));
+function table(asked, apart) {
+  const mine = beside(asked);
   const heads = [["store"], ["time", "number"], ["regret", "number"], ["95 % interval", "number"], ["verdict"], ["space", "number"], ["memory", "number"], ["syncs a write", "number"]];
-  if (yours.length) heads.push(["your time", "number"], ["your regret", "number"]);
-  shown.tHead.replaceChildren(row(heads, "th"));
-  const lines = ranked.map((found) => {
-    const facts = field.stores[found.store];
-    const cells = [
-      [data.stores[found.store]?.name ?? found.store], [time(found.time), "number"],
-      [Number.isNaN(found.regret) ? "" : times(found.regret), "number"], [interval(found), "number"], [found.verdict, found.verdict],
-      [facts.space ? `${times(facts.space)} x` : "", "number"], [facts.memory ? `${Math.round(facts.memory / 2 ** 20)} MiB` : "", "number"],
-      [Number.isNaN(syncsOfWrite(facts, choice)) ? "" : times(syncsOfWrite(facts, choice)), "number"],
-    ];
-    const other = mine.get(found.store);
-    if (yours.length) cells.push([other ? time(other.time) : "", "number"], [other ? times(other.regret) : "", "number"]);
-    return row(cells);
-  });
-  shown.tBodies[0].replaceChildren(...lines);
-  const where = field.cooled.length ? ` Not ranked, because their files left the page cache: ${list(field.cooled)}.` : "";
-  const large = growing(data, field, choice);
-  const grown = large.length ? ` Not ranked, because their files only grow with this mix: ${list(large)}.` : "";
-  const rust = foreign(data, field, choice);
-  const left = rust.length ? ` Not ranked, because C cannot call them: ${list(rust)}.` : "";
-  shown.caption.textContent = `Geometric means over the trials of ${word("size", field.size)} x ${word("records", field.records)}. Space is the disk used over the bytes of keys and values; memory has the engine's caches and the files that it maps. ${data.legend}${where}${grown}${left}`;
+  if (mine) heads.push(["your time", "number"], ["your regret", "number"]);
+  page("ranking-head").append(row(heads, "th"));
+  for (const { field, ranked, ...group } of groups) {
+    if (apart) page("ranking-body").append(heading(headed(group), heads.length));
+    for (const found of ranked) {
+      const facts = field.stores[found.store];
+      const syncs = syncsOfWrite(facts, asked);
+      const yours = mine?.get(found.store);
+      const cells = [
+        [nameOf(found.store)], [time(found.time), "number"], [regret(found), "number"], [interval(found), "number"], [found.verdict, found.verdict],
+        [facts.space ? `${times(facts.space)} x` : "", "number"], [facts.memory ? `${Math.round(facts.memory / 2 ** 20)} MiB` : "", "number"],
+        [Number.isNaN(syncs) ? "" : times(syncs), "number"],
+      ];
+      if (mine) cells.push([yours ? time(yours.time) : "", "number"], [yours ? regret(yours) : "", "number"]);
+      page("ranking-body").append(row(cells));
+    }
+  }
 }
 
-function change() {
-  const found = flips(data, data.fields, choice);
-  const said = found.map(({ what, stores }) => {
-    if (what.factor === "grow") return element("li", `With a file that ${what.level ? "may only grow" : "stays small"}: ${list(stores)}.`);
-    const level = what.factor === "sync" ? time(what.level) : word(what.factor, what.level);
-    const changed = what.factor === "sync" ? "a device that syncs in" : what.factor === "mix" ? "nothing but" : NAMES[what.factor];
-    return element("li", `With ${changed} ${level}: ${list(stores)}.`);
-  });
-  const none = element("li", "No single change of these choices, among what was measured, gives other best stores.");
-  document.getElementById("flips").replaceChildren(...(said.length ? said : [none]));
+function change(asked, group, apart) {
+  const found = flips(data, asked, group);
+  if (!found.first) return;
+  const lines = element("ul");
+  const say = (text) => lines.append(element("li", text));
+  page("flips").append(...(apart ? [element("p", headed(group))] : []), lines);
+  for (const { factor, level, stores } of found.others) {
+    const other = factor === "mix" ? `${NAMES.mix} ${level}` : changedTo(factor, { [factor]: level });
+    say(`With ${other}: ${list(stores)}.`);
+  }
+  const tried = found.others.length + found.same;
+  const rest = [
+    found.unsure && `${found.unsure} ${found.unsure === 1 ? "has" : "have"} too few trials to tell`,
+    found.missing && `${found.missing} ${found.missing === 1 ? "was" : "were"} not measured`,
+  ].filter(Boolean);
+  const unknown = rest.length ? ` Of the other single changes, ${rest.join(" and ")}.` : "";
+  if (!tried) say(`No single change of these choices was measured in enough trials to tell.${unknown}`);
+  else if (!found.others.length) say(`${list([found.first])} is or may be among the best after each of the ${some(tried, "single change")} that the data can tell.${unknown}`);
+  else say(`${list([found.first])} is or may be among the best after ${found.same || "none"} of ${some(tried, "single change")} that the data can tell.${unknown}`);
 }
 
-function settings(ranked) {
-  const lines = ranked.filter((found) => found.verdict !== "out").map(({ store }) => {
-    const facts = data.stores[store] ?? {};
-    const set = facts.settings?.[choice.durability] ?? (choice.durability === "default" ? "as shipped" : "");
-    const measured = fieldOf(data.fields, choice).stores[store].version;
-    const text = [facts.name && !store.includes("/") ? `${facts.name} (${store})` : facts.name ?? store, set, facts.language ?? "", facts.licence ?? "", measured, facts.latest ?? "", facts.processes ?? "", facts.known ?? ""];
-    return row(text.map((each) => [each]));
-  });
-  document.getElementById("settings").tBodies[0].replaceChildren(...lines);
+function settings(asked) {
+  for (const { field, ranked, guarantee, shipped } of groups.filter((group) => suits(asked, group))) {
+    for (const { store } of ranked.filter((found) => found.verdict !== "out")) {
+      const facts = data.stores[store];
+      const set = element("div", shipped ? "as shipped" : (facts.settings?.[field.durability] ?? ""));
+      const cost = facts.consequence?.[field.durability];
+      const beside = element("div", cost ? `${cost[0].toUpperCase()}${cost.slice(1)}.` : "", "warning");
+      const cell = element("div");
+      cell.append(set, beside);
+      const name = store.includes("/") ? facts.name : `${facts.name} (${store})`;
+      const rest = [facts.language, facts.licence, field.stores[store].version, facts.latest, facts.processes, facts.known];
+      page("settings-body").append(row([[name], [cell], [SURVIVES[guarantee]], ...rest.map((text) => [text ?? ""])]));
+    }
+  }
 }
 
-function chosen({ target }) {
-  const { name, value, checked } = target;
-  const next = { ...wanted, mix: { ...wanted.mix } };
-  if (OPERATIONS.includes(name)) next.mix[name] = Math.min(100, Math.max(0, Number(value) || 0));
-  else if (name === "sync") next.sync = syncOf(Number(value));
-  else if (name === "grow" || name === "c") next[name] = checked;
-  else next[name] = name === "records" ? Number(value) : value;
-  if (!OPERATIONS.some((operation) => next.mix[operation] > 0)) return; // until another one is typed
-  want(next);
-  show();
+// The reader's own results
+
+const stated = (field, factor) => field.levels[factor] !== "";
+
+// In which choices a field of the reader's is not that of the question, in words.
+function unlike(asked, field) {
+  const found = FACTORS.filter((factor) => field.levels[factor] !== asked[factor]).map((factor) =>
+    stated(field, factor) ? `${NAMES[factor]} ${word(factor, field.levels[factor])}, not ${word(factor, asked[factor])}` : `${OWN_NAMES[factor]} not stated`,
+  );
+  const other = Object.entries(data.plain).filter(([name, level]) => field.rest[name] && field.rest[name] !== String(level));
+  return [...found, ...other.map(([name, level]) => `${name} ${field.rest[name]}, not ${level || "empty"}`)];
 }
 
-form.addEventListener("input", chosen);
-form.addEventListener("change", chosen); // some tools that fill in forms send this one alone
-form.addEventListener("submit", (event) => event.preventDefault());
-window.addEventListener("hashchange", () => {
-  want({ ...data.first, ...parse(location.hash) });
-  show();
+const OWN_NAMES = { access: "access", memory: "memory", data: "kind of data", durability: "durability", size: "size", records: "records" };
+
+// The rankings of a field of the reader's by guarantee, and the stores that it cannot rank.
+function rankings(asked, field) {
+  const times = new Map();
+  const short = [];
+  for (const [store, own] of Object.entries(field.stores)) {
+    const found = mixed(asked.mix, (operation) => own[asked.measure][operation]);
+    const guarantee = field.levels.durability === "default" ? own.guarantee : field.levels.durability;
+    const missing = OPERATIONS.filter((operation) => asked.mix[operation] > 0 && !own[asked.measure][operation]);
+    const why = refused(data, store, asked);
+    const lacks = missing.length
+      ? `${joined(missing)} of the mix${asked.measure === "p99" ? " (99th percentile)" : ""}`
+      : found.some(Boolean) ? "" : "a trial with all operations of the mix";
+    if (why || lacks) short.push({ store, guarantee, why: why ? REFUSED[why] : lacks });
+    else times.set(guarantee, Object.assign(times.get(guarantee) ?? Object.create(null), { [store]: found }));
+  }
+  return { groups: [...times].map(([guarantee, own]) => ({ guarantee, ranked: timed(own, data) })), short };
+}
+
+// The reader's ranking where one field is that of the question, by store.
+function beside(asked) {
+  const same = own.filter((field) => !unlike(asked, field).length && field.average === "mean");
+  if (same.length !== 1) return null;
+  return new Map(rankings(asked, same[0]).groups.flatMap((group) => group.ranked.map((found) => [found.store, found])));
+}
+
+function drop(asked) {
+  if (!own.length) return;
+  const near = own.map((field) => ({ field, other: unlike(asked, field) })).sort((first, second) => first.other.length - second.other.length);
+  for (const { field, other } of near.slice(0, MOST_OWN)) {
+    const box = element("section");
+    box.append(element("h3", `${field.levels.size} x ${word("records", field.levels.records)}${titled(field)}`));
+    const why = other.length ? `Not ranked beside the answer: ${other.join("; ")}.` : "These are the records and terms of the answer above.";
+    box.append(element("p", field.average === "median" ? `${why} No row has a mean: times are medians.` : why, "note"));
+    const wide = Object.assign(element("div", "", "wide"), { tabIndex: 0 });
+    wide.setAttribute("role", "region");
+    wide.setAttribute("aria-label", "Your results");
+    wide.append(ownTable(asked, field));
+    box.append(wide);
+    page("yours").append(box);
+  }
+  const more = near.length - MOST_OWN;
+  if (more > 0) page("yours").append(element("p", `${some(more, "more field")} of yours: choose their records and terms above to see them here.`, "note"));
+}
+
+function titled(field) {
+  const known = [...data.apart, ...Object.keys(data.plain)].filter((name) => field.rest[name] && field.rest[name] !== String(data.plain[name] ?? ""));
+  const varied = [...new Set(known)].filter((name) => new Set(own.map((other) => other.rest[name])).size > 1 || Object.hasOwn(data.plain, name));
+  const levels = ["access", "data", "durability", "memory"].filter((factor) => stated(field, factor)).map((factor) => `${OWN_NAMES[factor]} ${word(factor, field.levels[factor])}`);
+  return [...levels, ...varied.map((name) => `${name} ${field.rest[name].slice(0, 60)}`)].map((text) => `, ${text}`).join("");
+}
+
+function ownTable(asked, field) {
+  const shown = element("table");
+  const heads = [["store"], ["survives"], ["time of the mix", "number"], ["regret", "number"], ["95 % interval", "number"], ["verdict"], ["times of its operations"], ["missing to rank it"]];
+  const each = (store) =>
+    Object.entries(field.stores[store][asked.measure])
+      .map(([operation, times]) => [operation, times.filter(Boolean)])
+      .map(([operation, times]) => `${operation} ${time(Math.exp(times.reduce((sum, value) => sum + Math.log(value), 0) / times.length))}`)
+      .join(", ");
+  const { groups, short } = rankings(asked, field);
+  shown.createTHead().append(row(heads, "th"));
+  const body = shown.createTBody();
+  for (const { guarantee, ranked } of groups) {
+    for (const found of ranked) {
+      const missing = [
+        ranked.length < 2 && "a second store with the same guarantee and records",
+        found.trials < 2 ? "more trials: it has one, and 5 tell stores apart" : found.verdict === "not ranked" && ranked.length > 1 && "trials that other stores have",
+      ].filter(Boolean);
+      body.append(row([
+        [nameOf(found.store)], [SURVIVES[guarantee] ?? guarantee], [time(found.time), "number"], [regret(found), "number"], [interval(found), "number"],
+        [found.verdict, found.verdict], [each(found.store)], [missing.join("; ")],
+      ]));
+    }
+  }
+  for (const { store, guarantee, why } of short) {
+    body.append(row([[nameOf(store)], [SURVIVES[guarantee] ?? guarantee], [""], [""], [""], ["not ranked", "out"], [each(store)], [why]]));
+  }
+  return shown;
+}
+
+async function take(files) {
+  if (!files.length) return;
+  own = [];
+  try {
+    page("own").textContent = "Reading …";
+    const found = await Promise.all(files.map((file) => read(file, data)));
+    const kinds = new Set(found.map(({ kind }) => kind));
+    tables = [...tables.filter(({ kind }) => !kinds.has(kind)), ...found];
+    const { rows, needs } = join(tables);
+    if (needs) page("own").textContent = `${needs}.`;
+    else {
+      tables = [];
+      const { fields, left } = fieldsOf(rows, data);
+      own = fields;
+      page("own").textContent = summary(left);
+    }
+  } catch (error) {
+    tables = [];
+    page("own").textContent = `Not used: ${error.message}.`;
+  }
+  ask();
+}
+
+function summary(left) {
+  const stores = [...new Set(own.flatMap((field) => Object.keys(field.stores)))];
+  const names = stores.slice(0, 12).map(nameOf);
+  const more = stores.length > names.length ? [some(stores.length - names.length, "more store")] : [];
+  const out = [
+    left.failed && `${some(left.failed, "row")} of cells that were not measured`,
+    left.other && `${some(left.other, "row")} of other operations`,
+    left.untimed && `${some(left.untimed, "row")} without a time`,
+  ].filter(Boolean);
+  return `Yours: ${joined([...names, ...more])}, in ${some(own.length, "field")}, shown below.${out.length ? ` Left out: ${joined(out)}.` : ""}`;
+}
+
+// Events
+
+form.addEventListener("change", () => {
+  page("refused").textContent = "";
+  ask();
 });
+form.addEventListener("input", ({ target }) => {
+  if (target.name === "sync") ask();
+  else if (target.type === "text") page("typed").textContent = "Enter, or leaving the field, applies what you type.";
+});
+form.addEventListener("submit", (event) => event.preventDefault());
 
-document.getElementById("grid").addEventListener("click", () => {
-  const ranked = ranking(data, data.fields, choice);
-  const text = grid(fieldOf(data.fields, choice), choice, best(ranked));
-  const link = Object.assign(element("a"), { download: "mine.toml", href: URL.createObjectURL(new Blob([text], { type: "application/toml" })) });
+page("grid").addEventListener("click", () => {
+  const { asked } = question();
+  const [{ field }] = groups;
+  const content = grid(field, asked, groups.flatMap(best));
+  const link = Object.assign(element("a"), { download: "mine.toml", href: URL.createObjectURL(new Blob([content], { type: "application/toml" })) });
   link.click();
   URL.revokeObjectURL(link.href);
 });
 
-async function take(files) {
-  const said = document.getElementById("own");
-  try {
-    tables = [...tables, ...(await Promise.all([...files].map(read)))].slice(-2);
-    own = fieldsOf(tables);
-    said.textContent = `${own.length} fields of yours: where you measured what is chosen above, the ranking has your times.`;
-    tables = [];
-  } catch (error) {
-    own = [];
-    said.textContent = `Not used: ${error.message}`;
-  }
-  show();
-}
+let reading = Promise.resolve(); // one drop after the other
+const queue = (files) => (reading = reading.then(() => take([...files])));
 
-document.getElementById("files").addEventListener("change", ({ target }) => take(target.files));
+page("files").addEventListener("change", ({ target }) => {
+  queue([...target.files]);
+  target.value = ""; // so that the same file can be read again
+});
 for (const [name, dragged] of [["dragover", true], ["dragleave", false], ["drop", false]]) {
   window.addEventListener(name, (event) => {
     event.preventDefault();
     document.body.classList.toggle("dragged", dragged);
-    if (name === "drop") take(event.dataTransfer.files);
+    if (name === "drop") queue([...event.dataTransfer.files]);
   });
 }
-window.addEventListener("resize", show);
-window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
-show();
+
+function load() {
+  const { asked, refused } = parse(location.hash);
+  page("refused").textContent = refused.length ? `Of the address: ${refused.join(" ")}` : "";
+  write(asked);
+  ask();
+}
+
+window.addEventListener("error", ({ error }) => fail(error));
+window.addEventListener("unhandledrejection", ({ reason }) => fail(reason));
+window.addEventListener("hashchange", load);
+window.addEventListener("pageshow", () => ask()); // a browser may have restored the form
+window.addEventListener("resize", draw);
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+load();

@@ -1,22 +1,35 @@
 """The explorer in headless Chromium: what it answers, what it takes, and whom it talks to."""
 
 import json
+import random
+import re
 import shutil
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from explorer import ANSWERS, HERE, page
+from kvbench.bindings import BINDINGS
+from kvbench.grid import Grid
 from kvbench.regret import rank
 from selenium import webdriver
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
+from selenium.webdriver.support.wait import WebDriverWait
 
 ROOT = HERE.parents[1]
 DATA = json.loads(ANSWERS.read_text())
+FACTORS = ("access", "memory", "data", "durability", "size", "records")
+OPERATIONS = ("insert", "get", "update", "remove")
+GUARANTEES = ("none", "process", "sync", "atomic")
+SELDOM_SYNCS = 0.1
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER),
@@ -65,27 +78,9 @@ def ranking(browser: webdriver.Chrome) -> pd.DataFrame:
     heads = [cell.text for cell in table.find_elements(By.CSS_SELECTOR, "thead th")]
     lines = [
         [cell.text for cell in line.find_elements(By.CSS_SELECTOR, "th, td")]
-        for line in table.find_elements(By.CSS_SELECTOR, "tbody tr")
+        for line in table.find_elements(By.CSS_SELECTOR, "tbody tr:not(.heading)")
     ]
     return pd.DataFrame(lines, columns=heads).set_index("store")
-
-
-def expected(
-    levels: dict[str, Any], mix: dict[str, float], measure: str = "mean"
-) -> dict[str, Any]:
-    """The regrets of a field by kvbench.regret, from the page's data."""
-    (field,) = (
-        field for field in DATA["fields"] if all(field[name] == levels[name] for name in levels)
-    )
-    sums: dict[str, dict[int, float]] = {}
-    overwrites = {"update", "remove"} & set(mix)
-    for store, own in field["stores"].items():
-        if overwrites and not DATA["stores"][store].get("reuses", True):
-            continue
-        parts = [np.array(own[measure][name], float) * share for name, share in mix.items()]
-        total = np.sum(parts, axis=0) / sum(mix.values())
-        sums[store] = {trial: value for trial, value in enumerate(total, 1) if value > 0}
-    return rank(sums, range(1, field["trials"] + 1)).regrets
 
 
 def levels_of(field: dict[str, Any]) -> dict[str, Any]:
@@ -99,32 +94,6 @@ def lacks_a_trial(field: dict[str, Any]) -> bool:
     return any(all(own[at] is None for own in gets) for at in range(field["trials"]) if gets)
 
 
-CASES = [({"get": 100}, "mean"), ({"get": 90, "update": 10}, "mean"), ({"insert": 100}, "p99")]
-
-
-@pytest.mark.parametrize(("mix", "measure"), CASES)
-def test_the_ranking_is_what_the_data_say(
-    browser: webdriver.Chrome, folder: Path, mix: dict[str, float], measure: str
-) -> None:
-    fields = [field for field in DATA["fields"] if len(field["stores"]) > 2]
-    holes = [field for field in fields if lacks_a_trial(field)]  # one that no store has
-    assert holes
-    for field in (fields[0], fields[len(fields) // 2], fields[-1], *holes[:3]):
-        levels = levels_of(field)
-        shares = "-".join(str(mix.get(name, 0)) for name in ("insert", "get", "update", "remove"))
-        given = "&".join(f"{name}={level}" for name, level in levels.items())
-        opened_at(browser, folder, f"#{given}&mix={shares}&measure={measure}")
-        if not all(set(mix) <= own[measure].keys() for own in field["stores"].values()):
-            continue
-        shown = ranking(browser)
-        for store, own in expected(levels, mix, measure).items():
-            line = shown.loc[DATA["stores"][store]["name"]]
-            assert line.verdict == own.verdict
-            if not np.isnan(own.estimate):
-                shown_regret = float(line.regret.replace(",", ""))
-                assert shown_regret == pytest.approx(own.estimate, rel=0.006)
-
-
 def test_an_operation_that_was_not_measured_is_named(
     browser: webdriver.Chrome, folder: Path
 ) -> None:
@@ -135,9 +104,8 @@ def test_an_operation_that_was_not_measured_is_named(
     )
     given = "&".join(f"{name}={level}" for name, level in levels_of(field).items())
     opened_at(browser, folder, f"#{given}&mix=50-50-0-0&measure=mean")
-    answer = browser.find_element(By.ID, "answer").text
-    assert answer == "Not measured for these records: get."
-    assert ranking(browser).empty
+    assert shown(browser, "answer").startswith("Not measured: get with values of ")
+    assert shown(browser, "ranking-body") == ""
 
 
 def test_a_choice_changes_the_answer_and_its_address(opened: webdriver.Chrome) -> None:
@@ -153,22 +121,6 @@ def test_a_choice_changes_the_answer_and_its_address(opened: webdriver.Chrome) -
     opened.get(again)
     kept = Select(opened.find_element(By.NAME, "size")).first_selected_option
     assert kept.get_attribute("value") == wanted
-
-
-def test_what_was_not_measured_together_is_said_and_kept_in_mind(
-    opened: webdriver.Chrome,
-) -> None:
-    """No package was measured from Python at level process."""
-    durability, access = (Select(opened.find_element(By.NAME, n)) for n in ("durability", "access"))
-    durability.select_by_value("process")
-    said = opened.find_element(By.ID, "moved")
-    assert said.text == ""
-    access.select_by_value("python")
-    assert "Not measured with these choices: writes that survive a crash of the pr" in said.text
-    assert durability.first_selected_option.get_attribute("value") == "default"
-    access.select_by_value("c")
-    assert said.text == ""
-    assert durability.first_selected_option.get_attribute("value") == "process"
 
 
 def test_a_level_is_recommended_with_its_caution(opened: webdriver.Chrome) -> None:
@@ -188,8 +140,7 @@ def test_stores_that_c_cannot_call_are_left_out_on_demand(
     browser.find_element(By.NAME, "c").click()
     assert not {"redb", "Fjall"} & set(ranking(browser).index)
     assert "c=yes" in browser.current_url
-    caption = browser.find_element(By.CSS_SELECTOR, "#ranking caption").text
-    assert "because C cannot call them" in caption
+    assert "because C cannot call them" in shown(browser, "left")
 
 
 def test_a_device_that_puts_the_best_store_out_is_listed(
@@ -233,8 +184,8 @@ def test_a_file_that_only_grows_is_ranked_on_demand(
     assert names
     opened_at(browser, folder, "#mix=0-50-50-0")
     assert not names & set(ranking(browser).index)
-    caption = browser.find_element(By.CSS_SELECTOR, "#ranking caption").text
-    assert any(f"their files only grow with this mix: {name}" in caption for name in names)
+    left = shown(browser, "left")
+    assert any(f"their files only grow with this mix: {name}" in left for name in names)
     browser.find_element(By.NAME, "grow").click()
     assert names & set(ranking(browser).index)
     assert "grow=yes" in browser.current_url
@@ -242,35 +193,669 @@ def test_a_file_that_only_grows_is_ranked_on_demand(
     assert names & set(ranking(browser).index)
 
 
-def test_what_was_not_measured_is_grey(opened: webdriver.Chrome) -> None:
-    choice = {
-        name: Select(opened.find_element(By.NAME, name)).first_selected_option.get_attribute(
-            "value"
-        )
-        for name in ("access", "memory", "data", "durability")
-    }
-    measured = {
-        field["size"] for field in DATA["fields"] if all(field[n] == choice[n] for n in choice)
-    }
-    options = Select(opened.find_element(By.NAME, "size")).options
-    assert {o.get_attribute("value") for o in options if o.is_enabled()} == measured
+def shown(browser: webdriver.Chrome, part: str) -> str:
+    return browser.find_element(By.ID, part).text
 
 
-def test_dropped_results_stand_beside_the_reference(opened: webdriver.Chrome) -> None:
+def fragment(levels: dict[str, Any], **others: str) -> str:
+    given = {name: str(level).replace(" ", "+") for name, level in levels.items()} | others
+    return "#" + "&".join(f"{name}={level}" for name, level in given.items())
+
+
+# What the page says, by guarantee the rows of its ranking, and what its form asks.
+STATE = """
+const form = document.getElementById("choice");
+const text = (id) => document.getElementById(id).textContent;
+const groups = [];
+for (const line of document.querySelectorAll("#ranking-body tr")) {
+  const cells = [...line.children].map((cell) => cell.textContent);
+  if (line.className === "heading") groups.push([cells[0].match(/\\((\\w+)\\)$/)[1], {}]);
+  else {
+    if (!groups.length) groups.push([form.elements.durability.value, {}]);
+    groups.at(-1)[1][cells[0]] = { regret: cells[2], verdict: cells[4] };
+  }
+}
+return {
+  levels: Object.fromEntries(FACTORS.map((name) => [name, form.elements[name].value])),
+  mix: Object.fromEntries(OPERATIONS.map((name) => [name, form.elements[name].value])),
+  measure: form.elements.measure.value,
+  grow: form.elements.grow.checked, c: form.elements.c.checked,
+  sync: Number(new URLSearchParams(location.hash.slice(1)).get("sync") ?? 0),
+  groups, answer: text("answer"), flips: text("flips"), typed: text("typed"), wrong: text("wrong"),
+  offers: document.querySelectorAll("#offers button").length, hash: location.hash,
+};
+""".replace("FACTORS", json.dumps(FACTORS)).replace("OPERATIONS", json.dumps(OPERATIONS))
+SET = """
+const control = document.getElementById("choice").elements[arguments[0]];
+if (typeof arguments[1] === "boolean") control.checked = arguments[1];
+else control.value = arguments[1];
+control.dispatchEvent(new Event(arguments[2], { bubbles: true }));
+"""
+
+
+def choose(browser: webdriver.Chrome, name: str, value: object, event: str = "change") -> None:
+    browser.execute_script(SET, name, value, event)
+
+
+def drop(browser: webdriver.Chrome, *files: Path) -> str:
+    """What the page says of files, once it has read them."""
+    browser.execute_script("document.getElementById('own').textContent = ''")
+    browser.find_element(By.ID, "files").send_keys("\n".join(map(str, files)))
+    said = browser.find_element(By.ID, "own")
+    WebDriverWait(browser, 60).until(lambda _: said.text not in ("", "Reading …"))
+    return said.text
+
+
+def fields_at(levels: dict[str, Any]) -> list[dict[str, Any]]:
+    return [field for field in DATA["fields"] if all(field[n] == levels[n] for n in levels)]
+
+
+def times_of(field: dict[str, Any], store: str, operation: str, asked: dict[str, Any]) -> Any:
+    """Of an operation by trial, as on the asked device; None where that is not known."""
+    measured = field["stores"][store][asked["measure"]].get(operation)
+    if operation == "get" or not asked["sync"] or field["durability"] != "sync":
+        return measured and np.array(measured, float)
+    same = fields_at(levels_of(field) | {"durability": "process"})
+    plain = next((other for other in same if other["source"] == field["source"]), None)
+    own = plain and plain["stores"].get(store)
+    quick = own and own[asked["measure"]].get(operation)
+    if not (measured and quick) or (own["syncs"].get(operation) or 0) > SELDOM_SYNCS:
+        return None
+    slow, fast = (np.array(values[: len(quick)], float) for values in (measured, quick))
+    return fast + np.maximum(slow - fast, 0) * asked["sync"] / field["sync"]
+
+
+def afresh(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The regrets by guarantee and store of what a form asks, by kvbench.regret from the data."""
+    levels = asked["levels"] | {"records": int(asked["levels"]["records"])}
+    shares = {name: float(share.rstrip(" %")) for name, share in asked["mix"].items()}
+    mix = {name: share for name, share in shares.items() if share > 0}
+    overwrites = not asked["grow"] and {"update", "remove"} & set(mix)
+    least = GUARANTEES.index(levels["durability"]) if levels["durability"] != "default" else 0
+    for durability in dict.fromkeys([levels["durability"], "default"]):
+        found: dict[str, dict[str, Any]] = {}
+        for field in fields_at(levels | {"durability": durability}):
+            for store, own in field["stores"].items():
+                facts = DATA["stores"][store]
+                level = own["guarantee"] if durability == "default" else durability
+                parts = [times_of(field, store, name, asked) for name in mix]
+                unfit = (overwrites and not facts.get("reuses", True)) or (
+                    asked["c"] and not facts["c"]
+                )
+                if unfit or GUARANTEES.index(level) < least or any(part is None for part in parts):
+                    continue
+                length = min(map(len, parts))
+                total = sum(
+                    part[:length] * share for part, share in zip(parts, mix.values(), strict=True)
+                )
+                found.setdefault(level, {})[store] = dict(enumerate(total / sum(mix.values()), 1))
+        if found:
+            return {
+                level: rank(own, range(1, max(map(max, own.values())) + 1)).regrets
+                for level, own in found.items()
+            }
+    return {}
+
+
+def check(browser: webdriver.Chrome) -> dict[str, Any]:
+    """That the answer shown is that of the question shown; returns what is shown."""
+    state: dict[str, Any] = browser.execute_script(STATE)
+    if state["wrong"]:
+        assert not state["groups"] and "Use " not in state["answer"], state
+        return state
+    wanted = afresh(state)
+    assert {level for level, _ in state["groups"]} == set(wanted), state
+    for level, rows in state["groups"]:
+        names = {DATA["stores"][store]["name"]: own for store, own in wanted[level].items()}
+        assert rows.keys() == names.keys(), state
+        for name, own in names.items():
+            assert rows[name]["verdict"] == own.verdict, (name, state)
+            if not np.isnan(own.estimate):
+                regret = float(rows[name]["regret"].replace(",", ""))
+                assert regret == pytest.approx(own.estimate, rel=0.006), (name, state)
+            told = re.search(rf"\b[Uu]se [^.]*{re.escape(name)}", state["answer"])
+            assert not told or any(
+                one[DATA_NAMES[name]].recommended
+                for one in wanted.values()
+                if DATA_NAMES[name] in one
+            ), (name, state)
+    assert bool(state["groups"]) != bool(state["offers"]), state
+    return state
+
+
+DATA_NAMES = {facts["name"]: store for store, facts in DATA["stores"].items()}
+
+
+CASES = [({"get": 100}, "mean"), ({"get": 90, "update": 10}, "mean"), ({"insert": 100}, "p99")]
+
+
+@pytest.mark.parametrize(("mix", "measure"), CASES)
+def test_the_ranking_is_what_the_data_say(
+    browser: webdriver.Chrome, folder: Path, mix: dict[str, float], measure: str
+) -> None:
+    fields = [field for field in DATA["fields"] if len(field["stores"]) > 2]
+    holes = [field for field in fields if lacks_a_trial(field)]  # one that no store has
+    assert holes
+    shares = "-".join(str(mix.get(name, 0)) for name in OPERATIONS)
+    for field in (fields[0], fields[len(fields) // 2], fields[-1], *holes[:3]):
+        opened_at(browser, folder, fragment(levels_of(field), mix=shares, measure=measure))
+        check(browser)
+
+
+def test_a_share_is_taken_when_it_is_committed_and_stays_as_typed(
+    browser: webdriver.Chrome, folder: Path
+) -> None:
+    opened_at(browser, folder, "#mix=50-50-0-0")
+    before = check(browser)
+    field = browser.find_element(By.NAME, "update")
+    field.send_keys(Keys.CONTROL, "a")
+    for key in "0.5":
+        field.send_keys(key)
+        assert "Enter" in shown(browser, "typed")
+        assert browser.execute_script(STATE)["groups"] == before["groups"]
+    assert field.get_property("value") == "0.5"
+    field.send_keys(Keys.ENTER)
+    assert field.get_property("value") == "0.5"
+    assert shown(browser, "typed") == ""
+    assert check(browser)["hash"] != before["hash"]
+    assert "Sum: 100 %" not in shown(browser, "sum")
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "abc", "-1", "100.1", "0,5", "1e1", "1 000", "NaN", "½", "."]
+)
+def test_a_share_that_is_wrong_stays_and_is_told_what_is_allowed(
+    opened: webdriver.Chrome, typed: str
+) -> None:
+    field = opened.find_element(By.NAME, "get")
+    field.send_keys(Keys.CONTROL, "a", Keys.DELETE)
+    field.send_keys(typed, Keys.TAB)
+    wrong = shown(opened, "wrong")
+    assert wrong.startswith("get: ") and "allowed: a number from 0 to 100" in wrong
+    assert typed in wrong
+    assert field.get_property("value") == typed
+    assert check(opened)["answer"] == "No answer until the shares are right."
+    choose(opened, "size", "100 B")
+    assert field.get_property("value") == typed, "another choice rewrote it"
+    field.send_keys(Keys.CONTROL, "a", Keys.DELETE)
+    field.send_keys("90 %", Keys.ENTER)
+    assert shown(opened, "wrong") == ""
+    assert check(opened)["groups"]
+
+
+def test_shares_are_summed_in_sight(browser: webdriver.Chrome, folder: Path) -> None:
+    opened_at(browser, folder, "#mix=0-150.5-0-0")
+    assert 'get: "150.5" is no share' in shown(browser, "wrong")
+    opened_at(browser, folder, "#mix=0-0-0-0")
+    assert "at least one operation above 0" in shown(browser, "wrong")
+    opened_at(browser, folder, "#mix=30-60-30-0")
+    said = "Sum: 120 %. The answer takes shares of this sum: insert 25 %, get 50 %, update 25 %"
+    assert shown(browser, "sum") == said
+    mine = check(browser)["groups"]
+    opened_at(browser, folder, "#mix=25-50-25-0")
+    assert shown(browser, "sum") == "Sum: 100 %"
+    assert check(browser)["groups"] == mine
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("size=77+B", "size=77 B is not known; allowed: 100 B, 1 KiB"),
+        ("durability=forever", "durability=forever is not known; allowed: default, none"),
+        ("records=1e9", "records=1e9 is not known; allowed: 100"),
+        ("durability=sync&sync=-5", "sync=-5 is not allowed; allowed: 10000 to 10000000 ns"),
+        ("grow=maybe", "grow=maybe is not known; allowed: yes, no"),
+    ],
+)
+def test_what_an_address_asks_in_vain_is_said(
+    browser: webdriver.Chrome, folder: Path, given: str, said: str
+) -> None:
+    opened_at(browser, folder, f"#{given}")
+    assert said in shown(browser, "refused")
+    check(browser)
+    choose(browser, "size", "100 B")
+    assert shown(browser, "refused") == ""
+
+
+@pytest.mark.parametrize("durability", ["default", "none", "process", "sync"])
+@pytest.mark.parametrize(
+    ("access", "size"), [("python", "1 KiB"), ("python", "10 KiB"), ("c", "1 KiB")]
+)
+def test_stores_are_ranked_apart_by_guarantee_and_none_below_is_recommended(
+    browser: webdriver.Chrome, folder: Path, access: str, size: str, durability: str
+) -> None:
+    levels = {"access": access, "size": size, "records": 10_000, "durability": durability}
+    opened_at(browser, folder, fragment(levels))
+    state = check(browser)
+    first = next(iter(state["groups"]))[0]
+    assert durability in ("default", first)
+    if durability in ("process", "sync"):
+        assert "(none)" not in state["answer"]
+    if durability == "default":
+        (told,) = (p for p in shown(browser, "answer").split("\n") if "(none)" in p)
+        assert "not recommended" in told
+        assert "Berkeley DB" in told
+    if access == "python":
+        said = shown(browser, "left") + str(state["groups"])
+        for binding, entry in BINDINGS.items():
+            name = DATA["stores"].get(f"{entry.store}/{binding}", {}).get("name")
+            assert entry.store == "null" or name in said, binding
+
+
+COMBINATIONS = """
+const [chosen, mix] = arguments;
+const both = { ...chosen, ...mix };
+const form = document.getElementById("choice");
+const each = (read) => Object.fromEntries(
+  Object.keys(chosen).map((name) => [name, read(form.elements[name])]));
+const rows = () => document.querySelectorAll("#ranking-body tr:not(.heading)").length;
+const put = () => {
+  for (const name of Object.keys(both)) form.elements[name].value = both[name];
+  form.elements.size.dispatchEvent(new Event("change", { bubbles: true }));
+};
+put();
+const labels = Object.values(each((select) => select.selectedOptions[0].textContent));
+const unmeasured = labels.filter((text) => text.endsWith("(not measured)")).length;
+const found = { rows: rows(), unmeasured, led: [] };
+const offered = document.querySelectorAll("#offers button").length;
+for (let at = 0; at < offered; at += 1) {
+  put();
+  document.querySelectorAll("#offers button")[at].click();
+  found.led.push([rows(), each((select) => select.value)]);
+}
+return found;
+"""
+
+
+def test_no_combination_is_a_dead_end(opened: webdriver.Chrome) -> None:
+    """An option says whether it has an answer; where it has none, each nearest question does."""
+    numbers = random.Random(1)
+    options = {name: list(dict.fromkeys(f[name] for f in DATA["fields"])) for name in FACTORS}
+    single = [{**DATA["first"], name: level} for name, own in options.items() for level in own]
+    drawn = [{name: numbers.choice(own) for name, own in options.items()} for _ in range(60)]
+    for combination in [*single, *drawn]:
+        chosen = {name: combination[name] for name in FACTORS}
+        mix = {name: numbers.choice([0, 0, 50]) for name in OPERATIONS}
+        for shares in (DATA["first"]["mix"], mix if any(mix.values()) else {}):
+            found = opened.execute_script(COMBINATIONS, chosen, shares)
+            assert found["unmeasured"] == (0 if found["rows"] else len(FACTORS)), chosen
+            assert bool(found["rows"]) != bool(found["led"]), chosen
+            assert all(rows for rows, _ in found["led"]), chosen
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        {"durability": "atomic", "records": 100, "size": "1 MiB"},
+        {"durability": "process", "records": 1000, "size": "1 KiB"},
+        {"access": "python", "durability": "default", "records": 100, "size": "1 KiB"},
+    ],
+)
+def test_the_nearest_question_is_of_the_nearest_size(
+    opened: webdriver.Chrome, levels: dict[str, Any]
+) -> None:
+    """Size comes first, among questions of the same terms."""
+    chosen = {name: DATA["first"][name] for name in FACTORS} | levels
+    found = opened.execute_script(COMBINATIONS, chosen, {})
+    (_, first), *_ = found["led"]
+    bytes_of = {field["size"]: field["order"]["size"] for field in DATA["fields"]}
+
+    def far(size: str) -> float:
+        return abs(np.log(bytes_of[size] / bytes_of[chosen["size"]]))
+
+    terms = ("access", "memory", "data", "durability")
+    assert all(first[name] == chosen[name] for name in terms)
+    mine = {field["size"] for field in fields_at({name: chosen[name] for name in terms})}
+    assert far(first["size"]) == min(map(far, mine))
+
+
+def test_what_would_change_the_answer_does(browser: webdriver.Chrome, folder: Path) -> None:
+    """Each size that is listed puts the first store out, no other of enough trials does, and each
+    single change is counted."""
+    levels = {name: DATA["first"][name] for name in FACTORS}
+    opened_at(browser, folder, fragment(levels))
+    first = next(iter(check(browser)["groups"][0][1]))
+    said = shown(browser, "flips")
+    for size in dict.fromkeys(
+        field["size"] for field in DATA["fields"] if field["size"] != levels["size"]
+    ):
+        opened_at(browser, folder, fragment(levels | {"size": size}))
+        groups = check(browser)["groups"]
+        if groups and f"trials: {LEAST}" not in shown(browser, "answer"):
+            out = groups[0][1][first]["verdict"] == "out"
+            assert (f"With values of {size}: " in said) == out
+    kept = re.search(r"after (?:each of the|(\w+) of) (\d+) single", said)
+    others = [int(number) for number in re.findall(r"(\d+) (?:has|have|was|were) ", said)]
+    assert kept
+    changes = sum(len({field[name] for field in DATA["fields"]}) - 1 for name in FACTORS)
+    assert int(kept[2]) + sum(others) == changes + len(OPERATIONS) + 3  # measure, grow and c
+    assert said.count("With ") == int(kept[2]) - int(kept[1] or kept[2])
+
+
+LEAST = 1  # trials, of fields that tell nothing
+
+
+def test_settings_stand_beside_what_a_crash_may_cost(
+    browser: webdriver.Chrome, folder: Path
+) -> None:
+    for durability in ("process", "sync"):
+        opened_at(browser, folder, fragment({"durability": durability, "size": "100 KiB"}))
+        lines = browser.find_elements(By.CSS_SELECTOR, "#settings-body tr")
+        assert lines
+        for line in lines:
+            name, settings = (
+                cell.text for cell in line.find_elements(By.CSS_SELECTOR, "th, td")[:2]
+            )
+            facts = DATA["stores"][re.sub(r".*\((.*)\)$", r"\1", name)]
+            cost = facts["consequence"].get(durability, "")
+            assert facts["settings"][durability] in settings
+            assert cost.lower() in settings.lower()
+            assert "MDB_NOSYNC" not in settings or "whole store" in settings
+
+
+def test_a_grid_for_what_is_undecided_can_be_swept(browser: webdriver.Chrome, folder: Path) -> None:
+    keep = "URL.createObjectURL = (blob) => { blob.text().then((t) => { window.kept = t; });"
+    keep += "return '#'; }"
+    for levels in ({"durability": "process"}, {"access": "python", "size": "10 KiB"}):
+        opened_at(browser, folder, fragment(levels))
+        browser.execute_script(keep)
+        browser.find_element(By.ID, "grid").click()
+        text = WebDriverWait(browser, 20).until(lambda b: b.execute_script("return window.kept"))
+        stores = sorted({store.split("/")[0] for store in DATA["stores"]})
+        grid = Grid.from_values(tomllib.loads(text), stores)
+        assert grid.stores
+        assert set(grid.access) == {levels.get("access", "c")}
+
+
+# The reader's own results
+
+HEAD = "store,operation,record_size,records,n,mean_ns"
+
+
+def documented() -> str:
+    """The table that docs/measuring.md shows."""
+    text = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
+    (found,) = re.findall(r"```\n(store,operation,.*?)```", text, re.DOTALL)
+    return str(found)
+
+
+def test_the_documented_table_is_shown_by_name_with_what_it_lacks(
+    opened: webdriver.Chrome, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.csv").write_text(documented())
+    before = check(opened)
+    assert (
+        drop(opened, tmp_path / "mine.csv") == "Yours: pebble and badger, in 1 field, shown below."
+    )
+    assert check(opened)["groups"] == before["groups"]
+    yours = shown(opened, "yours")
+    for part in (
+        "durability not stated",
+        "pebble",
+        "badger",
+        "insert 5.21 µs, get 1.89 µs",
+        "get 2.04 µs",
+    ):
+        assert part in yours
+    assert "update of the mix" in yours
+    for name, share in {"insert": 0, "get": 100, "update": 0}.items():
+        choose(opened, name, share)
+    lines = opened.find_elements(By.CSS_SELECTOR, "#yours tbody tr")
+    texts = [
+        [cell.text for cell in line.find_elements(By.CSS_SELECTOR, "th, td")] for line in lines
+    ]
+    assert [line[0] for line in texts] == ["pebble", "badger"]
+    assert [line[2] for line in texts] == ["1.89 µs", "2.04 µs"]
+    assert all("more trials" in line[-1] for line in texts)
+
+
+OWN = [  # of a cell of the page's first question, each with a level that keeps it apart
+    ("cache", "warm", "cold"), ("machine", "one", "two"), ("access", "c", "python"),
+    ("key_size", "16", "32"), ("label", "", "tuned"), ("memory_max", "none", "1 GiB"),
+    ("place", "disk", "tmpfs"), ("key_order", "uniform", "zipfian"), ("seed", "1", "2"),
+    ("compression", "none", "zstd"), ("cpu", "old", "new"), ("durability", "process", "sync"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "first", "second"), OWN)
+def test_own_results_that_differ_in_a_level_are_kept_apart(
+    opened: webdriver.Chrome, tmp_path: Path, name: str, first: str, second: str
+) -> None:
+    rows = [
+        f"lmdb,get,1 KiB,10000,10,{time},{trial},{level}"
+        for level, time in ((first, 1000), (second, 9000))
+        for trial in (1, 2, 3)
+    ]
+    (tmp_path / "mine.csv").write_text("\n".join([f"{HEAD},trial,{name}", *rows]))
+    assert "in 2 fields" in drop(opened, tmp_path / "mine.csv")
+    for operation, share in {"insert": 0, "get": 100, "update": 0}.items():
+        choose(opened, operation, share)
+    lines = opened.find_elements(By.CSS_SELECTOR, "#yours tbody tr")
+    assert {line.find_elements(By.TAG_NAME, "td")[1].text for line in lines} == {"1 µs", "9 µs"}
+    assert second in shown(opened, "yours") or name in ("access", "durability", "seed")
+
+
+def test_own_results_of_the_question_stand_beside_the_ranking(
+    opened: webdriver.Chrome, tmp_path: Path
+) -> None:
+    source = ROOT / "data" / "reference"
+    said = drop(opened, *(source / f"{n}.parquet" for n in ("machines", "cells", "operations")))
+    assert "in 20 fields" in said
+    found = ranking(opened)
+    assert found["your regret"].map(float).tolist() == pytest.approx(
+        found.regret.map(float).tolist(), rel=0.01
+    )
+    choose(opened, "memory", "4 MiB")
+    assert check(opened)["offers"]
+    assert "Not ranked beside the answer" in shown(opened, "yours")
+
+
+def test_the_tables_of_a_folder_may_come_one_by_one(opened: webdriver.Chrome) -> None:
     source = ROOT / "data" / "core"
-    files = opened.find_element(By.ID, "files")
-    files.send_keys("\n".join(str(source / f"{n}.parquet") for n in ("cells", "operations")))
-    said = opened.find_element(By.ID, "own")
-    webdriver.support.wait.WebDriverWait(opened, 20).until(lambda _: said.text)
-    assert "fields of yours" in said.text
+    assert "drop the operations of the same folder" in drop(opened, source / "cells.parquet")
+    assert "in 3 fields" in drop(opened, source / "operations.parquet")
+    other = drop(opened, source / "cells.parquet", ROOT / "data" / "python" / "operations.parquet")
+    assert other.startswith("Not used: operations.parquet: row 1: cell ")
 
 
-def test_a_file_that_is_no_table_is_refused(opened: webdriver.Chrome, tmp_path: Path) -> None:
-    (tmp_path / "mine.csv").write_text("a,b\n1,2\n")
-    opened.find_element(By.ID, "files").send_keys(str(tmp_path / "mine.csv"))
-    said = opened.find_element(By.ID, "own")
-    webdriver.support.wait.WebDriverWait(opened, 20).until(lambda _: said.text)
-    assert said.text.startswith("Not used: Wanted: operations.parquet and cells.parquet")
+def test_own_results_without_counted_syncs_leave_every_choice_an_answer(
+    opened: webdriver.Chrome, tmp_path: Path
+) -> None:
+    given = "durability,compressibility,access,memory,trial"
+    rows = [
+        f"{store},{name},{size},10000,10,{time},{level},incompressible,c,default,{trial}"
+        for store, time in (("lmdb", 500), ("__proto__", 700), ("constructor", 900))
+        for name in OPERATIONS
+        for size in ("1 KiB", "10240")
+        for level in ("process", "sync")
+        for trial in (1, 2)
+    ]
+    (tmp_path / "mine.csv").write_text("\n".join([f"{HEAD},{given}", *rows]))
+    assert "in 4 fields" in drop(opened, tmp_path / "mine.csv")
+    for name, level in (
+        ("durability", "sync"), ("sync", 30), ("size", "10 KiB"), ("size", "100 B"),
+        ("access", "python"), ("durability", "process"), ("access", "c"), ("measure", "p99"),
+    ):  # fmt: skip
+        choose(opened, name, level)
+        assert not check(opened)["answer"].startswith("No answer")
+        assert "__proto__" in shown(opened, "yours")
+
+
+def rows_of(*lines: str) -> str:
+    return "\n".join([HEAD, *lines]) + "\n"
+
+
+REFUSED: dict[str, tuple[str | bytes, str]] = {
+    "no columns": ("a,b\n1,2\n", "no columns store and operation; wanted: cells.parquet"),
+    "empty": ("", "empty; wanted"),
+    "header alone": (HEAD, "no rows of a store"),
+    "semicolons": (rows_of("a,get,1 KiB,10,5,9").replace(",", ";"), 'separated by ";"; allow'),
+    "tabs": (rows_of("a,get,1 KiB,10,5,9").replace(",", "\t"), 'separated by "\\t"; allowed'),
+    "a line of Excel's": ("sep=,\n" + rows_of("a,get,1 KiB,10,5,9"), 'first line is "sep=,"'),
+    "UTF-16": (rows_of("a,get,1 KiB,10,5,9").encode("utf-16"), "not text in UTF-8"),
+    "a column twice": (HEAD + ",n\na,get,1 KiB,1,1,5,1\n", 'column "n" is there twice'),
+    "a decimal comma": (rows_of("a,get,1 KiB,10,5,9,5"), "row 2: 7 values; allowed: 6"),
+    "negative": (rows_of("a,get,1 KiB,10,5,-3"), 'row 2: mean_ns: "-3" is not allowed'),
+    "zero": (rows_of("a,get,1 KiB,10,5,0"), 'row 2: mean_ns: "0" is not allowed'),
+    "infinite": (rows_of("a,get,1 KiB,10,5,1e400"), 'mean_ns: "1e400" is not allowed'),
+    "no number": (rows_of("a,get,1 KiB,10,5,fast"), 'mean_ns: "fast" is not allowed'),
+    "no size": (rows_of("a,get,huge,10,5,9"), 'record_size: "huge" is not allowed'),
+    "no store": (rows_of(",get,1 KiB,10,5,9"), 'store: "" is not allowed'),
+    "half a record": (rows_of("a,get,1 KiB,1.5,5,9"), 'records: "1.5" is not allowed'),
+    "no time": (rows_of("a,get,1 KiB,10,5,"), "No row of an insert, get, update or remove"),
+    "another operation": (rows_of("a,fillseq,1 KiB,10,5,9"), "No row of an insert, get, update"),
+    "a trial twice": (rows_of(*["a,get,1 KiB,10,5,9"] * 2), "has trial 1 of get twice; number its"),
+    "a date as trial": (
+        f"{HEAD},trial\na,get,1 KiB,10,5,9,20240101\n",
+        'row 2: trial: "20240101" is not allowed; allowed: a whole number from 1 to 10,000',
+    ),
+    "two versions": (
+        f"{HEAD},trial,engine_version\na,get,1 KiB,10,5,9,1,v1\na,get,1 KiB,10,5,9,2,v2\n",
+        'engine_version: "v2" is not allowed; allowed: "v1"',
+    ),
+    "many rows": (rows_of(*["a,get,1,1,1,5"] * 100_001), "rows; allowed: 100,000 at most"),
+    "many bytes": (rows_of("a,get,1 KiB,1,1,5" + " " * (9 << 20)), "B of CSV; allowed: 8,388,608"),
+    "many columns": (HEAD + "".join(f",{at}" for at in range(200_000)), "columns; allowed: 1,000"),
+    "many stores": (
+        rows_of(*(f"s{at},get,1 KiB,1,1,5" for at in range(50_000))),
+        "more than 39 stores with the same records",
+    ),
+    "many fields": (
+        rows_of(*(f"a,get,1 KiB,{at},1,5" for at in range(1, 50_000))),
+        "more than 1,000 combinations of levels",
+    ),
+    "a long text": (
+        f"{HEAD},label\na,get,1 KiB,1,1,5,{'x' * 100_000}\n", "allowed: up to 1,000 characters"
+    ),
+    "no Parquet": (b"PAR1" + bytes(range(256)) * 9 + b"PAR1", "not readable as Parquet"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_file_that_cannot_be_used_is_refused_by_name_and_place(
+    opened: webdriver.Chrome, tmp_path: Path, kind: str
+) -> None:
+    content, why = REFUSED[kind]
+    data = content if isinstance(content, bytes) else content.encode()
+    (tmp_path / "mine.csv").write_bytes(data)
+    said = drop(opened, tmp_path / "mine.csv")
+    assert said.startswith("Not used: ")
+    assert why in said
+    assert len(said) < 250
+    assert check(opened)["groups"]
+    choose(opened, "size", "100 B")
+    assert check(opened)["groups"]
+
+
+def test_a_small_parquet_file_of_many_rows_is_refused(
+    opened: webdriver.Chrome, tmp_path: Path
+) -> None:
+    many = 20_000_000
+    same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(many, "int32")), ["get"])
+    table = pa.table({"store": same, "operation": same, "mean_ns": np.ones(many)})
+    pq.write_table(table, tmp_path / "mine.parquet", compression="zstd")
+    assert (tmp_path / "mine.parquet").stat().st_size < 1 << 20
+    said = drop(opened, tmp_path / "mine.parquet")
+    assert said == "Not used: mine.parquet: 20,000,000 rows; allowed: 100,000 at most."
+    check(opened)
+
+
+# Any order of choices, files and mistakes
+
+
+def damaged(answers: Any) -> None:
+    """A field whose ranking cannot be shown."""
+    for field in answers["fields"]:
+        if (field["durability"], field["size"]) == ("process", "10 KiB"):
+            for store in field["stores"].values():
+                del store["syncs"]
+
+
+def test_an_error_leaves_no_answer_standing(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    answers = json.loads(ANSWERS.read_text())
+    damaged(answers)
+    (tmp_path / "answers.json").write_text(json.dumps(answers))
+    (tmp_path / "explorer.html").write_text(page(tmp_path / "answers.json"))
+    opened_at(browser, tmp_path, "")
+    assert check(browser)["groups"]
+    choose(browser, "size", "10 KiB")
+    state = browser.execute_script(STATE)
+    assert state["answer"].startswith("No answer: ")
+    assert not state["groups"] and state["flips"] == ""
+    for part in ("chart", "settings-body", "left", "yours", "ranking-caption"):
+        assert shown(browser, part) == ""
+    choose(browser, "size", "1 KiB")
+    assert check(browser)["groups"]
+
+
+def step(browser: webdriver.Chrome, numbers: random.Random, files: list[Path]) -> str:
+    """One thing that a reader may do, drawn at random; returns what it was."""
+    kind = numbers.choices(
+        [
+            "level",
+            "share",
+            "wrong",
+            "toggle",
+            "measure",
+            "sync",
+            "offer",
+            "drop",
+            "address",
+            "typing",
+        ],
+        [30, 20, 4, 6, 4, 6, 10, 4, 6, 4],
+    )[0]
+    name = numbers.choice(FACTORS if kind == "level" else OPERATIONS)
+    if kind == "level":
+        choose(browser, name, str(numbers.choice(DATA["fields"])[name]))
+    elif kind in ("share", "wrong", "typing"):
+        texts = ["0", "0.5", "5", "90", "100"] if kind == "share" else ["abc", "-1", "", "101"]
+        choose(browser, name, numbers.choice(texts), "input" if kind == "typing" else "change")
+    elif kind == "toggle":
+        choose(browser, numbers.choice(["grow", "c"]), numbers.random() < 0.5)
+    elif kind == "measure":
+        choose(browser, "measure", numbers.choice(["mean", "p99"]))
+    elif kind == "sync":
+        choose(browser, "sync", numbers.uniform(0, 100), "input")
+    elif kind == "offer":
+        browser.execute_script("document.querySelector('#offers button')?.click()")
+    elif kind == "drop":
+        name = str(numbers.choice(files))
+        drop(browser, Path(name))
+    else:
+        field = levels_of(numbers.choice(DATA["fields"]))
+        given = fragment(field, mix=numbers.choice(["5-90-5-0", "50-0-50-0", "1-2-3-4", "x-1-0-0"]))
+        browser.execute_script("location.hash = arguments[0]", given)
+        browser.execute_async_script("setTimeout(arguments[0], 0)")  # after its event
+    return f"{kind} {name}"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_answer_is_always_that_of_the_question_shown(
+    opened: webdriver.Chrome, tmp_path: Path, seed: int, steps: int = 60
+) -> None:
+    numbers = random.Random(seed)
+    contents = {
+        "good.csv": documented(), "bad.csv": "a,b\n1,2\n",
+        "plain.csv": rows_of("lmdb,get,1 KiB,10000,9,5", "lmdb,update,1 KiB,10000,9,5"),
+    }  # fmt: skip
+    files = [tmp_path / name for name in contents]
+    for file in files:
+        file.write_text(contents[file.name])
+    files.append(ROOT / "data" / "core" / "operations.parquet")
+    files.append(ROOT / "data" / "core" / "cells.parquet")
+    done = []
+    for _ in range(steps):
+        done.append(step(opened, numbers, files))
+        if done[-1].startswith("typing"):
+            assert "Enter" in shown(opened, "typed")
+            continue
+        try:
+            state = check(opened)
+        except AssertionError as error:
+            raise AssertionError(f"after {'; '.join(done)}") from error
+        assert not state["answer"].startswith("No answer:"), done
+    assert [e for e in opened.get_log("browser") if e["level"] == "SEVERE"] == []
 
 
 def test_it_is_accessible_and_talks_to_nobody(opened: webdriver.Chrome) -> None:
