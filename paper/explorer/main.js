@@ -23,7 +23,7 @@ const WORDS = {
   measure: { mean: "mean", p99: "99th percentile" },
 };
 const NAMES = {
-  access: "access from", memory: "memory of", data: "data that are", durability: "writes that survive", size: "values of", records: "a number of",
+  access: "access from", memory: "memory of", data: "data that are", durability: "writes that survive", size: "values of",
   measure: "the", sync: "a device that syncs in", mix: "nothing but",
 };
 const PHRASES = { memory: { default: "memory as shipped" }, durability: { default: "stores as shipped" } };
@@ -67,7 +67,7 @@ let groups = []; // what is shown
 // The form
 
 for (const factor of FACTORS) {
-  form.elements[factor].replaceChildren(...levels(data, factor).map((level) => Object.assign(element("option"), { value: level })));
+  form.elements[factor].replaceChildren(...levels(data, factor).map((level) => Object.assign(element("option", word(factor, level)), { value: level })));
 }
 for (const operation of OPERATIONS) {
   const label = element("label", operation);
@@ -145,14 +145,14 @@ function fragment(asked) {
   return `#${given}`;
 }
 
-// Each option says whether it was measured with all other choices.
+// Each option says whether it was measured with all other choices; of those chosen the answer says it.
 function label(asked) {
   for (const factor of FACTORS) {
     levels(data, factor).forEach((level, at) => {
       const other = { ...asked, [factor]: level };
       const trials = factor === "records" ? Math.max(0, ...answer(data, other).groups.map(trialsIn)) : LEAST_TRIALS;
       const few = trials < LEAST_TRIALS ? ` (trials: ${trials})` : "";
-      form.elements[factor].options[at].textContent = word(factor, level) + (answered(data, other) ? few : " (not measured)");
+      form.elements[factor].options[at].textContent = word(factor, level) + (level === asked[factor] || answered(data, other) ? few : " (not measured)");
     });
   }
 }
@@ -184,6 +184,7 @@ function ask() {
 function clear() {
   groups = [];
   for (const id of OUTPUTS) page(id).replaceChildren();
+  for (const id of ["changes", "copied"]) page(id).hidden = true;
   for (const id of ["wrong", "sum", "typed"]) page(id).textContent = "";
 }
 
@@ -251,7 +252,8 @@ function changedTo(name, other) {
   return phrase(name, other[name]);
 }
 
-const phrase = (name, level) => PHRASES[name]?.[level] ?? `${NAMES[name]} ${name === "sync" ? time(level) : word(name, level)}`;
+const phrase = (name, level) =>
+  name === "records" ? `${word(name, level)} records` : PHRASES[name]?.[level] ?? `${NAMES[name]} ${name === "sync" ? time(level) : word(name, level)}`;
 
 function say(asked, { field, groups, left }) {
   const apart = groups.length > 1 || field.durability !== asked.durability || field.durability === "default";
@@ -259,8 +261,9 @@ function say(asked, { field, groups, left }) {
   leave(left, Object.keys(LEFT));
   draw();
   table(asked, apart);
-  page("ranking-caption").textContent = `Geometric means over the trials of ${word("size", field.size)} x ${word("records", field.records)}${apart ? ", as shipped; stores with different guarantees are ranked apart" : ""}. Space is the disk used over the bytes of keys and values; memory has the engine's caches and the files that it maps. ${data.legend}`;
+  page("ranking-caption").textContent = `Geometric means over the trials of ${word("size", field.size)} x ${word("records", field.records)}${apart ? ", as shipped; stores with different guarantees are ranked apart" : ""}. ${data.space ?? ""} Memory has the engine's caches and the files that it maps. ${data.legend}`;
   page("prediction").textContent = prediction(asked);
+  for (const id of ["changes", "copied"]) page(id).hidden = false;
   for (const group of groups.filter((group) => suits(asked, group))) change(asked, group, apart);
   settings(asked);
   page("caution").textContent = data.cautions[field.durability] ?? "";
@@ -419,7 +422,7 @@ const stated = (field, factor) => field.levels[factor] !== "";
 // In which choices a field of the reader's is not that of the question, in words.
 function unlike(asked, field) {
   const found = FACTORS.filter((factor) => field.levels[factor] !== asked[factor]).map((factor) =>
-    stated(field, factor) ? `${NAMES[factor]} ${word(factor, field.levels[factor])}, not ${word(factor, asked[factor])}` : `${OWN_NAMES[factor]} not stated`,
+    stated(field, factor) ? `${phrase(factor, field.levels[factor])}, not ${word(factor, asked[factor])}` : `${OWN_NAMES[factor]} not stated`,
   );
   const other = Object.entries(data.plain).filter(([name, level]) => field.rest[name] && field.rest[name] !== String(level));
   return [...found, ...other.map(([name, level]) => `${name} ${field.rest[name]}, not ${level || "empty"}`)];
