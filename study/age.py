@@ -208,7 +208,7 @@ def facts(data: Results, rows: pd.DataFrame, each_window: int) -> dict[str, Any]
     found = steady(rows, each_window)
     counts = data.counts()
     lasted = rows.groupby(["store", "records", "trial"]).second.max() + 1
-    said: dict[str, Any] = {"window": each_window, "trials": data.trials}
+    said: dict[str, Any] = {"window": each_window, "trials": data.trials, **data.host()}
     said |= {"least_s": int(lasted.min()), "most_s": int(lasted.max())}
     for name, count in (("fit", counts[0]), ("beyond", counts[-1])):
         own = [trials for (_, records), trials in found.items() if records == count]

@@ -103,7 +103,21 @@ def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
         "lost": int(lost(data).cells.sum()),
         "lost_stores": ", ".join(dict.fromkeys(lost(data).store)),
         "trials": data.trials,
+        "scan": _scans(data),
+        **data.host(),
     }
+
+
+def _scans(data: Results) -> dict[str, str]:
+    """By how many times the final check of a store, which scans all records, takes longer as
+    recommended than as shipped, with the most data."""
+    cells = where(data.cells, key_order="uniform")
+    most = cells[cells.records == cells.records.max()]
+    wide = most.pivot_table(index="store", columns="label", values="check_s")
+    if not set(LABELS) <= set(wide):
+        return {}
+    longer = (wide[LABELS[1]] / wide[LABELS[0]]).dropna()
+    return {str(store): formats.number(value) for store, value in longer.items()}
 
 
 def draw(rows: pd.DataFrame, kind: str, value: str, label: str, data: Results) -> Figure:

@@ -152,16 +152,18 @@ NEEDS = (
 SAFE = (MIXED, READS)  # the mixes over which a store should never be far from the best
 
 
-def ranking(data: Results, need: Need) -> Ranking:
-    """The regret of each suitable store, over the trials that all fields of the need have."""
+def ranking(data: Results, need: Need, shared: float = 0.0) -> Ranking:
+    """The regret of each suitable store, over the trials that all fields of the need have. `shared`
+    is the deviation of a ratio that all trials share, as kvbench.regret takes it."""
     costs = need.cost(data, need)
     trials = costs.index.get_level_values("trial")
-    return rank(by_trial(costs), range(1, int(trials.max()) + 1) if len(trials) else ())
+    planned = range(1, int(trials.max()) + 1) if len(trials) else ()
+    return rank(by_trial(costs), planned, shared=shared)
 
 
-def _everywhere(data: Results, need: Need) -> set[str]:
+def _everywhere(data: Results, need: Need, shared: float = 0.0) -> set[str]:
     """The stores that may be recommended at each record size of a need that was measured."""
-    parts = (ranking(data, replace(need, sizes=(size,))).regrets for size in need.sizes)
+    parts = (ranking(data, replace(need, sizes=(size,)), shared).regrets for size in need.sizes)
     good = [{name for name, own in part.items() if own.recommended} for part in parts if part]
     return set.intersection(*good) if good else set()
 
@@ -222,24 +224,29 @@ def overview(shown: pd.DataFrame) -> pd.DataFrame:
 
 
 def _mixed(
-    level: str, sizes: Sequence[str], suits: Callable[[str], bool] = reuses
+    data: Results, level: str, sizes: Sequence[str], suits: Callable[[str], bool] = reuses
 ) -> Iterator[Need]:
     """The needs over which a store should never be far from the best: the mixes of SAFE at these
-    record sizes, each with one count."""
+    record sizes, each with one count, of all that were measured."""
     for need in NEEDS:
         mixed = need.name.startswith(tuple(f"{name}, " for name in SAFE))
         suited = need.suits is reuses and need.durability == level
-        if mixed and suited and set(need.sizes) <= set(sizes):
-            for count in need.counts:
+        if mixed and suited and set(need.sizes) <= set(sizes) and need.counts == FEW:
+            for count in data.counts():
                 yield replace(need, counts=(count,), suits=suits)
 
 
-def _greatest(data: Results, needs: Iterable[Need]) -> "pd.Series[float]":
-    """The greatest estimated regret of each store over the needs that were measured; missing for a
-    store that lacks one."""
-    rankings = (ranking(data, need).regrets for need in needs)
-    known = [{name: own.estimate for name, own in one.items()} for one in rankings if one]
-    return pd.DataFrame(known).max(skipna=False).dropna() if known else pd.Series(dtype=float)
+def _greatest(data: Results, needs: Iterable[Need]) -> pd.DataFrame:
+    """The greatest estimated regret of each store over the needs that were measured, `most`, and
+    the greatest upper limit of its intervals, `limit`, which is missing where trials are too few
+    for one. Without the stores that lack a need."""
+    rankings = [own for need in needs if (own := ranking(data, need).regrets)]
+    if not rankings:
+        return pd.DataFrame(columns=["most", "limit"])
+    most = pd.DataFrame([{name: own.estimate for name, own in one.items()} for one in rankings])
+    limit = pd.DataFrame([{name: own.high for name, own in one.items()} for one in rankings])
+    whole = {"most": most.max(skipna=False), "limit": limit.max(skipna=False)}
+    return pd.DataFrame(whole).dropna(subset="most")
 
 
 def safest(
@@ -249,24 +256,57 @@ def safest(
     sizes: Sequence[str],
     suits: Callable[[str], bool] = reuses,
 ) -> dict[str, str]:
-    """For the text, the store that is never far from the best of those that suit: that whose
-    greatest regret in the main grid is least, over the mixes of SAFE, these record sizes and all
-    counts. With the same of each other place that has some of these fields, and the greatest of
-    all of them, `anywhere`."""
-    needs = list(_mixed(level, sizes, suits))
-    here = _greatest(data, needs)
+    """For the text, the store that is seldom far from the best of those that suit: that whose
+    greatest estimated regret in the main grid is least, over the mixes of SAFE, these record sizes
+    and all counts, with the greatest upper limit of its intervals. Then the greatest regret in each
+    other place that measured these sizes, by the place's name, and of all of them, `anywhere`."""
+
+    def greatest(where: Results) -> pd.DataFrame:
+        return _greatest(where, _mixed(where, level, sizes, suits))
+
+    here = greatest(data)
     if here.empty:
-        return {"store": "", "most": "", "anywhere": "", "place": ""}
-    store = str(here.idxmin())
-    most = {name: _greatest(own, needs).get(store, np.nan) for name, own in places.items()}
-    known = pd.Series({"": here[store]} | most).dropna()
+        return {"store": "", "most": "", "limit": "", "anywhere": "", "place": ""}
+    store = str(here.most.idxmin())
+    most = {name: greatest(own).most.get(store, np.nan) for name, own in places.items()}
+    known = pd.Series({"": here.most[store]} | most).dropna()
     return {
         "store": store,
-        "most": formats.number(here[store]),
+        "most": formats.number(here.most[store]),
+        "limit": formats.number(here.limit[store]),
         "anywhere": formats.number(known.max()),
         "place": str(known.idxmax()),
-        **{str(name): formats.number(value) for name, value in known.items() if name},
+        **{_key(str(name)): formats.number(value) for name, value in known.items() if name},
     }
+
+
+def _key(place: str) -> str:
+    return place.replace(" ", "_")
+
+
+def overstated(
+    data: Results, shared: Mapping[str, float], needs: Sequence[Need] = NEEDS
+) -> dict[str, int]:
+    """For the text: of the recommendations of overview(), a store of a need and level each, how
+    many would not be sure any more if all trials of a level shared such a deviation."""
+    shown = [
+        need
+        for need in needs
+        if need.experiment == "reference" and not need.name.startswith((INSERTS, GROWS))
+    ]
+    count = lost = 0
+    for need in shown:
+        named = _recommended(data, need)
+        count += len(named)
+        lost += len(named - _recommended(data, need, shared.get(need.durability, 0.0)))
+    return {"named": count, "unsure": lost}
+
+
+def _recommended(data: Results, need: Need, shared: float = 0.0) -> set[str]:
+    regrets = ranking(data, need, shared).regrets
+    return {name for name, own in regrets.items() if own.recommended} & _everywhere(
+        data, need, shared
+    )
 
 
 def all_safest(data: Results, places: Mapping[str, Results]) -> dict[str, dict[str, str]]:
@@ -289,10 +329,14 @@ def bounds(found: Mapping[str, Mapping[str, str]], places: Iterable[str]) -> pd.
         "sync_large_c": ("sync", "100 KiB and more, from C"),
     }
     rows = [
-        (*names[key], own["store"], own["most"], *(own.get(place, "") for place in places))
+        (
+            *(*names[key], own["store"], own["most"], own["limit"]),
+            *(own.get(_key(place), "") for place in places),
+        )
         for key, own in found.items()
     ]
-    return pd.DataFrame(rows, columns=["level", "values", "store", "main grid", *places])
+    columns = ["level", "values", "store", "main grid", "its 95 % limit", *places]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def chosen(shown: pd.DataFrame) -> dict[str, Any]:

@@ -121,8 +121,8 @@ def _cost(store: str, level: str) -> str:
 
 def settings(evidence: pd.DataFrame, stores: Sequence[str], calls: pd.DataFrame) -> pd.DataFrame:
     """A row a store, with its version: what a returned write survives as shipped, what each of
-    LEVELS sets and, where it is not just the last writes, what it may cost, and the sync_calls() of its
-    writes; empty where a store lacks the level."""
+    LEVELS sets and, where it is not just the last writes, what it may cost, and the sync_calls() of
+    its writes; empty where a store lacks the level."""
     rows = evidence[evidence.store.isin(stores)].set_index(["store", "durability"])
     found = {}
     for store in stores:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from kvbench.histogram import enough
-from kvbench.noise import stolen_share
 from kvbench.workload import parse
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
@@ -180,20 +179,15 @@ def hidden(rows: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
-    """Values for the text: how many cells the host disturbed, and of how many combinations of
-    store, level and mix undisturbed trials show how often the closed loop hides P99.9 at half its
-    rate."""
+    """Values for the text: how many cells the host disturbed, and how many combinations of store,
+    level and mix have a P99.9 of undisturbed trials, in the closed loop and at half its rate."""
     below, held, own = bounds(rows), hidden(rows), rows[rows.store != PACER]
-    stolen = stolen_share(data.cells)
     return {
         "trials": data.trials,
         "records": f"{max(data.counts()):,}",
         "late": {name: formats.time(below[f"late_{name}_ns"].max()) for name in LATE},
         "read_ahead": data.facts()["read_ahead"],
-        "cells": len(data.cells),
-        "disturbed": int(data.cells.disturbed.sum()),
-        "stolen": f"{stolen.max():.0%}",
+        **data.host(),
         "rows": len(held),
         "all": len(own.drop_duplicates([*FIELD, "store"])),
-        "tenfold": int(held.sum()),
     }

@@ -167,9 +167,9 @@ def replicated(data: Results) -> pd.DataFrame:
     differently, and those whose regret over all trials is near the bound (NEAR); all stores near
     the bound, and those of them that one sitting puts within 10 % of the best and another does not;
     by how much the log ratio of a store to the best of its field deviates from sitting to sitting,
-    beyond what the trials' own deviation explains (root of the mean over all ratios); and the share
-    of stores that all trials decide if their intervals are to contain that as well. Empty with one
-    sitting."""
+    beyond what the trials' own deviation explains (root of the mean over all ratios); what the mean
+    of all trials keeps of that, `shared`; and the share of stores that all trials decide if their
+    intervals are to contain it as well. Empty with one sitting."""
     rows = timed(data)
     rows = rows.assign(sitting=rows.trial.map(sittings(data)), log=np.log(rows.mean_ns))
     if rows.sitting.nunique() < 2:
@@ -196,9 +196,9 @@ def replicated(data: Results) -> pd.DataFrame:
             surplus += [(key[0], value) for value in ratios.mean().var() - within]
     spread = pd.DataFrame(surplus, columns=["durability", "surplus"]).groupby("durability").surplus
     deviation = np.sqrt(spread.mean().clip(lower=0))
-    parts = sittings(data).value_counts(normalize=True)
+    shared = deviation * _weight(data)
     wider = [
-        regrets(own, "mean_ns", FIELD, shared=deviation[level] * float(np.sqrt((parts**2).sum())))
+        regrets(own, "mean_ns", FIELD, shared=shared[level])
         for level, own in rows.groupby("durability", sort=False)
     ]
     decided = decisions(pd.concat(wider)).set_index("durability")["stores decided"]
@@ -210,9 +210,16 @@ def replicated(data: Results) -> pd.DataFrame:
             "near the bound": close.size(),
             "on both sides": close.agg(lambda kinds: (kinds > 1).sum()),
             "deviation": deviation,
+            "shared": shared,
             "decided with it": decided,
         }
     ).reset_index()
+
+
+def _weight(data: Results) -> float:
+    """What the mean of all trials keeps of a deviation between their sittings."""
+    parts = sittings(data).value_counts(normalize=True)
+    return float(np.sqrt((parts**2).sum()))
 
 
 def gaps(data: Results) -> pd.DataFrame:
@@ -417,8 +424,7 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
     stores, grown = fits(found, data.stores()), growth(data).map(formats.number)
     facts: dict[str, Any] = {"trials": data.trials_text(), "sittings": int(sittings(data).max())}
     facts["measured"], facts["count"] = len(data.stores()), len(set(found.store))
-    facts["disturbed"] = int(data.cells.disturbed.sum())
-    facts["cells"] = f"{len(data.cells):,}"
+    facts |= data.host()
     for level, row in said.iterrows():
         own = where(stores, durability=level).set_index("store")
         facts[str(level)] = {

@@ -19,7 +19,7 @@ from kvbench.factors import (
     RecordSize,
     parse_bytes,
 )
-from kvbench.noise import SPREAD, STOLEN, disturbed, unsteady
+from kvbench.noise import SPREAD, STOLEN, disturbed, stolen_share, unsteady
 from kvbench.tables import SCHEMAS, TIMELINE, read_tables
 from kvbench.warm import WARM, resident
 from kvbench.workload import ROUNDS
@@ -292,6 +292,15 @@ class Results:
             "fsync": stated(machine.fsync_ms, "{:.2f} ms"),
             "kernel": stated(machine.kernel),
             "reclaim": stated(machine.proactive_reclaim),
+        }
+
+    def host(self) -> dict[str, str]:
+        """For the text: the cells, how many of them the machine's host disturbed, and the largest
+        share of a cell's time that it withheld."""
+        return {
+            "cells": f"{len(self.cells):,}",
+            "disturbed": f"{int(self.cells.disturbed.sum()):,}",
+            "stolen": formats.stated(stolen_share(self.cells).max(), "{:.0%}"),
         }
 
     def _machine(self) -> str:

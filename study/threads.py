@@ -18,8 +18,9 @@ COLUMNS = 5  # of the small charts
 
 def rows(data: Results) -> pd.DataFrame:
     """A row a trial and side: its `kind`, `number` of threads, `rate` in thousand operations a
-    second, and the `least` and `most` that one thread did, over what each did on average."""
-    found = data.operations
+    second, and the `least` and `most` that one thread did, over what each did on average. Without
+    the cells that the machine's host disturbed: a thread without a processor is no slow store."""
+    found = data.operations[~data.operations.disturbed]
     found = found[found.operation.isin([f"{TRAFFIC} read", f"{TRAFFIC} write"])]
     threads = {text: parse(text)[-1].threads() for text in found.workload.unique()}
     readers, writers = (found.workload.map(lambda text, i=i: threads[text][i]) for i in (0, 1))
@@ -124,6 +125,7 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
         "cooled": formats.listed(sorted(set(found.store[found.cooled.eq(True)])), "and"),
         "greatest": int(found.number.max()),
         "trials": data.trials,
+        **data.host(),
         "readers": levels.extremes(of[READS], ".2f", ".2f"),
         "writers": levels.extremes(of[WRITES], ".2f", ".2f"),
         "beside": levels.extremes(beside, ".2f", ".2f"),

@@ -402,3 +402,23 @@ def test_a_number_beyond_the_range_of_the_engine_is_refused(
     (name,) = option
     with pytest.raises(StoreError, match=f"{name}: more than "):
         KNOWN[label].open(tmp_path, **option)
+
+
+@pytest.mark.parametrize(
+    ("store", "option", "told"),
+    [
+        ("leveldb", {"write_buffer": "2097152"}, {"write_buffer": "2097152"}),
+        ("leveldb", {"memory": "8388608"}, {"write_buffer": "4194304", "block_cache": "4194304"}),
+        ("leveldb", {"profile": "recommended"}, {"bloom_bits": "10"}),
+        ("redb", {"memory": "8388608"}, {"cache": "8388608"}),
+    ],
+)
+def test_settings_that_an_engine_does_not_read_back_are_told(
+    store: str, option: dict[str, str], told: dict[str, str], tmp_path: Path
+) -> None:
+    opened = KNOWN[store].open(tmp_path, **option)
+    try:
+        effective = opened.effective_options()
+    finally:
+        opened.close()
+    assert told.items() <= effective.items()

@@ -13,6 +13,8 @@ struct kv {
     leveldb_options_t *options;
     leveldb_readoptions_t *read;
     leveldb_writeoptions_t *write;
+    size_t buffer, block_cache; /* bytes, and bits a key, that were set; 0: as shipped */
+    unsigned bloom_bits;
     bool sync;
 };
 
@@ -72,8 +74,9 @@ static void set_options(struct kv *kv, const struct kv_option *options, size_t c
     uint64_t bits = kv_number(options, count, "bloom_bits");
     if (bits == 0 && kv_is(options, count, "profile", "recommended"))
         bits = RECOMMENDED_BLOOM_BITS;
-    buffer = buffer == 0 ? half : buffer;
-    cache = cache == 0 ? half : cache;
+    kv->buffer = buffer = buffer == 0 ? half : buffer;
+    kv->block_cache = cache = cache == 0 ? half : cache;
+    kv->bloom_bits = (unsigned)bits;
     if (buffer > 0)
         leveldb_options_set_write_buffer_size(kv->options, buffer);
     if (cache > 0) {
@@ -234,10 +237,19 @@ static int sync_store(struct kv *kv)
     return message == NULL ? KV_OK : failed(message);
 }
 
+/* What was set, since the C API reads nothing back. */
 static int effective_options(struct kv *kv, char *text, size_t capacity)
 {
-    snprintf(text, capacity, "options=not read back by the C API; as shipped: %s\nsync=%s\n",
-             shipped, kv->sync ? "each write" : "off");
+    int used = snprintf(text, capacity,
+                        "options=not read back by the C API; if not listed, as "
+                        "shipped: %s\nsync=%s\n",
+                        shipped, kv->sync ? "each write" : "off");
+    if (kv->buffer > 0 && used < (int)capacity)
+        used += snprintf(text + used, capacity - used, "write_buffer=%zu\n", kv->buffer);
+    if (kv->block_cache > 0 && used < (int)capacity)
+        used += snprintf(text + used, capacity - used, "block_cache=%zu\n", kv->block_cache);
+    if (kv->bloom_bits > 0 && used < (int)capacity)
+        used += snprintf(text + used, capacity - used, "bloom_bits=%u\n", kv->bloom_bits);
     return KV_OK;
 }
 

@@ -99,8 +99,11 @@ impl Store for Redb {
         file.read(true).write(true).create(true).truncate(false);
         let file = file.open(folder.join("records.redb"))?;
         let mut builder = Database::builder();
+        let mut shown =
+            format!("options=not read back by the API; if not listed, as shipped: {SHIPPED}\n");
         if let Some(bytes) = options.number("memory") {
             builder.set_cache_size(bytes.try_into()?);
+            shown += &format!("cache={bytes}\n");
         }
         let backend = FileBackend::new(file.try_clone()?)?;
         let db = if level == "process" {
@@ -115,9 +118,7 @@ impl Store for Redb {
             durability: if level == "none" { Durability::None } else { Durability::Immediate },
             two_phase_commit: options.is("two_phase_commit", "on"),
             quick_repair: options.is("quick_repair", "on"),
-            shown: format!(
-                "options=not read back by the API; as shipped: {SHIPPED}\nsync={sync}\n"
-            ),
+            shown: shown + &format!("sync={sync}\n"),
         };
         opened.transaction(Durability::Immediate, |_| Ok(KV_OK))?; // creates the table
         Ok(opened)
