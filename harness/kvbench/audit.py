@@ -1,198 +1,246 @@
-"""Any program under the instruments of the evidence: what it writes and syncs, by file.
+"""Any program under the instruments of the evidence: what it writes and syncs, and the durability
+level that so many operations amount to.
 
-strace reports the system calls of the program and of all that it starts. A file is unsynced when it
-was written after its last sync call. What a program writes through a map is not seen, nor what it
-hands to io_uring or libaio: the report names both. A sync call that the device answers early looks
-like any other.
+The calls of a program do not say where an operation ends. So the verdict asks what must be true of
+a trace if each of N operations has the level:
+
+- `sync`: at N moments or more after the program has set itself up, a sync has just left nothing
+  unsynced that the thread had changed: no file, and no folder in which names came or went. What is
+  left unsynced since then counts against it, unless it is changed too seldom to hold each
+  operation, and not by a thread that goes on to sync other things.
+- `process`: N changes or more have reached the kernel.
+- `none`: fewer have, so writes wait in the process.
+- `not known`: what was not seen could change the answer. The report names it.
+
+A program that acknowledges an operation before it syncs, and always syncs before it ends, looks
+like one that syncs first. What never leaves the process looks like nothing at all.
 """
 
-import re
-import subprocess
-import tempfile
-import time
-from collections.abc import Iterable, Sequence
+import fnmatch
+import os
+import signal
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from tabulate import tabulate
 
 from kvbench import BadInput
-from kvbench.evidence import EACH_WRITE, TRACER, WRITES, tracing_fails
+from kvbench.strace import READS, Trace, refuse_unless_runs, tracing_fails
+from kvbench.traced import CALLS, SYNCS, File, Traced, most_at_once
 
-READS = ("read", "pread64", "readv", "preadv", "preadv2")
-SYNCS = ("fsync", "fdatasync", "sync_file_range")
-ALL = ("sync", "syncfs")  # sync every file, or all of a file system
-UNSEEN = ("io_uring_setup", "io_setup")
-TRACED = ",".join(
-    (*WRITES, *READS, *SYNCS, *ALL, *UNSEEN, "msync", "mmap", "?open", "openat", "openat2")
-)
-# The thread, the call, its arguments and its result; a descriptor is followed by its <path>.
-CALL = re.compile(r"(\w+)\((.*)\) += (-?\d+)(?:<(.*?)>)?")
-PATH = re.compile(r"(?<!\d)(?![012]<)\d+<(/[^>]*)>")  # but of no standard stream
-DEVICE = re.compile(r"/(dev/(?!shm/)|proc/|sys/)")  # no file of a program's
 MOST = 12  # files in a report
-COUNTS = {
-    "sync calls": "syncs", "write calls": "writes", "bytes written": "bytes_written",
-    "read calls": "reads", "bytes read": "bytes_read",
-}  # fmt: skip
-SHARED = re.compile(r"PROT_WRITE.*MAP_SHARED")
+NAMED = 3  # files in a sentence
+UNKNOWN = "not known"
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+NOT_SYNCS = "sync_file_range"
+MEMORY = ("tmpfs", "ramfs")
 
 
-@dataclass
-class File:
-    """What was done to a file. `each` says that its writes are synced by a flag of the
-    descriptor, `dirty` that it was written after its last sync."""
-
-    writes: int = 0
-    written: int = 0
-    reads: int = 0
-    read: int = 0
-    syncs: int = 0
-    each: bool = False
-    dirty: bool = False
-    mapped: bool = False
+def _listing(files: Collection[str]) -> str:
+    more = f" and {len(files) - NAMED} more" if len(files) > NAMED else ""
+    return ", ".join(sorted(files)[:NAMED]) + more
 
 
 @dataclass
 class Report:
-    """What a program did: each file's part, the seconds it took and its exit status; `all_syncs`
-    are calls that sync every file, `unseen` the interfaces whose writes are not seen."""
+    """What a program did, the seconds it took and its exit status; `stopped` is the signal by which
+    the audit was told to stop."""
 
+    traced: Traced
     seconds: float
     status: int
-    files: dict[str, File] = field(default_factory=dict)
-    all_syncs: int = 0
-    map_syncs: int = 0
-    unseen: set[str] = field(default_factory=set)
+    stopped: int | None = None
+    aside: Sequence[str] = field(default_factory=tuple)
 
     @property
-    def writes(self) -> int:
-        return sum(file.writes for file in self.files.values())
-
-    @property
-    def syncs(self) -> int:
-        own = sum(file.syncs for file in self.files.values())
-        return own + self.all_syncs + self.map_syncs
+    def kept(self) -> list[File]:
+        """What the program changed or synced of its own files and folders."""
+        return [file for file in self.traced.files if file.changes or file.calls or file.mapped]
 
     @property
     def unsynced(self) -> list[str]:
         """The files that were written after their last sync."""
-        return [path for path, file in self.files.items() if file.dirty]
+        return [file.path for file in self.traced.unsynced() if not file.folder]
+
+    @property
+    def unsynced_folders(self) -> list[str]:
+        """The folders in which names came or went after their last sync."""
+        return [file.path for file in self.traced.unsynced() if file.folder]
 
     @property
     def mapped(self) -> list[str]:
-        """The files that were mapped to be written, of which a sync of a map may be any."""
-        return [path for path, file in self.files.items() if file.mapped]
+        """The files that were mapped to be written."""
+        return [file.path for file in self.traced.files if file.mapped and not file.aside]
+
+    @property
+    def steps(self) -> int:
+        """How often a sync left nothing unsynced that its thread had changed since the set-up."""
+        return most_at_once(self.traced.steps)[0]
 
     def level(self, operations: int) -> tuple[str, str]:
-        """The durability level that so many single writes amount to, and why. A file that is left
-        unsynced matters where it may hold the writes: a log for people has fewer of them."""
-        some = f"{self.syncs:,} sync calls for {operations:,} operations"
-        left = [file.writes for file in self.files.values() if file.dirty]
-        if self.syncs >= operations and sum(left) < operations:
-            few = f"{len(left)} files with {sum(left):,} write calls" if left else "nothing"
-            return "sync", f"at least one sync call an operation, and {few} left unsynced"
-        if self.writes >= operations:
-            return "process", f"each operation reaches the kernel; {some}"
-        if self.mapped or self.unseen:
-            how = ", ".join([*self.unseen, *(["a map"] if self.mapped else [])])
-            return "process or none", f"{some}, and writes go by {how}, which is not seen"
-        return "none", f"{self.writes:,} write calls and {some}: writes wait in the process"
+        """The durability level that so many operations amount to, and why."""
+        traced, killed = self.traced, self.traced.ended.get(self.traced.first or 0)
+        if self.stopped or killed:
+            return UNKNOWN, f"the program was ended by {killed or 'a signal'} before it was done"
+        if traced.unseen:
+            return UNKNOWN, f"{' and '.join(sorted(traced.unseen))}: what is written so is not seen"
+        steps, since = most_at_once(traced.steps)
+        against = self._against(operations, since)
+        if steps >= operations and not against:
+            return self._synced(operations, steps, since)
+        if traced.changes >= operations:
+            return self._reached(operations, steps, against)
+        return self._waiting(operations)
+
+    def _against(self, operations: int, since: int) -> str:
+        """What is left unsynced and may hold the operations."""
+        left = [file.path for file in self.traced.unsynced(since)]
+        last = [file.path for file in self.traced.unsynced() if file.settled + 1 >= operations]
+        if last:
+            return f"the last changes of {_listing(last)} were not synced"
+        if len(left) >= operations:
+            return f"{_listing(left)} were left unsynced"
+        if self.traced.late + 1 >= operations:
+            return "a thread changed files all along and did not sync them each time"
+        return ""
+
+    def _synced(self, operations: int, steps: int, since: int) -> tuple[str, str]:
+        why = f"{steps:,} times a sync left nothing unsynced"
+        if self.mapped:
+            return UNKNOWN, (
+                f"{why}, but {_listing(self.mapped)} can be written through a map, which is not "
+                "seen: sync if no record is there (--aside)"
+            )
+        for file in self.traced.files:
+            calls = file.calls["fsync"] + file.calls["fdatasync"]
+            if file.changes and not file.aside and calls >= operations > file.settled:
+                return UNKNOWN, (
+                    f"{file.idle:,} of {calls:,} syncs of {file.path} found nothing new: "
+                    "its writes may wait in the process"
+                )
+        left = [file.path for file in self.traced.unsynced()]
+        return "sync", f"{why}{f', but for {_listing(left)}' if left else ''}"
+
+    def _reached(self, operations: int, steps: int, against: str) -> tuple[str, str]:
+        traced = self.traced
+        near, lefts, tasks = most_at_once(traced.near)[0], traced.lefts, traced.most_tasks
+        left = _listing({file.path for file in traced.left or traced.unsynced()})
+        if near + lefts >= operations > lefts + 1 and not against:
+            return UNKNOWN, (
+                f"{lefts:,} of the operations left {left} unsynced, and the others nothing: "
+                "sync if no record is there (--aside)"
+            )
+        if steps < operations <= steps * tasks and not against:
+            return UNKNOWN, f"{steps:,} syncs left nothing unsynced, which {tasks} tasks may share"
+        if self.mapped and traced.calls["msync"] >= operations:
+            return UNKNOWN, f"{_listing(self.mapped)} is written and synced by a map: not seen"
+        if not traced.calls:
+            why = "no sync call was made"
+        else:
+            why = f"{steps:,} times a sync left nothing unsynced"
+            why += f"; unsynced meanwhile: {left}" if left else ""
+        return "process", f"each operation reaches the kernel; {against or why}"
+
+    def _waiting(self, operations: int) -> tuple[str, str]:
+        traced = self.traced
+        if self.mapped:
+            return UNKNOWN, f"{_listing(self.mapped)} is written through a map, which is not seen"
+        if traced.copies:
+            return UNKNOWN, f"{traced.copies:,} calls copy in the kernel, each perhaps much"
+        if traced.inherited and not traced.changes:
+            return UNKNOWN, "only files that the program inherited were written"
+        if traced.connected:
+            return UNKNOWN, "the program uses a socket: what another process writes is not seen"
+        if traced.changes and operations <= traced.changes * traced.most_tasks:
+            return (
+                UNKNOWN,
+                f"{traced.changes:,} writes, which {traced.most_tasks} threads may share",
+            )
+        return (
+            "none",
+            f"{traced.changes:,} writes for {operations:,} operations: they wait in the process",
+        )
 
     def facts(self, operations: int | None) -> dict[str, Any]:
         """The report as plain values."""
-        own = self.files.values()
-        counts = {
-            "syncs": self.syncs,
-            "writes": self.writes,
-            "bytes_written": sum(file.written for file in own),
-            "reads": sum(file.reads for file in own),
-            "bytes_read": sum(file.read for file in own),
-        }
+        traced = self.traced
         level = zip(("level", "why"), self.level(operations), strict=True) if operations else ()
         return {
-            **{"seconds": self.seconds, "status": self.status, "operations": operations},
-            **counts,
+            "seconds": self.seconds,
+            "status": self.status,
+            "stopped": self.stopped and signal.Signals(self.stopped).name,
+            "operations": operations,
+            "calls": {name: traced.calls[name] for name in (*SYNCS, NOT_SYNCS)},
+            "writes": sum(file.writes for file in traced.files),
+            "bytes_written": sum(file.written for file in traced.files),
+            "copies": traced.copies,
+            "name_changes": traced.names,
+            "reads": sum(file.reads for file in traced.files),
+            "bytes_read": sum(file.read for file in traced.files),
+            "settled": self.steps,
             "unsynced": self.unsynced,
+            "unsynced_folders": self.unsynced_folders,
             "mapped": self.mapped,
-            "map_syncs": self.map_syncs,
-            "unseen": sorted(self.unseen),
+            "aside": [file.path for file in self.kept if file.aside],
+            "unseen": sorted(traced.unseen),
             **dict(level),
         }
 
 
-def _calls(trace: Iterable[str]) -> Iterable[tuple[str, str, int, str]]:
-    """Each call that succeeded: its name, arguments, result, and the path of that."""
-    begun: dict[str, str] = {}  # the unfinished call of each thread
-    for line in trace:
-        thread, text = line.rstrip("\n").split(maxsplit=1)
-        if text.endswith("<unfinished ...>"):
-            begun[thread] = text.removesuffix("<unfinished ...>").rstrip()
-            continue
-        if text.startswith("<... "):
-            text = begun.pop(thread, "") + text.partition(" resumed>")[2]
-        if (call := CALL.match(text)) and not call[3].startswith("-"):
-            yield call[1], call[2], int(call[3]), call[4] or ""
+@contextmanager
+def _passing_on(trace: Trace) -> Iterator[None]:
+    """Meanwhile a signal that would stop us ends the program, and the report is made."""
+
+    def passed(number: int, frame: FrameType | None) -> None:
+        trace.stop(number if trace.asked is None else signal.SIGKILL)
+
+    heeded = [number for number in STOPS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, passed) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def read_trace(trace: Iterable[str], report: Report) -> None:
-    """Add the calls in the output of strace to a report."""
-    for name, arguments, result, opened in _calls(trace):
-        if name in UNSEEN:
-            report.unseen.add({"io_uring_setup": "io_uring", "io_setup": "libaio"}[name])
-        elif name in ALL:
-            report.all_syncs += 1
-            for file in report.files.values():
-                file.dirty = False
-        elif name == "msync":
-            report.map_syncs += "MS_SYNC" in arguments
-        elif name.startswith("open"):
-            if opened.startswith("/") and not DEVICE.match(opened) and EACH_WRITE.search(arguments):
-                report.files.setdefault(opened, File()).each = True
-        elif (found := PATH.search(arguments)) and not DEVICE.match(found[1]):
-            _count(report.files.setdefault(found[1], File()), name, arguments, result)
-
-
-def _count(file: File, name: str, arguments: str, result: int) -> None:
-    if name == "mmap":
-        file.mapped |= bool(SHARED.search(arguments))
-    elif name in WRITES:
-        synced = file.each or bool(EACH_WRITE.search(arguments))
-        file.writes += 1
-        file.written += result
-        file.syncs += synced
-        file.dirty |= not synced  # an earlier write may still wait
-    elif name in READS:
-        file.reads += 1
-        file.read += result
-    elif name != "sync_file_range" or "WAIT_AFTER" in arguments:
-        file.syncs += 1
-        file.dirty = False
-
-
-def audit(command: Sequence[str]) -> Report:
-    """Run a program, whose streams are ours, and report what it did. Raises BadInput if it can't
-    be traced."""
+def audit(command: Sequence[str], aside: Sequence[str] = ()) -> Report:
+    """Run a program, whose streams are ours, and report what it did. Files whose path or name
+    matches a pattern in `aside` hold no records. Raises BadInput if it can't be traced."""
     if why := tracing_fails():
         raise BadInput(f"programs cannot be traced here: {why}")
-    with tempfile.TemporaryDirectory() as folder:
-        trace = Path(folder) / "trace"
-        tracer = [*TRACER, "--decode-fds=path", f"--output={trace}", f"--trace={TRACED}", "--"]
-        begun = time.monotonic()
-        ended = subprocess.run([*tracer, *command], check=False)
-        report = Report(time.monotonic() - begun, ended.returncode)
-        if not trace.exists() or not trace.stat().st_size:
-            raise BadInput(f"{command[0]!r} cannot be run; allowed: a program and its arguments")
-        with open(trace, errors="replace") as lines:
-            read_trace(lines, report)
-    return report
+    refuse_unless_runs(command)
+
+    def matches(path: str) -> bool:
+        texts = path, os.path.basename(path)
+        return any(fnmatch.fnmatchcase(text, pattern) for text in texts for pattern in aside)
+
+    traced = Traced(matches)
+    calls = (*CALLS, *(f"?{name}" for name in READS))
+    with Trace(command, calls) as trace, _passing_on(trace):
+        for event in trace:
+            traced.take(event)
+        if trace.cut:
+            raise BadInput(
+                f"the trace of {command[0]!r} was cut short: strace was ended ({trace.status}); "
+                "nothing can be said of the program; run it again"
+            )
+    return Report(traced, trace.seconds, trace.status, trace.asked, aside)
 
 
 def text(report: Report, operations: int | None) -> str:
     """The report as text: in all, a second and an operation, then by file."""
     found = report.facts(operations)
-    rows = {name: found[key] for name, key in COUNTS.items()}
+    rows = {f"{name} calls": count for name, count in found["calls"].items() if count}
+    rows |= {
+        "write calls": found["writes"],
+        "bytes written": found["bytes_written"],
+        "names that came or went": found["name_changes"],
+        "read calls": found["reads"],
+        "bytes read": found["bytes_read"],
+    }
     headers = ["", "in all", "a second", *(["an operation"] if operations else [])]
     table = [
         (name, f"{count:,}", f"{count / report.seconds:,.1f}")
@@ -201,30 +249,39 @@ def text(report: Report, operations: int | None) -> str:
     ]
     look = {"disable_numparse": True, "colalign": ("left", *["right"] * (len(headers) - 1))}
     parts = [tabulate(table, headers=headers, **look)]
-    changed = {path: file for path, file in report.files.items() if file.writes or file.syncs}
-    most = sorted(changed, key=lambda path: -changed[path].written)[:MOST]
+    changed = sorted(report.kept, key=lambda file: -file.written)
     by_file = [
-        (path, f"{changed[path].writes:,}", f"{changed[path].written:,}",
-         f"{changed[path].syncs:,}", "no" if changed[path].dirty else "yes")
-        for path in most
+        (file.path, f"{file.writes:,}", f"{file.written:,}", f"{file.calls['O_DSYNC']:,}",
+         f"{file.calls['fsync']:,}", f"{file.calls['fdatasync']:,}",
+         "aside" if file.aside else "no" if file.dirty else "yes")
+        for file in changed[:MOST]
     ]  # fmt: skip
     if by_file:
-        headers = ["file", "write calls", "bytes written", "sync calls", "synced at the end"]
+        headers = ["file", "write calls", "bytes written", "of them synced", "fsync", "fdatasync",
+                   "synced at the end"]  # fmt: skip
         parts.append(tabulate(by_file, headers=headers, disable_numparse=True))
     if len(changed) > MOST:
         parts.append(f"and {len(changed) - MOST} more files")
     if report.mapped:
         parts.append(
             f"{len(report.mapped)} files were mapped to be written, which is not seen; "
-            f"{report.map_syncs:,} calls synced a map"
+            f"{found['calls']['msync']:,} calls synced a map"
         )
-    if report.unseen:
-        parts.append(f"uses {' and '.join(sorted(report.unseen))}, whose writes are not seen")
+    if report.traced.unseen:
+        parts.append(f"uses {' and '.join(found['unseen'])}: what is written so is not seen")
+    for file in report.traced.inherited:
+        parts.append(f"{file.path} was inherited, as output for people: it does not count")
+    if found["unsynced_folders"]:
+        parts.append(
+            f"{len(found['unsynced_folders'])} folders got or lost names after their last sync"
+        )
     unsynced = len(report.unsynced)
     parts.append(
         f"{unsynced} files were written after their last sync" if unsynced
         else "all that was seen to be written was synced"
     )  # fmt: skip
+    if report.stopped:
+        parts.append(f"stopped by {found['stopped']}: the report ends there")
     if operations:
         parts.append(f"durability level: {found['level']}: {found['why']}")
     return "\n\n".join(parts)

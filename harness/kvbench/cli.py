@@ -460,12 +460,12 @@ def evidence_command(names: Sequence[str], out: Path, place: Path) -> None:
         evidence,
         levels,
         mounting_fails,
-        tracing_fails,
     )
     from kvbench.kept import finish, measured  # noqa: PLC0415
     from kvbench.machine import conditions  # noqa: PLC0415
     from kvbench.progress import progress  # noqa: PLC0415
     from kvbench.scratch import scratch  # noqa: PLC0415
+    from kvbench.strace import tracing_fails  # noqa: PLC0415
 
     known = stores.known()
     _refuse_unknown(names)
@@ -871,25 +871,44 @@ def _percent(name: str, text: str) -> float:
     metavar="N",
     help="Writes that the program makes: adds what each one costs, and the durability level.",
 )
+@click.option(
+    "--aside",
+    multiple=True,
+    metavar="PATTERN",
+    help="Files and folders that hold no records, as '*.log' or lock.mdb. May be repeated.",
+)
 @click.option("--out", type=FILE, help="A file for the report.  [default: standard error]")
 @click.option("--json", "as_json", is_flag=True, help="Report as JSON, for programs.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND")
-def audit(operations: int | None, out: Path | None, as_json: bool, command: Sequence[str]) -> None:
+def audit(
+    operations: int | None,
+    aside: Sequence[str],
+    out: Path | None,
+    as_json: bool,
+    command: Sequence[str],
+) -> None:
     """Run COMMAND under strace, and report its sync calls, writes and reads, by file.
 
     Output and exit status of COMMAND pass through. The report says whether all that was written
     was synced before the program ended and, given the number of its writes, which durability level
-    they amount to. Writes through a map, io_uring or libaio are not seen; the report names them.
+    they amount to. The level is "not known" where it depends on what strace does not show, as
+    writes through a map; the report names it. Ctrl-C ends COMMAND and reports what it did.
     """
     from kvbench.audit import audit as run  # noqa: PLC0415 - slow to import
     from kvbench.audit import text  # noqa: PLC0415
 
-    report = run(command)
+    report = run(command, aside)
     said = json.dumps(report.facts(operations), indent=1) if as_json else text(report, operations)
+    try:
+        if out is not None:
+            write_whole(out, f"{said}\n".encode(errors="surrogateescape"))
+    except OSError:
+        say(said)  # or what took long would be lost
+        raise
     if out is None:
         click.echo(said, err=True)
-    else:
-        write_whole(out, f"{said}\n".encode())
+    if report.stopped:
+        sys.exit(STOPPED)
     sys.exit(report.status if report.status >= 0 else 128 - report.status)
 
 

@@ -12,7 +12,6 @@ import fcntl
 import functools
 import os
 import random
-import re
 import shutil
 import signal
 import struct
@@ -21,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +34,8 @@ from kvbench.contract import StoreError
 from kvbench.factors import DEFAULT
 from kvbench.filesystem import unmount
 from kvbench.stores import Store
+from kvbench.strace import Trace
+from kvbench.traced import CALLS, SYNCS, Traced
 from kvbench.writer import replay
 
 SHORT, LONG = 1000, 2000  # writes
@@ -48,23 +49,6 @@ POLL = 0.001  # seconds between two looks at a writer
 EXT4_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2  # an ioctl of the kernel's ext4, for tests of crashes
 STORE = "store"  # the folder of a store on a disk
 MORE = 100_000  # writes that a writer still has to do when it is interrupted
-TRACER = (
-    "strace", "--follow-forks", "--seccomp-bpf", "--quiet=all", "--signal=none", "--string-limit=0",
-)  # fmt: skip
-WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2")
-FORKS = ("clone", "clone3", "fork", "vfork")
-TRACED = (
-    "fsync,fdatasync,msync,sync_file_range,syncfs,sync,?open,openat,openat2,close,dup,?dup2,dup3,"
-    f"fcntl,clone,clone3,?fork,?vfork,{','.join(WRITES)}"
-)
-# A call's name, its first argument if that is a number, the other arguments, and its result.
-CALL = re.compile(r"(\w+)\((\d*)(.*)\) += (-?\d+)")
-# An msync that is not MS_SYNC and a sync_file_range that does not wait sync nothing.
-SYNC = re.compile(
-    r"(fsync|fdatasync|syncfs|sync)\(|(msync)\(.*\bMS_SYNC\b|(sync_file_range)\(.*WAIT_AFTER"
-)
-EACH_WRITE = re.compile(r"\b(?:O|RWF)_D?SYNC\b")  # which fcntl cannot set
-
 Times = npt.NDArray[np.uint64]
 Crash = Callable[..., int]
 
@@ -86,67 +70,24 @@ def command_of(module: str, store: Store, folder: Path, *more: object, **options
     return [sys.executable, "-m", module, str(folder), store.full_name, *map(str, more), *pairs]
 
 
-def tracing_fails() -> str:
-    """Why sync calls cannot be counted here; empty when they can."""
-    if shutil.which(TRACER[0]) is None:
-        return "strace is not installed (Debian: strace)"
-    tried = subprocess.run([*TRACER, "true"], capture_output=True, text=True, check=False)
-    return tried.stderr.strip() if tried.returncode else ""
-
-
-def _inherited(files: set[str], fork: str) -> set[str]:
-    """The descriptors of a new thread, which shares those of its parent, or of a new process."""
-    return files if "CLONE_FILES" in fork else set(files)
-
-
-def _syncs(trace: Iterable[str]) -> Iterator[str]:
-    """The name of each sync call in the output of strace, and O_DSYNC for each write that is synced
-    because of a flag of its descriptor or its own. Writes by io_uring or libaio are not seen."""
-    begun: dict[str, str] = {}  # the unfinished call of each thread
-    synced: dict[str, set[str]] = {}  # of each thread, the descriptors whose writes are synced
-    for line in trace:
-        thread, text = line.rstrip().split(maxsplit=1)
-        if thread not in synced:  # it may run before its parent's call returns
-            parents = [parent for parent, call in begun.items() if call.startswith(FORKS)]
-            synced[thread] = _inherited(synced[parents[0]], begun[parents[0]]) if parents else set()
-        if text.endswith("<unfinished ...>"):
-            begun[thread] = text.removesuffix("<unfinished ...>")
-            continue
-        if text.startswith("<... "):
-            text = begun.pop(thread, "") + text.partition(" resumed>")[2]
-        call = CALL.match(text)
-        if call is None or call[4].startswith("-"):
-            continue  # unfinished when its process ended, or failed
-        name, first, rest, result = call.groups()
-        files = synced[thread]
-        if name in FORKS:
-            synced.setdefault(result, _inherited(files, rest))
-        elif name == "close":
-            files.discard(first)
-        elif name in WRITES:
-            if result != "0" and (first in files or EACH_WRITE.search(rest)):
-                yield "O_DSYNC"
-        elif name.startswith(("open", "dup")) or "F_DUPFD" in rest:
-            same = EACH_WRITE.search(rest) if name.startswith("open") else first in files
-            (files.add if same else files.discard)(result)
-        elif sync := SYNC.match(text):
-            yield sync[sync.lastindex or 0]
-
-
 def count_syncs(store: Store, place: Path, count: int, size: int, **options: str) -> Counter[str]:
     """The number of each sync call in a run of `count` writes, and as O_DSYNC that of the system
     calls that write and sync."""
-    with tempfile.TemporaryDirectory(dir=place) as folder, tempfile.TemporaryDirectory() as aside:
-        trace, done = Path(aside) / "trace", Path(aside) / "done"
+    with (
+        tempfile.TemporaryDirectory(dir=place) as folder,
+        tempfile.TemporaryDirectory() as aside,
+        tempfile.TemporaryFile() as errors,
+    ):
+        done, traced = Path(aside) / "done", Traced()
         command = command_of("kvbench.writer", store, Path(folder), count, size, done, **options)
-        ended = subprocess.run(
-            [*TRACER, f"--output={trace}", f"--trace={TRACED}", *command],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if ended.returncode:
-            raise BadInput(f"{store.full_name} {options}: {ended.stderr.strip()[-300:]}")
-        with open(trace, errors="replace") as lines:
-            return Counter(_syncs(lines))
+        with Trace(command, CALLS, stdout=subprocess.DEVNULL, stderr=errors) as trace:
+            for event in trace:
+                traced.take(event)
+        if trace.status or trace.cut:
+            errors.seek(0)
+            said = errors.read().decode(errors="replace").strip()[-300:]
+            raise BadInput(f"{store.full_name} {options}: {said or how_it_ended(trace.status)}")
+        return Counter({call: traced.calls[call] for call in SYNCS if traced.calls[call]})
 
 
 def syncs_per_write(store: Store, place: Path, **options: str) -> dict[str, float]:
@@ -195,7 +136,7 @@ def killed(folder: Path, write: Write) -> Iterator[tuple[Path, Stopped]]:
     yield folder, stopped
 
 
-def _shut_down(folder: Path) -> None:
+def shut_down(folder: Path) -> None:
     """From now on, an ext4 file system writes nothing to its device, not even its journal."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -217,7 +158,7 @@ def cut_off(image: Path, write: Write) -> Iterator[tuple[Path, Stopped]]:
     with mounted(image, image.with_name("mounted")) as folder:
         stopped = write(folder / STORE, signal.SIGSTOP)
         try:
-            _shut_down(folder)
+            shut_down(folder)
             copy_of(image, copy)
         finally:
             stopped.process.kill()

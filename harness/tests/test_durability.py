@@ -16,11 +16,12 @@ from kvbench.cli import STOPPED
 from kvbench.contract import StoreError
 from kvbench.factors import DEFAULT
 from kvbench.stores import Store
+from kvbench.strace import tracing_fails
 
 PAIRS = [(KNOWN[name], level) for name in KEEPING + BOUND for level in evidence.levels(KNOWN[name])]
 
 needs_tracing = pytest.mark.skipif(
-    bool(evidence.tracing_fails()), reason=f"no tracing: {evidence.tracing_fails()}"
+    bool(tracing_fails()), reason=f"no tracing: {tracing_fails()}"
 )
 
 
@@ -339,7 +340,7 @@ def test_an_atomic_update_leaves_no_temporary_file(tmp_path: Path) -> None:
 def test_evidence_that_is_stopped_leaves_nothing_behind(
     stop: signal.Signals, tmp_path: Path
 ) -> None:
-    if why := evidence.mounting_fails(tmp_path) or evidence.tracing_fails():
+    if why := evidence.mounting_fails(tmp_path) or tracing_fails():
         pytest.skip(why)
     place, out = tmp_path / "place", tmp_path / "evidence.csv"
     place.mkdir()
