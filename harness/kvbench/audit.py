@@ -61,6 +61,11 @@ class Report:
         return [file for file in self.traced.files if file.changes or file.calls or file.mapped]
 
     @property
+    def output(self) -> set[str]:
+        """The files that the program inherited and wrote."""
+        return {file.path for file in self.traced.inherited if file.writes}
+
+    @property
     def unsynced(self) -> list[str]:
         """The files that were written after their last sync."""
         return [file.path for file in self.traced.unsynced() if not file.folder]
@@ -98,7 +103,12 @@ class Report:
     def _against(self, operations: int, since: int) -> str:
         """What is left unsynced and may hold the operations."""
         left = [file.path for file in self.traced.unsynced(since)]
-        last = [file.path for file in self.traced.unsynced() if file.settled + 1 >= operations]
+        last = [
+            file.path
+            for file in self.traced.unsynced()
+            if file.settled + 1 >= operations
+            and any(file.changes[kind] >= operations for kind in file.pending)
+        ]  # but not a size that is set once, when a file is closed
         if last:
             return f"the last changes of {_listing(last)} were not synced"
         if len(left) >= operations:
@@ -150,7 +160,7 @@ class Report:
             return UNKNOWN, f"{_listing(self.mapped)} is written through a map, which is not seen"
         if traced.copies:
             return UNKNOWN, f"{traced.copies:,} calls copy in the kernel, each perhaps much"
-        if traced.inherited and not traced.changes:
+        if self.output and not traced.changes:
             return UNKNOWN, "only files that the program inherited were written"
         if traced.connected:
             return UNKNOWN, "the program uses a socket: what another process writes is not seen"
@@ -184,6 +194,7 @@ class Report:
             "unsynced": self.unsynced,
             "unsynced_folders": self.unsynced_folders,
             "mapped": self.mapped,
+            "inherited": sorted(self.output),
             "aside": [file.path for file in self.kept if file.aside],
             "unseen": sorted(traced.unseen),
             **dict(level),
@@ -269,8 +280,9 @@ def text(report: Report, operations: int | None) -> str:
         )
     if report.traced.unseen:
         parts.append(f"uses {' and '.join(found['unseen'])}: what is written so is not seen")
-    for file in report.traced.inherited:
-        parts.append(f"{file.path} was inherited, as output for people: it does not count")
+    if report.output:
+        named = _listing(report.output)
+        parts.append(f"{named} was inherited, as output for people: it does not count")
     if found["unsynced_folders"]:
         parts.append(
             f"{len(found['unsynced_folders'])} folders got or lost names after their last sync"

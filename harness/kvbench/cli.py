@@ -30,7 +30,8 @@ class _Writable(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(value)
-        if path.is_dir() or not os.access(path.parent, os.W_OK):
+        other = path.exists() and not path.is_file()  # as a device, which would be replaced
+        if other or not os.access(path.parent, os.W_OK):
             allowed = "a file in a folder that exists and is writable"
             raise BadInput(f"--out: {str(path)!r} cannot be written; allowed: {allowed}")
         return path

@@ -47,6 +47,7 @@ CALLS = tuple(
         "recvmmsg", "pidfd_getfd", "connect",
     )
 )  # fmt: skip
+WRITE, SIZE, NAME = "write", "size", "name"  # kinds of changes
 EACH_WRITE = re.compile(r"\bO_D?SYNC\b")  # which fcntl cannot set
 RWF_EACH = 0x2 | 0x4  # RWF_DSYNC, RWF_SYNC
 WRITABLE = re.compile(r"\bO_(WRONLY|RDWR)\b")
@@ -84,7 +85,8 @@ class File:
     written: int = 0
     reads: int = 0
     read: int = 0
-    changes: int = 0
+    changes: Counter[str] = field(default_factory=Counter)  # by kind
+    pending: set[str] = field(default_factory=set)  # the kinds since it was wholly synced
     calls: Counter[str] = field(default_factory=Counter)
     settled: int = 0
     idle: int = 0
@@ -146,6 +148,7 @@ class Traced:
         self.names = 0  # of them, names that came or went
         self.copies = 0
         self.files: list[File] = []
+        self.inherited: list[File] = []
         self.steps: list[tuple[int, int]] = []
         self.near: list[tuple[int, int]] = []
         self.left: set[File] = set()
@@ -161,10 +164,6 @@ class Traced:
         self._inodes: dict[tuple[int, int], File] = {}
         self._tasks: dict[int, Task] = {}
         self._dirty: set[File] = set()
-
-    @property
-    def inherited(self) -> list[File]:
-        return [file for file in self.files if not file.names and file.aside and file.writes]
 
     def take(self, event: Call | End) -> None:
         """Take note of what a program did."""
@@ -206,9 +205,8 @@ class Traced:
                 continue
             if stat.S_ISREG(about.st_mode):
                 path = os.readlink(f"/proc/self/fd/{number}")
-                file = File(path, about.st_dev, aside=True)
-                self.files.append(file)
-                found[number] = Opened(file), False
+                self.inherited.append(File(path, about.st_dev, aside=True))
+                found[number] = Opened(self.inherited[-1]), False
         return found
 
     def _fork(self, task: Task, call: Call) -> None:
@@ -363,13 +361,13 @@ class Traced:
         if replaced is not None and replaced is not file:
             self._lose(replaced, path)
         self._give(file, path)
-        self._change(task, self._folder(path), at, name=True)
+        self._change(task, self._folder(path), at, NAME)
         if len(file.names) == 1 and file.changed > file.synced:  # what nothing kept is kept now
-            self._change(task, file, at)
+            self._change(task, file, at, WRITE)
 
     def _go(self, task: Task, path: str, at: int) -> None:
         """A name is removed."""
-        self._change(task, self._folder(path), at, name=True)
+        self._change(task, self._folder(path), at, NAME)
         if (file := self._names.get(path)) is not None:
             self._lose(file, path)
 
@@ -421,7 +419,7 @@ class Traced:
             at_text = arguments[far - 1] if name.endswith("at") else ""
             path = self._path(task, arguments[far], at_text)
             folder = self._folder(path)
-            self._change(task, folder, at, name=True)
+            self._change(task, folder, at, NAME)
             if name.startswith("mkdir"):
                 self._made(path, folder.device, True)
 
@@ -459,7 +457,7 @@ class Traced:
         if file is not None and created:
             self._come(task, file, call.path, call.ended)
         elif file is not None and "O_TRUNC" in text:
-            self._change(task, file, call.ended)
+            self._change(task, file, call.ended, SIZE)
         synced, writable = EACH_WRITE.search(text), WRITABLE.search(text)
         opened = Opened(file, bool(synced), bool(writable)) if file else None
         self._assign(task, call.result, opened, "O_CLOEXEC" in text)
@@ -491,7 +489,7 @@ class Traced:
             self._count(file, "O_DSYNC")
             self._change_synced(task, file, at)
         else:
-            self._change(task, file, at)
+            self._change(task, file, at, WRITE)
 
     def _copied(self, task: Task, opened: Opened, size: int, at: int) -> None:
         self.copies += not opened.file.aside
@@ -504,13 +502,15 @@ class Traced:
             opened = self._opened(task, arguments[COPIES[name]])
             if opened is not None and call.result:
                 self._copied(task, opened, call.result, call.ended)
-        elif name in SIZES and (opened := self._opened(task, arguments[0])):
-            self._change(task, opened.file, call.ended)
+        elif name in SIZES and arguments[1] != "FALLOC_FL_KEEP_SIZE":  # that only reserves room
+            opened = self._opened(task, arguments[0])
+            if opened is not None:
+                self._change(task, opened.file, call.ended, SIZE)
 
     def _truncate(self, task: Task, call: Call) -> None:
         file = self._look(os.path.realpath(self._path(task, call.arguments[0])))
         if file is not None:
-            self._change(task, file, call.ended)
+            self._change(task, file, call.ended, SIZE)
 
     def _connect(self, task: Task, call: Call) -> None:
         self.connected = True
@@ -552,17 +552,18 @@ class Traced:
             self.late = max(self.late, past.late)
         past.seen = others
 
-    def _note(self, file: File, name: bool = False) -> bool:
+    def _note(self, file: File, kind: str) -> bool:
         """Count a change. Returns whether anything keeps it."""
         kept = bool(file.names or file.elsewhere) and not file.aside
-        file.changes += 1
+        file.changes[kind] += 1
         self.changes += kept
-        self.names += kept and name
+        self.names += kept and kind == NAME
         return kept
 
-    def _change(self, task: Task, file: File, at: int, name: bool = False) -> None:
+    def _change(self, task: Task, file: File, at: int, kind: str) -> None:
         file.changed = max(file.changed, at)
-        if self._note(file, name):
+        file.pending.add(kind)
+        if self._note(file, kind):
             past = task.past
             self._boundary(past)
             first, _ = past.dirty.pop(file, (at, at))
@@ -573,7 +574,7 @@ class Traced:
             self._dirty.add(file)
 
     def _change_synced(self, task: Task, file: File, at: int) -> None:
-        if self._note(file):
+        if self._note(file, WRITE):
             self._boundary(task.past)
             file.settled += 1
             self._step(task.past, at)
@@ -613,6 +614,7 @@ class Traced:
                     past.dirty[file] = last, last
             if not file.dirty:
                 self._dirty.discard(file)
+                file.pending.clear()
         for past in stepping:
             self._step(past, call.ended)
         return bool(stepping)

@@ -272,9 +272,10 @@ for _ in range(20):
 os.unlink({name!r} + b"2")
 """
         for after, level in (("os.fsync(other)", "sync"), ("pass", "process")):
-            text = program.format(after)
-            done = kvbench("audit", "--operations", N, "--", sys.executable, "-c", text)
-            assert f"durability level: {level}: " in done.stderr
+            text, report = program.format(after), tmp_path / "report"
+            command = ("--operations", N, "--json", "--out", report, "--")
+            assert kvbench("audit", *command, sys.executable, "-c", text).returncode == 0
+            assert json.loads(report.read_text())["level"] == level
 
 
 def test_the_signal_that_ends_a_program_passes_through(kvbench: Run) -> None:
@@ -372,6 +373,10 @@ def test_a_trace_that_is_cut_short_gives_no_verdict(
 
 
 def test_a_report_that_cannot_be_written_is_shown(kvbench: Run, tmp_path: Path) -> None:
-    done = kvbench("audit", "--operations", "1", "--out", "/dev/full", "--", "true")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    out = ("--operations", "1", "--out", folder / "report")
+    done = kvbench("audit", *out, "--", "rmdir", folder)
     assert done.returncode == 2
-    assert "durability level: none" in done.stderr
+    assert "durability level: process" in done.stderr
+    assert f"{folder}/report" in done.stderr

@@ -20,9 +20,7 @@ from kvbench.strace import tracing_fails
 
 PAIRS = [(KNOWN[name], level) for name in KEEPING + BOUND for level in evidence.levels(KNOWN[name])]
 
-needs_tracing = pytest.mark.skipif(
-    bool(tracing_fails()), reason=f"no tracing: {tracing_fails()}"
-)
+needs_tracing = pytest.mark.skipif(bool(tracing_fails()), reason=f"no tracing: {tracing_fails()}")
 
 
 @pytest.fixture(scope="session")

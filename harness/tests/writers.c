@@ -456,22 +456,53 @@ PROGRAM(opened_by_thread, "sync")
     EACH put(file);
 }
 
-static void *write_own(void *number)
+static void *write_own(void *file)
 {
-    int file = make(numbered("own", *(int *)number), 0);
-    EACH put(file), flush(file);
+    EACH put(*(int *)file), flush(*(int *)file);
     return NULL;
+}
+
+static void run_threads(int files[4])
+{
+    pthread_t threads[4];
+    count /= 4;
+    for (int i = 0; i < 4; i++)
+        if (pthread_create(&threads[i], NULL, write_own, &files[i]) != 0)
+            exit(1);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
 }
 
 PROGRAM(threads_with_own_files, "sync")
 {
-    pthread_t threads[4];
-    int numbers[] = {0, 1, 2, 3};
-    count /= 4;
+    int files[4];
     for (int i = 0; i < 4; i++)
-        pthread_create(&threads[i], NULL, write_own, &numbers[i]);
-    for (int i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
+        files[i] = make(numbered("own", i), 0);
+    run_threads(files);
+}
+
+PROGRAM(threads_with_one_file, "sync")
+{
+    int file = make("data", 0), files[] = {file, file, file, file};
+    run_threads(files);
+}
+
+static void *write_own_unsynced(void *file)
+{
+    EACH put(*(int *)file);
+    return NULL;
+}
+
+/* Each sync may be for an operation of either thread. */
+PROGRAM(threads_of_which_one_syncs, "not known")
+{
+    pthread_t thread;
+    int file = make("data", 0), other = make("other", 0);
+    count /= 2;
+    if (pthread_create(&thread, NULL, write_own_unsynced, &other) != 0)
+        exit(1);
+    write_own(&file);
+    pthread_join(thread, NULL);
 }
 
 static pthread_barrier_t turn;
