@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -9,8 +10,10 @@ import pandas as pd
 from study import formats
 from study.notebook import root
 
-FACTS = ["operations", "status", "syncs", "map_syncs", "writes", "bytes_written", "level"]
-COUNTED = ["unsynced", "mapped"]  # files
+FACTS = ["operations", "status", "writes", "bytes_written", "settled", "level"]
+COUNTED = ["unsynced", "unsynced_folders", "mapped"]
+SOME = 0.05  # calls a write: fewer do not belong to each write
+CALLS = ["fsync", "fdatasync", "msync", "syncfs", "sync", "O_DSYNC", "sync_file_range"]
 
 
 def observed(folder: Path) -> pd.DataFrame:
@@ -21,7 +24,9 @@ def observed(folder: Path) -> pd.DataFrame:
         {
             "report": name,
             **{fact: found[fact] for fact in FACTS},
-            **{f"{kind}_files": len(found[kind]) for kind in COUNTED},
+            **found["calls"],
+            **{kind: len(found[kind]) for kind in COUNTED},
+            "aside": " ".join(sorted(Path(path).name for path in found["aside"])),
             "unseen": " ".join(found["unseen"]),
         }
         for name, found in reports.items()
@@ -36,10 +41,17 @@ def _reports() -> pd.DataFrame:
     return claims.merge(seen, on="report", validate="one_to_one")
 
 
+def _calls(row: "pd.Series[float]", spell: Callable[[float], str]) -> str:
+    """The sync calls of a write, each kind by itself; 0 if there are none."""
+    each = {call: row[call] / row.operations for call in CALLS}
+    some = (f"{spell(count)} {call}" for call, count in each.items() if count >= SOME)
+    return ", ".join(some) or "0"
+
+
 def syncs() -> dict[str, str]:
     """For the text: the sync calls of a write, by the report."""
     both = _reports()
-    each = (both.syncs / both.operations).map("{:.1f}".format)
+    each = both.apply(_calls, axis="columns", spell="{:.1f}".format)
     return dict(zip(both.report.str.replace("-", "_"), each, strict=True))
 
 
@@ -51,7 +63,7 @@ def table() -> pd.DataFrame:
             "program": both.program + ", " + both.version,
             "store and mode": both["mode"],
             "claimed": both.claimed,
-            "sync calls a write": (both.syncs / both.operations).map(formats.number),
+            "sync calls a write": both.apply(_calls, axis="columns", spell=formats.number),
             "write calls a write": (both.writes / both.operations).map(formats.number),
             "observed": both.level,
         }

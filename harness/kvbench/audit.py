@@ -126,7 +126,7 @@ class Report:
             )
         for file in self.traced.files:
             calls = file.calls["fsync"] + file.calls["fdatasync"]
-            if file.changes and not file.aside and calls >= operations > file.settled:
+            if file.writes and not file.aside and calls >= operations > file.settled:
                 return UNKNOWN, (
                     f"{file.idle:,} of {calls:,} syncs of {file.path} found nothing new: "
                     "its writes may wait in the process"
@@ -164,15 +164,10 @@ class Report:
             return UNKNOWN, "only files that the program inherited were written"
         if traced.connected:
             return UNKNOWN, "the program uses a socket: what another process writes is not seen"
-        if traced.changes and operations <= traced.changes * traced.most_tasks:
-            return (
-                UNKNOWN,
-                f"{traced.changes:,} writes, which {traced.most_tasks} threads may share",
-            )
-        return (
-            "none",
-            f"{traced.changes:,} writes for {operations:,} operations: they wait in the process",
-        )
+        some, tasks = f"{traced.changes:,} changes reach the kernel", traced.most_tasks
+        if operations <= traced.changes * tasks:
+            return UNKNOWN, f"{some}, which {tasks} tasks may share"
+        return "none", f"{some}: {operations:,} operations wait in the process"
 
     def facts(self, operations: int | None) -> dict[str, Any]:
         """The report as plain values."""

@@ -30,6 +30,7 @@ TRACER = (
 READS = ("read", "pread64", "readv", "preadv", "preadv2")
 WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2")
 RAW = f"--raw={','.join(READS + WRITES)}"  # or strace prints what they read and write
+UNTRACED = "CLONE_UNTRACED"
 FORKS = ("clone", "clone3", "fork", "vfork")
 GRACE = 5.0  # seconds that a program has to end when it is asked to
 # A call, its result and the path that this has, and why it failed or which task it is for strace.
@@ -93,7 +94,7 @@ def read(lines: Iterable[str], tasks: dict[int, int]) -> Iterator[Call | End]:
                 early[task].append((at, text))
             elif event := _event(task, at, text, tasks, begun):
                 yield event
-                if isinstance(event, Call) and event.name in FORKS:
+                if isinstance(event, Call) and event.name in FORKS and UNTRACED not in event.text:
                     child, thread = event.result, "CLONE_THREAD" in event.text
                     tasks[child] = tasks[task] if thread else child
                     due = [(child, *line) for line in early.pop(child, ())] + due

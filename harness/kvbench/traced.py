@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from kvbench.strace import FORKS, READS, WRITES, Call, End, unescaped
+from kvbench.strace import FORKS, READS, UNTRACED, WRITES, Call, End, unescaped
 
 SYNCS = ("fsync", "fdatasync", "msync", "syncfs", "sync", "O_DSYNC")
 COPIES = {"copy_file_range": 2, "splice": 2, "sendfile": 0, "sendfile64": 0}  # the target
@@ -211,7 +211,7 @@ class Traced:
 
     def _fork(self, task: Task, call: Call) -> None:
         text = call.text if call.name.startswith("clone") else ""
-        if "CLONE_UNTRACED" in text:
+        if UNTRACED in text:
             self.unseen.add("a process that strace does not follow")
         self._tasks[call.result] = Task(
             task.files if "CLONE_FILES" in text else dict(task.files),

@@ -380,3 +380,10 @@ def test_a_report_that_cannot_be_written_is_shown(kvbench: Run, tmp_path: Path) 
     assert done.returncode == 2
     assert "durability level: process" in done.stderr
     assert f"{folder}/report" in done.stderr
+
+
+def test_a_report_does_not_take_the_place_of_what_is_no_file(kvbench: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    done = kvbench("audit", "--out", tmp_path / "fifo", "--", "touch", tmp_path / "touched")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert (tmp_path / "fifo").is_fifo() and not (tmp_path / "touched").exists()

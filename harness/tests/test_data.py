@@ -168,4 +168,6 @@ def test_each_program_of_the_audit_was_observed() -> None:
     stated = claims.set_index("report").claimed
     assert set(stated) == {"sync", "none", "not stated"}
     observed = seen.set_index("report").level
-    assert (observed[stated[stated == "sync"].index] == "sync").all()
+    others = observed[stated[stated == "sync"].index].loc[lambda level: level != "sync"]
+    # SQLite removes its journal and does not sync the folder; Kyoto Cabinet writes through a map.
+    assert others.to_dict() == {"ioarena-sqlite3-sync": "process", "kchash-oas": "not known"}
