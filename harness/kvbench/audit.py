@@ -21,7 +21,7 @@ import os
 import signal
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -36,7 +36,6 @@ NAMED = 3  # files in a sentence
 UNKNOWN = "not known"
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NOT_SYNCS = "sync_file_range"
-MEMORY = ("tmpfs", "ramfs")
 
 
 def _listing(files: Collection[str]) -> str:
@@ -53,7 +52,6 @@ class Report:
     seconds: float
     status: int
     stopped: int | None = None
-    aside: Sequence[str] = field(default_factory=tuple)
 
     @property
     def kept(self) -> list[File]:
@@ -102,7 +100,6 @@ class Report:
 
     def _against(self, operations: int, since: int) -> str:
         """What is left unsynced and may hold the operations."""
-        left = [file.path for file in self.traced.unsynced(since)]
         last = [
             file.path
             for file in self.traced.unsynced()
@@ -111,8 +108,10 @@ class Report:
         ]  # but not a size that is set once, when a file is closed
         if last:
             return f"the last changes of {_listing(last)} were not synced"
-        if len(left) >= operations:
-            return f"{_listing(left)} were left unsynced"
+        left = self.traced.unsynced()
+        if left.total() + self.traced.waiting(since) >= operations:
+            named = f" of {_listing([file.path for file in left])}" if left else ""
+            return f"as many changes{named} were left unsynced"
         if self.traced.late + 1 >= operations:
             return "a thread changed files all along and did not sync them each time"
         return ""
@@ -233,7 +232,7 @@ def audit(command: Sequence[str], aside: Sequence[str] = ()) -> Report:
                 f"the trace of {command[0]!r} was cut short: strace was ended ({trace.status}); "
                 "nothing can be said of the program; run it again"
             )
-    return Report(traced, trace.seconds, trace.status, trace.asked, aside)
+    return Report(traced, trace.seconds, trace.status, trace.asked)
 
 
 def text(report: Report, operations: int | None) -> str:

@@ -21,8 +21,9 @@ import re
 import stat
 import struct
 import time
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from kvbench.strace import FORKS, READS, UNTRACED, WRITES, Call, End, unescaped
@@ -97,11 +98,11 @@ class File:
 
 @dataclass(eq=False)
 class Past:
-    """What a thread or process has changed and not synced: when the first and the last change of
-    each file ended, in the order of the last."""
+    """What a thread or process has changed and not synced: when the changes of each file ended, in
+    the order of the last."""
 
-    dirty: dict[File, tuple[int, int]] = field(default_factory=dict)
-    near: dict[File, int] = field(default_factory=dict)  # of them, since its last step
+    dirty: dict[File, list[int]] = field(default_factory=dict)
+    near: dict[File, int] = field(default_factory=dict)  # the last of them, since its last step
     stepped: bool = False  # something of it was synced since its last change
     seen: int = 0  # steps of others when it last changed something
     late: int = 0  # its changes since then, apart by steps of others
@@ -153,6 +154,7 @@ class Traced:
         self.near: list[tuple[int, int]] = []
         self.left: set[File] = set()
         self._lefts = 0
+        self._behind: list[tuple[int, int, int]] = []
         self.late = 0
         self.unseen: set[str] = set()
         self.connected = False
@@ -566,8 +568,9 @@ class Traced:
         if self._note(file, kind):
             past = task.past
             self._boundary(past)
-            first, _ = past.dirty.pop(file, (at, at))
-            past.dirty[file] = first, at
+            times = past.dirty.pop(file, [])
+            times.append(at)
+            past.dirty[file] = times
             past.near.pop(file, None)
             past.near[file] = at
             file.dirty.add(past)
@@ -591,8 +594,7 @@ class Traced:
         past.steps += 1
         if not past.dirty:
             past.late = 0
-        _, last = next(reversed(past.dirty.values()), (-1, -1))
-        self.steps.append((last, at))
+        self.steps.append((next(reversed(past.dirty.values()), [-1])[-1], at))
         self.near.append((next(reversed(past.near.values()), -1), at))
 
     def _settle(self, files: Iterable[File], call: Call) -> bool:
@@ -601,17 +603,19 @@ class Traced:
         for file in list(files):
             file.synced = max(file.synced, call.begun)
             for past in list(file.dirty):
-                first, last = past.dirty[file]
-                if first >= call.begun:
+                times = past.dirty[file]
+                done = bisect_left(times, call.begun)  # the others had not ended
+                if not done:
                     continue
                 file.settled += 1
                 stepping.add(past)
-                if last < call.begun:
+                if file not in past.near:
+                    self._behind.append((times[done - 1], call.ended, done))
+                del times[:done]
+                if not times:
                     del past.dirty[file]
                     past.near.pop(file, None)
                     file.dirty.discard(past)
-                else:  # a write that had not ended
-                    past.dirty[file] = last, last
             if not file.dirty:
                 self._dirty.discard(file)
                 file.pending.clear()
@@ -655,11 +659,16 @@ class Traced:
         pasts = {past for file in self._dirty for past in file.dirty}
         return self._lefts + sum(past.stepped and bool(past.near) for past in pasts)
 
-    def unsynced(self, since: int = -2) -> Iterator[File]:
-        """The files with changes that were never synced, made after the given time."""
+    def unsynced(self) -> Counter[File]:
+        """The files with changes that were never synced, and how many."""
+        left: Counter[File] = Counter()
         for file in self.files:
-            if any(past.dirty[file][1] > since for past in file.dirty):
-                yield file
+            left[file] += sum(len(past.dirty[file]) for past in file.dirty)
+        return +left
+
+    def waiting(self, since: int) -> int:
+        """How many changes waited at a moment that their tasks had left behind and synced later."""
+        return sum(count for made, at, count in self._behind if made <= since < at)
 
 
 def most_at_once(spans: Iterable[tuple[int, int]]) -> tuple[int, int]:

@@ -303,13 +303,12 @@ def test_what_cannot_be_run_is_refused(kind: str, kvbench: Run, tmp_path: Path) 
 WAITING = """
 import os, signal, sys
 if sys.argv[2] == "deaf":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
 if os.fork() == 0:
-    with open(sys.argv[1] + ".part", "w") as file:
+    with open(sys.argv[1], "w") as file:
         file.write(str(os.getpid()))
-    os.rename(sys.argv[1] + ".part", sys.argv[1])
+    print("ready", flush=True)
 while True:
     signal.pause()
 """
@@ -323,10 +322,12 @@ def waiting(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     def start(how: str = "") -> subprocess.Popen[str]:
         program = [sys.executable, "-c", WAITING, str(tmp_path / "child"), how]
         command = [sys.executable, "-m", "kvbench.cli", "audit", "--operations", "1", "--"]
-        process = subprocess.Popen([*command, *program], stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [*command, *program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         started.append(process)
-        while process.poll() is None and not (tmp_path / "child").exists():
-            pass
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
         return process
 
     yield start
@@ -353,7 +354,7 @@ def test_a_second_signal_ends_a_program_that_ignores_the_first(
 ) -> None:
     process = waiting("deaf")
     process.send_signal(signal.SIGTERM)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
     assert process.communicate()[1]
     assert process.returncode == STOPPED
     assert not runs(tmp_path / "child")

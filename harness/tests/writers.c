@@ -636,6 +636,39 @@ PROGRAM(half_in_another_file, "not known")
     }
 }
 
+PROGRAM(others_synced_before, "process")
+{
+    int data = make("data", 0), other = make("other", 0);
+    EACH put(other), flush(other);
+    EACH put(data);
+}
+
+PROGRAM(others_synced_afterwards, "process")
+{
+    int data = make("data", 0), other = make("other", 0);
+    EACH put(data);
+    EACH put(other), flush(other);
+}
+
+PROGRAM(others_synced_then_data, "process")
+{
+    int data = make("data", 0), other = make("other", 0);
+    EACH put(data);
+    EACH put(other), flush(other);
+    flush(data);
+}
+
+PROGRAM(folder_synced_last, "sync")
+{
+    int index = make("index", 0);
+    EACH
+    {
+        int file = make(numbered("data", i), 0);
+        put(file), flush(file), put(index), flush(index), sync_folder(".");
+        close(file);
+    }
+}
+
 PROGRAM(journal_then_data, "sync")
 {
     int data = make("data", 0), journal = make("journal", 0);
