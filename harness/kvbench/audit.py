@@ -1,19 +1,22 @@
 """Any program under the instruments of the evidence: what it writes and syncs, and the durability
 level that so many operations amount to.
 
-The calls of a program do not say where an operation ends. So the verdict asks what must be true of
-a trace if each of N operations has the level:
+strace does not show where an operation ends. So a level is what N operations must at least have
+done, and what speaks against it:
 
-- `sync`: at N moments or more after the program has set itself up, a sync has just left nothing
-  unsynced that the thread had changed: no file, and no folder in which names came or went. What is
-  left unsynced since then counts against it, unless it is changed too seldom to hold each
-  operation, and not by a thread that goes on to sync other things.
+- `sync`: N times a sync left nothing unsynced that its thread had changed since the set-up: no
+  file, and no folder in which names came or went. Threads overlap, so each is judged by its own
+  changes. Against it speak N changes that were never synced, or that waited while syncs went on; a
+  last change of a file that was not synced like those before it; syncs of a file that mostly found
+  nothing; and a map or another way to write that is not seen. Fewer changes than N cannot hold every
+  operation: before or after the operations they are named, and between them, by a thread that went
+  on to sync other things, they make the level `not known`.
 - `process`: N changes or more have reached the kernel.
-- `none`: fewer have, so writes wait in the process.
+- `none`: fewer have, so operations wait in the process.
 - `not known`: what was not seen could change the answer. The report names it.
 
-A program that acknowledges an operation before it syncs, and always syncs before it ends, looks
-like one that syncs first. What never leaves the process looks like nothing at all.
+N counts all operations of the run. A program that acknowledges one before it syncs, and syncs before
+it ends, looks like one that syncs first. What never leaves the process looks like nothing at all.
 """
 
 import fnmatch
@@ -110,8 +113,8 @@ class Report:
             return f"the last changes of {_listing(last)} were not synced"
         left = self.traced.unsynced()
         if left.total() + self.traced.waiting(since) >= operations:
-            named = f" of {_listing([file.path for file in left])}" if left else ""
-            return f"as many changes{named} were left unsynced"
+            named = f", as in {_listing([file.path for file in left])}" if left else ""
+            return f"as many changes were left unsynced{named}"
         if self.traced.late + 1 >= operations:
             return "a thread changed files all along and did not sync them each time"
         return ""
