@@ -8,15 +8,15 @@ done, and what speaks against it:
   file, and no folder in which names came or went. Threads overlap, so each is judged by its own
   changes. Against it speak N changes that were never synced, or that waited while syncs went on; a
   last change of a file that was not synced like those before it; syncs of a file that mostly found
-  nothing; and a map or another way to write that is not seen. Fewer changes than N cannot hold every
-  operation: before or after the operations they are named, and between them, by a thread that went
-  on to sync other things, they make the level `not known`.
+  nothing; and a map or another way to write that is not seen. Fewer changes than N cannot hold
+  every operation: before or after the operations they are named, and between them, by a thread
+  that went on to sync other things, they make the level `not known`.
 - `process`: N changes or more have reached the kernel.
 - `none`: fewer have, so operations wait in the process.
 - `not known`: what was not seen could change the answer. The report names it.
 
-N counts all operations of the run. A program that acknowledges one before it syncs, and syncs before
-it ends, looks like one that syncs first. What never leaves the process looks like nothing at all.
+N counts all operations of the run. A program that acknowledges one before it syncs, and syncs
+before it ends, looks like one that syncs first. What never leaves the process looks like nothing.
 """
 
 import fnmatch

@@ -138,8 +138,8 @@ class Traced:
 
     A step is a moment at which a sync settles changes of a task. `steps` has for each the times of
     the last change of that task that is still unsynced, and of the step; `near` the same without
-    what earlier steps had left behind, which is in `left`. `late` is how
-    often at most a task changed things between the steps of others before it synced them.
+    what earlier steps had left behind, which is in `left`. `late` is how often at most a task
+    changed things between the steps of others before it synced them.
     """
 
     def __init__(self, aside: Aside = lambda path: False) -> None:
