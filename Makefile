@@ -108,6 +108,7 @@ build/this-machine/.done: $(LOCAL)/.done $(NOTEBOOKS) build/.installed
 	    KVBENCH_FIGURES=build/this-machine papermill --log-level WARNING --no-progress-bar -k python3 \
 	        notebooks/$$name.ipynb build/notebooks/$$name.ipynb -p results $(LOCAL) || exit 1; \
 	done
+	python -m study.beside $(LOCAL) --out build/this-machine/beside.md
 	@touch $@
 
 # The paper

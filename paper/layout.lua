@@ -1,5 +1,5 @@
--- How the content of embedded cells is laid out: figures and tables float in the PDF; on a page, long
--- tables are folded until a reader opens or prints them, and tables with texts are marked.
+-- How figures and tables are laid out: in the PDF they float; on a page each table stands in a Div that
+-- scrolls, marked if it has texts, and a long one is folded until a reader opens or prints it.
 
 local LONG = 25 -- rows
 local TEXT = 60 -- characters of a cell that need a wide column, also on a phone
@@ -27,8 +27,8 @@ local function lay_out(tbl)
       end
     end
   end
-  local blocks = pandoc.Blocks { tbl }
-  if longest > TEXT then blocks = pandoc.Blocks { pandoc.Div(blocks, { class = 'texts' }) } end
+  local class = longest > TEXT and 'wide texts' or 'wide'
+  local blocks = pandoc.Blocks { pandoc.Div(tbl, { class = class }) }
   if rows > LONG then
     folded = true
     blocks:insert(1, pandoc.RawBlock('html', string.format('<details><summary>All %d rows</summary>', rows)))

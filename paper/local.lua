@@ -1,5 +1,5 @@
--- Shows what was measured on this machine. A Div `.local` with `src` becomes the content of that
--- Markdown file; a Div `.local` with an image stays if the image exists; a Div `.no-local` stays if
+-- Shows what was measured on this machine. The content of a Div `.local` stays if its images exist and
+-- the Markdown file that it names as `src`, whose content follows; that of a Div `.no-local` stays if
 -- the file that it names as `without` is missing. Everything else is left out.
 
 local folder = ""
@@ -21,15 +21,18 @@ local function images_exist(div)
   return all
 end
 
+local function read(path)
+  local file = assert(io.open(path))
+  local text = file:read("a")
+  file:close()
+  return pandoc.read(text, "markdown").blocks
+end
+
 local function replace(div)
   if div.classes:includes("local") then
     local source = div.attributes.src
-    if not source then return images_exist(div) and div or {} end
-    if not exists(resolve(source)) then return {} end
-    local file = assert(io.open(resolve(source)))
-    local text = file:read("a")
-    file:close()
-    return pandoc.read(text, "markdown").blocks
+    if not images_exist(div) or source and not exists(resolve(source)) then return {} end
+    return source and div.content .. read(resolve(source)) or div.content
   elseif div.classes:includes("no-local") then
     return exists(resolve(div.attributes.without)) and {} or div.content
   end
