@@ -1,5 +1,5 @@
 -- Quarto marks an embedded cell with the absolute path of its notebook. Keep the file's name only, so
--- that the pages are the same wherever the checkout is. In the PDF, links to pages name their HTML.
+-- that the pages are the same wherever the checkout is. Links to pages name their HTML.
 
 function Div(div)
   local notebook = div.attributes.notebook
@@ -9,7 +9,7 @@ function Div(div)
 end
 
 function Link(link)
-  if FORMAT:match('html') then return nil end
+  if link.target:match('^%a+:') then return nil end
   link.target = link.target:gsub('%.qmd$', '.html'):gsub('%.qmd#', '.html#')
   return link
 end

@@ -221,20 +221,12 @@ def hollow(axis: Any, x: Any, y: Any, near: Any, colour: str, marker: str) -> No
     )
 
 
-def draw_bound(axis: Any, found: tuple[float, str] | None, upright: bool = False) -> None:
-    """A thin labelled line at what Results.bound() found, in µs; upright where times run across."""
-    if found is None:
-        return
-    value, name = found[0] / 1000, found[1]
-    line: Any = {"color": "#555555", "linewidth": 0.6, "linestyle": ":", "zorder": 1}
-    look: Any = {"fontsize": 4.5, "color": "#555555"}
-    if upright:
-        axis.axvline(value, **line)
-        axis.text(value, 0.01, f" {name}", transform=axis.get_xaxis_transform(), **look)
-    else:
-        axis.axhline(value, **line)
-        look |= {"transform": axis.get_yaxis_transform(), "ha": "right", "va": "bottom"}
-        axis.text(0.98, value, name, **look)
+def draw_bound(axis: Any, found: float | None, upright: bool = False) -> None:
+    """A thin line at what Results.bound() found, in µs; upright where times run across. Captions
+    say what it is: a label would cover points."""
+    if found is not None:
+        draw = axis.axvline if upright else axis.axhline
+        draw(found / 1000, color="#555555", linewidth=0.6, linestyle=":", zorder=1)
 
 
 def log_ticks(axis: Any, low: float, high: float) -> None:
@@ -343,7 +335,7 @@ def level_figure(
     label: str,
     *lines: str,
     columns: int = 2,
-    bounds: Mapping[str, tuple[float, str] | None] = MappingProxyType({}),
+    bounds: Mapping[str, float | None] = MappingProxyType({}),
 ) -> Figure:
     """A row a store, a marker a level: medians over the trials, with their range as a line.
 

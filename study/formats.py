@@ -77,7 +77,7 @@ def span(values: "pd.Series[float]", digits: int = 2) -> str:
     if values.empty:
         return ""
     found = points(values)
-    middle, low, high = (f"{x:.{digits}f}" for x in found[:3])
+    middle, low, high = (f"{x:,.{digits}f}" for x in found[:3])
     return middle if low == high else f"{middle} ({low} to {high})"
 
 
@@ -85,6 +85,16 @@ def share(found: float) -> str:
     if isnan(found):
         return NOT_STATED
     return f"{found:.0%}" if found >= 0.1 else f"{found:.1%}"
+
+
+def level(value: Any) -> str:
+    """A level of a factor; of a number the thousands are apart."""
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def heading(name: str) -> str:
+    """The name of a column of the data, in words; any other name as it is."""
+    return name.replace("_", " ") if name.isidentifier() else name
 
 
 def count(found: int) -> str:
@@ -98,14 +108,15 @@ def table(
     frame: pd.DataFrame, markdown: Sequence[str] = (), rule: int = RULE, **options: Any
 ) -> str:
     """A table in Markdown without the index. Names and texts are escaped, but not those of the
-    columns `markdown`, which are Markdown already.
+    columns `markdown`, which are Markdown already. A column that is named as in the data has blanks
+    in its name, and a count its thousands apart.
 
     The rules are no longer than `rule`: by them renderers divide the page among columns, and a long
     text can wrap where a word can't.
     """
     safe = pd.DataFrame(
         {
-            name if name in markdown else escape(str(name)): [
+            name if name in markdown else escape(heading(str(name))): [
                 escape(value) if isinstance(value, str) and name not in markdown else value
                 for value in column.astype(object).where(column.notna(), NOT_STATED)
             ]

@@ -267,15 +267,15 @@ class Results:
         found = f"{trials}{samples}{levels}{self._cooled()}{lost}; {self._floor()}"
         return f"{self.source()}: {found}.\n{self._machine()}."
 
-    def bound(self, operation: str, size: str) -> tuple[float, str] | None:
-        """A physical bound in ns, and its name: no get is faster than memory is copied, and no
+    def bound(self, operation: str, size: str) -> float | None:
+        """A physical bound in ns: no get is faster than its record is copied in memory, and no
         synchronous write than one sync of the device. None where neither was measured."""
         known = self.machine.dropna()
         if operation == "get" and "memory_rate" in known:
-            return RecordSize.parse(size).mean / known.memory_rate * 1e9, "memcpy of the record"
+            return float(RecordSize.parse(size).mean / known.memory_rate * 1e9)
         synced = set(self.level("durability")) & {"sync", "atomic"}
         if operation != "get" and synced and "sync_p50_us" in known:
-            return known.sync_p50_us * 1000, "one device sync"
+            return float(known.sync_p50_us * 1000)
         return None
 
     def facts(self) -> dict[str, Any]:

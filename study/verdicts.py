@@ -191,7 +191,7 @@ class Fields:
         lacking = [level for level in self.levels if level not in table]
         table = pd.DataFrame() if lacking else table.dropna()
         if table.empty:
-            lacked = f": {', '.join(map(str, lacking))} not measured" if lacking else ""
+            lacked = f": {', '.join(map(formats.level, lacking))} not measured" if lacking else ""
             failed = f" ({reason})" if (reason := self._failed(data, lacking)) else ""
             raise Missing(f"{self.name}: not measured on this scale{lacked}{failed}")
         return table[list(self.levels)]
@@ -250,7 +250,8 @@ def share(fields: Fields, winners: Sequence[Any], slack: float = 1.0) -> Figure:
 def middle(fields: Fields, most: bool = False) -> Figure:
     """The median, or the greatest, over the fields of the first level's value over the second's."""
     above, below = fields.levels[:2]
-    text = f"{'greatest' if most else 'median'} over fields ({fields.name}): {above} / {below}"
+    which = "greatest" if most else "median"
+    text = f"{which} over fields ({fields.name}): {formats.level(above)} / {formats.level(below)}"
     how = "max" if most else "median"
     return fields.figure(text, lambda table: table[above] / table[below], how)
 

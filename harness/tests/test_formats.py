@@ -57,6 +57,18 @@ def test_markup_in_a_name_has_no_effect() -> None:
         assert page.count("<table") == 1
 
 
+@pytest.mark.parametrize("options", [{}, {"disable_numparse": True}])
+def test_a_table_shows_no_name_of_the_data_and_no_long_number_in_one_piece(
+    options: dict[str, bool],
+) -> None:
+    frame = pd.DataFrame({"record_size": ["1 KiB"], "records": [10_000], "block_cache=1": ["a_b"]})
+    head, _, row = formats.table(frame, **options).split("\n")
+    assert [name.strip() for name in head.strip("|").split("|")] == [
+        "record size", "records", "block_cache=1",
+    ]  # fmt: skip
+    assert [cell.strip() for cell in row.strip("|").split("|")] == ["1 KiB", "10,000", "a_b"]
+
+
 def test_columns_of_our_own_markdown_stay_markdown() -> None:
     frame = pd.DataFrame({"store": ["a*b"], "verdict": ["**holds**"]})
     assert r"a\*b" in (said := formats.table(frame, markdown=["verdict"]))

@@ -14,6 +14,10 @@ GOOD = """<!DOCTYPE html>
 <script>let remote = "?@fig-a ?var:b <figure>";</script>
 <p><strong>Why?</strong> <a href="https://example.org/">a link</a>
 <span class="citation" data-cites="doe">(<a href="#ref-doe">Doe 2020</a>)</span></p>
+<p id="ref-doe">5% of 10,000 in 2020-11-25T10:00:00, v1.12345, <code>record_size=100000</code>, and
+<a href="https://example.org/">DOI 1234567</a> <a href="index.html#fig-a"><i></i>the page</a>
+<a href="a%20b.svg">a file</a> <a href="index.pdf"><i></i> PDF</a></p>
+<table><tr><th>record size</th><th><code>block_cache</code></th></tr></table>
 <figure id="fig-a"><p><img src="a%20b.svg?v=1" alt="A dot"></p>
 <figcaption>Figure 1: A <em>dot</em>.</figcaption></figure>
 <figure><figcaption>Table 1</figcaption><div><table><tr><td>1</td></tr></table></div></figure>
@@ -47,6 +51,16 @@ BAD = {
         f"absolute path {ROOT}/notebooks/a.ipynb"
     ),
     f"<pre>See {ROOT}.</pre>": f"absolute path {ROOT}.",
+    "<p>5 % of them</p>": "blank before a per cent sign: 5 %",
+    "<table><tr><th>record_size</th></tr></table>": (
+        "name of the data as the head of a column: record_size"
+    ),
+    "<table><tr><td>10000</td></tr></table>": "number without separators: 10000",
+    "<p>of 1000000 records.</p>": "number without separators: 1000000",
+    '<a href="none.html">x</a>': "link to a file that does not exist: none.html",
+    '<a href="#none">x</a>': "link to a place that does not exist: #none",
+    '<a href="index.html#none">x</a>': "link to a place that does not exist: index.html#none",
+    '<a href="index.pdf"><i></i>Typst</a>': "link to a PDF that is called Typst",
     "<figure> <figcaption>Nothing</figcaption></figure>": "empty figure",
 }
 
@@ -62,6 +76,7 @@ def folder(tmp_path: Path) -> Path:
     for place in (tmp_path, tmp_path / "paper"):
         (place / "a b.svg").write_text("<svg></svg>", encoding="utf-8")
     (tmp_path / "paper/index.html").write_text(GOOD, encoding="utf-8")
+    (tmp_path / "paper/index.pdf").write_bytes(b"%PDF-")
     return tmp_path
 
 

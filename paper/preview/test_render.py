@@ -202,6 +202,16 @@ def test_embedded_cells_do_not_name_the_folder_of_the_checkout() -> None:
     assert 'data-notebook="a.ipynb"' in html
 
 
+@pytest.mark.parametrize("target", ["html", "typst"])
+def test_links_to_pages_name_what_is_rendered(target: str) -> None:
+    text = "[a](a.qmd) [b](../b.qmd#sec-c) [c](c.html) [d](https://example.org/d.qmd)"
+    found = pypandoc.convert_text(
+        text, target, format="markdown", extra_args=[f"--lua-filter={PAPER / 'paths.lua'}"]
+    )
+    for link in ("a.html", "../b.html#sec-c", "c.html", "https://example.org/d.qmd"):
+        assert f'"{link}"' in found
+
+
 # --- Installing Quarto --------------------------------------------------------------------
 
 

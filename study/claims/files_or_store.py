@@ -14,6 +14,7 @@ import pandas as pd
 from kvbench.factors import DEFAULT, RecordSize
 
 from study.fields import each
+from study.formats import level
 from study.published import table
 from study.verdicts import (
     OWN,
@@ -192,7 +193,7 @@ def _space(source: str) -> Iterator[Claim]:
 
     def efficiency(store: str, terms: dict[str, Any], most: bool = False, **where: Any) -> Figure:
         """Live bytes over bytes on disk."""
-        name = ", ".join(map(str, where.values()))
+        name = ", ".join(map(level, where.values()))
         found = grid((store,), name, terms, column="efficiency", operation="get", **where)
         how = "max" if most else "median"
         return found.figure(f"space efficiency ({name}): {store}", lambda table: table[store], how)
