@@ -13,7 +13,7 @@ from kvbench.regret import IN
 MIXES: Mapping[str, Mapping[str, float]] = {
     "gets": {"get": 1.0},
     "inserts": {"insert": 1.0},
-    "95 % gets, 5 % updates": {"get": 0.95, "update": 0.05},
+    "95% gets, 5% updates": {"get": 0.95, "update": 0.05},
     "half gets, half updates": {"get": 0.5, "update": 0.5},
 }
 ALWAYS = ("sqlite", "lmdb")  # the rules that people go by
@@ -70,7 +70,7 @@ def cases(data: Measured, levels: Iterable[str] = ("process", "sync")) -> Iterat
 
 def validation(data: Measured) -> pd.DataFrame:
     """A row a rule: in how many fields it names a store, the share of them where that is within
-    10 % of the best, and the geometric mean and the greatest of its regret."""
+    10% of the best, and the geometric mean and the greatest of its regret."""
     found = list(cases(data))
     rules: dict[str, Callable[[Case], str]] = {
         "advise, from the fields around": lambda case: case.advised,

@@ -127,7 +127,7 @@ def _every_size(name: str, mix: Mapping[str, float], **terms: Any) -> tuple[Need
     return *few, Need(f"{name}, a million of 100 B", sizes=SMALL[:1], counts=MANY, mix=mix, **terms)
 
 
-MIXED, READS, INSERTS, GROWS = "equal mix", "95 % gets", "inserts", "equal mix, file only grows"
+MIXED, READS, INSERTS, GROWS = "equal mix", "95% gets", "inserts", "equal mix, file only grows"
 SHARED = "several processes may write (timed: one)"
 LEVELS = ("process", "sync")
 NEEDS = (
@@ -335,7 +335,7 @@ def bounds(found: Mapping[str, Mapping[str, str]], places: Iterable[str]) -> pd.
         )
         for key, own in found.items()
     ]
-    columns = ["level", "values", "store", "main grid", "its 95 % limit", *places]
+    columns = ["level", "values", "store", "main grid", "its 95% limit", *places]
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -91,7 +91,7 @@ def evidence(folder: Path) -> pd.DataFrame:
 
 
 def greatest_rate(crashes: int) -> float:
-    """The share of crashes that may lose a write though so many lost none, with 95 %: J. Hanley and
+    """The share of crashes that may lose a write though so many lost none, with 95%: J. Hanley and
     A. Lippman-Hand, If nothing goes wrong, is everything all right?, JAMA 249(13), 1983."""
     return float(1 - 0.05 ** (1 / crashes))
 

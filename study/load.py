@@ -76,7 +76,7 @@ def behind(rows: pd.DataFrame) -> list[str]:
     """The stores whose loop fell behind the rate asked for, and at which loads."""
     late = rows[(rows.store != PACER) & (rows.reached_rate < BEHIND * rows.asked_rate)]
     return [
-        f"{store} at {', '.join(f'{load} %' for load in sorted(set(own.load)))}"
+        f"{store} at {', '.join(f'{load}%' for load in sorted(set(own.load)))}"
         for store, own in late.groupby("store")
     ]
 
@@ -91,7 +91,7 @@ def draw(rows: pd.DataFrame, data: Results) -> Figure:
     handles: dict[str, Any] = {}
     rates = np.geomspace(opened.rate.min() / 1.5, opened.rate.max() * 1.5, 100)
     for (i, (level, reads)), (j, column) in figures.pairs(fields, list(PERCENTILES)):
-        axis, name = axes[i, j], f"{level}\n{reads} % gets"
+        axis, name = axes[i, j], f"{level}\n{reads}% gets"
         figures.name_times(axes, i, j, name, PERCENTILES[column][0], "operations due a second")
         band = [bound(below, reads, rate, column) / 1000 for rate in rates]
         axis.fill_between(rates, 1e-3, band, color="#cccccc", linewidth=0)
@@ -142,7 +142,7 @@ def pacer_table(below: pd.DataFrame) -> pd.DataFrame:
     }  # fmt: skip
     return pd.DataFrame(
         {
-            "gets": below.reads.map("{} %".format),
+            "gets": below.reads.map("{}%".format),
             "due a second": below.asked_rate.map(formats.rate),
             **{name: below[column].map(time) for column, name in times.items()},
             "processor used": below.busy.map(formats.share),
@@ -158,7 +158,7 @@ def table(found: pd.DataFrame) -> pd.DataFrame:
         text=[time(row.median) + ("°" if row.median < row.bound else "") for row in each(rows)]
     )
     wide = shown.pivot(index=[*FIELD, "store"], columns="load", values="text")
-    wide.columns = [f"P99.9 at {load} %" if load else "P99.9, closed" for load in wide.columns]
+    wide.columns = [f"P99.9 at {load}%" if load else "P99.9, closed" for load in wide.columns]
     rate = where(rows, load=0).set_index([*FIELD, "store"]).rate.map(formats.rate)
     wide.insert(0, "operations a second, closed", rate)
     return wide.reset_index().rename(columns={"reads": "gets in %"})

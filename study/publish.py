@@ -38,7 +38,7 @@ def method() -> dict[str, str]:
         "churn": f"{1 / CHURN_SHARE:.0%}",
         "bin_width": f"{np.expm1(LOG_WIDTH):.0%}",
         "looks": formats.listed(list(map(str, LOOKS)), "or"),
-        "errors": formats.listed([f"{100 * error:g}" for error in LOOKS.values()], "and") + " %",
+        "errors": formats.listed([f"{100 * error:g}" for error in LOOKS.values()], "and") + "%",
         "good": f"{IN - 1:.0%}",
         "recommended": f"{RECOMMENDED - 1:.0%}",
         "warm": f"{WARM:.0%}",

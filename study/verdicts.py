@@ -2,7 +2,7 @@
 
 A claim is a figure with a limit, at its source's settings and at equal ones; claims/ has them all.
 A figure is computed trial by trial, so that both sides of a ratio share its seed; its mean has an
-interval of 95 % by Student's t. The claim is replicated when the whole interval satisfies the
+interval of 95% by Student's t. The claim is replicated when the whole interval satisfies the
 limit, contradicted when none of it does, and inconclusive otherwise, also with one trial. It is out
 of scope when what it needs was not measured, or cannot be here.
 """

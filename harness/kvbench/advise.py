@@ -420,7 +420,7 @@ def text(found: Mapping[str, Any]) -> str:
     if others := [store for store in maybe if sure and store not in sure]:
         lines.append(f"may be as good: {', '.join(others)}")
     heaviest = max(found["query"]["mix"], key=found["query"]["mix"].get)
-    headers = ("store", "verdict", "time", "regret", "95 % interval", f"P99 of {heaviest}", "space",
+    headers = ("store", "verdict", "time", "regret", "95% interval", f"P99 of {heaviest}", "space",
                "memory", "syncs a write")  # fmt: skip
     table = [
         (

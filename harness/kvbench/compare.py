@@ -2,8 +2,8 @@
 
 The datum is the log of a trial's mean time. Each operation of each cell that both folders have is
 compared by Welch's t-test (B. L. Welch, Biometrika 34:1/2, 1947). Of many comparisons some differ
-by chance: which ones changed is decided with a false discovery rate of 5 % (Y. Benjamini and Y.
-Hochberg, JRSS B 57:1, 1995), and if nothing changed, none is called changed in 95 % of cases. The
+by chance: which ones changed is decided with a false discovery rate of 5% (Y. Benjamini and Y.
+Hochberg, JRSS B 57:1, 1995), and if nothing changed, none is called changed in 95% of cases. The
 intervals of the changed ratios cover theirs at the same rate (Y. Benjamini and D. Yekutieli, JASA
 100:469, 2005).
 """

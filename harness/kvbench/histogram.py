@@ -1,7 +1,7 @@
-"""Latencies as counts in bins whose width is 2 % of their value.
+"""Latencies as counts in bins whose width is 2% of their value.
 
 Bin i holds the times from 1.02^i to 1.02^(i+1) ns. A quantile is the geometric middle of its bin,
-so its error is a factor of sqrt(1.02) at most: less than 1 %.
+so its error is a factor of sqrt(1.02) at most: less than 1%.
 """
 
 import math
@@ -18,7 +18,7 @@ BEYOND = 10  # samples that must lie beyond a quantile; with fewer it is left to
 def quantile(
     bins: Sequence[int], counts: Sequence[int], least: int, most: int, share: float
 ) -> float:
-    """The time in ns that a share of all times do not exceed, within 1 %. `bins` are those that
+    """The time in ns that a share of all times do not exceed, within 1%. `bins` are those that
     hold any; the result lies between the least and the greatest time."""
     places = np.cumsum(counts)
     rank = max(1, int(np.ceil(share * places[-1])))
@@ -70,7 +70,7 @@ class Histogram:
         return found
 
     def quantile(self, share: float) -> float:
-        """The time that `share` of all do not exceed, within 1 %."""
+        """The time that `share` of all do not exceed, within 1%."""
         if self.min is None:
             raise ValueError("no times were added")
         return quantile(*self.sparse(), self.min, self.max, share)

@@ -112,7 +112,7 @@ def _check_times(row: dict[str, Any]) -> None:
         if not 0 < row["sum_ns"] <= MOST:
             raise _unfit("mean_ns", mean, "more than 0, and 2^63 - 1 ns in all")
         if not 0.99 * row["sum_ns"] <= mean * n <= 1.01 * row["sum_ns"]:
-            raise _unfit("mean_ns", mean, f"sum_ns / n, {total / n:g}, within 1 %")
+            raise _unfit("mean_ns", mean, f"sum_ns / n, {total / n:g}, within 1%")
 
 
 def _text(path: Path) -> str:

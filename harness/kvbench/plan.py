@@ -39,7 +39,7 @@ ORDERS = {order.name.lower(): order for order in Order}
 SAMPLES = 1000  # of each operation, at least
 EVICTIONS, PER_EVICTION = 100, 10  # of each operation in a cold cell; operations after each
 CHURN_SHARE, CHURN_LIMIT = 10, 250  # a round replaces a tenth of the records, but at most 250
-# Inserts of existing keys that the check tries: it finds a store that accepts 1 in 2,000 with 95 %.
+# Inserts of existing keys that the check tries: it finds a store that accepts 1 in 2,000 with 95%.
 TRIED, TRIED_BYTES = 6000, 256 << 20
 POOL_SIZE = 8 << 20  # bytes; values are slices that begin anywhere in it
 NO_LIMIT = 2**64 - 1

@@ -2,7 +2,7 @@
 
 A field is one combination of factor levels and an operation. The regret of a store is how many
 times as slow, or as large, it is as the best of its field: 1 is the best. Its interval holds
-together with those of all other stores of the field in at least 95 % of experiments.
+together with those of all other stores of the field in at least 95% of experiments.
 
 The datum is the log of a trial's mean. Trials are paired over stores, since a trial has the same
 records and random numbers for each. The bounds are those of multiple comparisons with the best
@@ -13,7 +13,7 @@ covered at once. Each is covered by Student's t for paired data, at a k - 1st of
 (Bonferroni): stores differ in their spread, so none is assumed alike.
 
 A sweep may look at a field at 7, 10 and 15 trials and stop once it is decided. Each look spends a
-part of the 5 % (K. K. G. Lan and D. L. DeMets, Biometrika 70:3, 1983), most of it the first, after
+part of the 5% (K. K. G. Lan and D. L. DeMets, Biometrika 70:3, 1983), most of it the first, after
 which a machine is often no longer there.
 
 A store that lacks a trial that the others have is not ranked: it failed, or was given fewer. Its

@@ -27,7 +27,7 @@ class Steadiness(NamedTuple):
 
 def steadiness(counts: ArrayLike, window: int) -> Steadiness:
     """Of the operations in each complete second of a run, by windows of so many seconds. With 3
-    seconds or more, a store that slows down by 1 % a second is not steady."""
+    seconds or more, a store that slows down by 1% a second is not steady."""
     found = np.asarray(counts, float)
     if len(found) < WINDOWS * window:
         return Steadiness(False, np.nan, np.nan, np.nan)
@@ -89,7 +89,7 @@ def mean_interval(values: ArrayLike) -> Interval:
 
 def median_interval(values: ArrayLike) -> Points:
     """The median of six trials or more, and an interval that holds the median of all possible
-    trials in at least 95 % of experiments, whatever their distribution: two of the sorted values.
+    trials in at least 95% of experiments, whatever their distribution: two of the sorted values.
     """
     found = np.sort(np.asarray(values, float))
     n, outside, beyond = len(found), 0.0, 0  # how often the median lies outside; values left out

@@ -48,8 +48,8 @@ int meter_attach(int program, const char *tracepoint);
 /* Only one thread may call it. Its own read calls are left out of the counts. */
 void meter_read(const struct meter *meter, struct meter_counts *counts);
 
-/* Waits until the threads of the process other than this one have used less than 1 % of a processor,
- * and nothing was written, for `quiet_ns`; or less than 5 % for ten times as long, since some engines
+/* Waits until the threads of the process other than this one have used less than 1% of a processor,
+ * and nothing was written, for `quiet_ns`; or less than 5% for ten times as long, since some engines
  * poll for ever; or until `limit_ns` have passed. */
 void meter_settle(const struct meter *meter, uint64_t quiet_ns, uint64_t limit_ns,
                   struct meter_debt *debt);

@@ -21,7 +21,7 @@ struct traffic {
  * share pages, but no record. A value read must be the last one written before the get began, or one
  * written or being written since; a record is written less than RECORDS_VERSIONS times meanwhile, if
  * there are a few thousand of them. A late writer catches up on a hundredth of a second of writes at
- * most, so no second exceeds the rate by more than 1 %. Readers beside writers need KV_THREADS,
+ * most, so no second exceeds the rate by more than 1%. Readers beside writers need KV_THREADS,
  * several writers KV_WRITERS, readers alone either. Returns a kv_status; the reason of a failure is
  * in loop->error. */
 int traffic_run(struct loop *loop, struct traffic *traffic);

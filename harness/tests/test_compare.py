@@ -19,7 +19,7 @@ Make = Callable[..., Path]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """A results folder of eight stores in five fields, whose means differ by 8 % from trial to
+    """A results folder of eight stores in five fields, whose means differ by 8% from trial to
     trial; `times` slows stores down, `hours` has the one of each trial, `columns` are added to each
     row."""
     made = iter(range(1000))
@@ -61,7 +61,7 @@ def test_noise_is_a_change_in_one_of_20_repeats_at_most(make: Make) -> None:
     for seed in range(60):
         stores, cells = compare(Side(make(seed)), Side(make(seed + 1000)))
         changed += bool(stores.changed.any() or cells.changed.any())
-    assert changed <= 6  # 3 are to be expected, and more than 6 in 3 % of such tests
+    assert changed <= 6  # 3 are to be expected, and more than 6 in 3% of such tests
 
 
 def test_a_store_that_became_slower_is_found_and_fails(kvbench: Run, make: Make) -> None:

@@ -23,7 +23,7 @@ OPERATIONS = ("insert", "get", "update", "remove")
 def make(tmp_path: Path) -> Make:
     """Ten trials of some stores in four fields, or `trials` of a record size; `times` is how long
     each operation of a store takes, in units of 1 µs, by default 1, and `larger` of records of
-    1 KiB, if it is another. Means differ by 2 % from trial to trial."""
+    1 KiB, if it is another. Means differ by 2% from trial to trial."""
 
     def imported(
         times: Mapping[str, Mapping[str, float]],

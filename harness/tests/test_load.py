@@ -48,7 +48,7 @@ def test_the_figure_and_the_tables_follow_from_a_sweep(data: Results) -> None:
     assert at.bound in set(below.p50_ns)
 
     shown = load.table(found).iloc[0]
-    assert shown["P99.9 at 20 %"] == "too few"
+    assert shown["P99.9 at 20%"] == "too few"
     assert shown["gets in %"] == 90
     assert len(load.pacer_table(below)) == 2
     assert len(load.draw(rows, data).axes) == 3

@@ -277,7 +277,7 @@ def test_the_peak_of_memory_is_seen(
     assert 100 << 20 <= result["memory_anonymous_bytes"] < 110 << 20
 
 
-# Writes are due at intervals of 2 ms, which grow by 1 % a second, or are interrupted by a
+# Writes are due at intervals of 2 ms, which grow by 1% a second, or are interrupted by a
 # compaction of a quarter of a second after each half.
 PACED = r"""
 #include <math.h>
@@ -299,7 +299,7 @@ static void begin(void)
 }
 """
 SLOWER = "(uint64_t)(2e6 * exp(0.01 * (double)(due - start) / 1e9))"
-RHYTHMS = {"slower by 1 % a second": (SLOWER, 0, False), "sawtooth": ("2000000", 1, True)}
+RHYTHMS = {"slower by 1% a second": (SLOWER, 0, False), "sawtooth": ("2000000", 1, True)}
 
 
 @pytest.mark.check

@@ -720,7 +720,7 @@ def test_lmdb_tables_are_whole_and_converted() -> None:
 
 
 def test_lmdb_larger_runs_fit_16_readers() -> None:
-    """No run read more than 16 readers can, with up to 5 % of the time spent otherwise."""
+    """No run read more than 16 readers can, with up to 5% of the time spent otherwise."""
     for section, _, text in lmdb():
         if section == "3":
             passes = float(text["reads"]) * float(text["run wall"]) / 100e6

@@ -32,7 +32,7 @@ def test_the_interval_of_the_median_holds_it_in_95_of_100_experiments() -> None:
     random = np.random.default_rng(1)
     trials = [median_interval(random.lognormal(0, 0.3, 15)) for _ in range(4000)]
     missed = sum(not found.low <= 1 <= found.high for found in trials)
-    assert 0.025 < missed / 4000 < 0.05  # 3.5 % is what the binomial distribution says
+    assert 0.025 < missed / 4000 < 0.05  # 3.5% is what the binomial distribution says
 
 
 def test_the_mean_has_student_s_interval_and_is_geometric_where_all_is_positive() -> None:
@@ -107,9 +107,9 @@ SECONDS = np.arange(200)
     ("rates", "steady"),
     [
         (np.full(200, 1000.0), True),
-        (1000 * 0.99**SECONDS, False),  # slows down by 1 % a second
+        (1000 * 0.99**SECONDS, False),  # slows down by 1% a second
         (1000 * 1.01**SECONDS, False),
-        (1000 - 0.3 * SECONDS, True),  # by 1.5 % of the mean over 50 seconds
+        (1000 - 0.3 * SECONDS, True),  # by 1.5% of the mean over 50 seconds
         (1000 + 400 * (SECONDS % 3 == 0), True),  # compactions, each third second
         (np.where(SECONDS % 40 < 20, 1000, 700), False),  # compactions longer than a window
         (np.where(SECONDS < 140, 100, 1000), True),  # only the end counts

@@ -214,7 +214,7 @@ def test_readers_beside_a_writer_get_right_values_within_the_rate(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path, store: str
 ) -> None:
     """Four readers run beside a writer, on any number of cores. No value is wrong, and no second
-    has more writes than the limit plus 2 %."""
+    has more writes than the limit plus 2%."""
     limit, seconds = 2000, 1
     workload = f"readwhilewriting readers=4 writes={limit} seconds={seconds} reads=100000000"
     grid = write_grid(stores=[store], records=[5000], workloads=[workload])

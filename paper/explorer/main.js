@@ -197,7 +197,7 @@ function fail(error) {
 }
 
 function summed(asked, sum) {
-  if (Math.abs(sum - 100) < 1e-9) return "Sum: 100 %";
+  if (Math.abs(sum - 100) < 1e-9) return "Sum: 100%";
   const parts = OPERATIONS.filter((operation) => asked.mix[operation] > 0);
   const taken = parts.map((operation) => `${operation} ${percent((100 * asked.mix[operation]) / sum)}`);
   return `Sum: ${percent(sum)}. The answer takes shares of this sum: ${taken.join(", ")}`;
@@ -358,7 +358,7 @@ const regret = (found) => (Number.isNaN(found.regret) ? "" : times(found.regret)
 
 function table(asked, apart) {
   const mine = beside(asked);
-  const heads = [["store"], ["time", "number"], ["regret", "number"], ["95 % interval", "number"], ["verdict"], ["space", "number"], ["memory", "number"], ["syncs a write", "number"]];
+  const heads = [["store"], ["time", "number"], ["regret", "number"], ["95% interval", "number"], ["verdict"], ["space", "number"], ["memory", "number"], ["syncs a write", "number"]];
   if (mine) heads.push(["your time", "number"], ["your regret", "number"]);
   page("ranking-head").append(row(heads, "th"));
   for (const { field, ranked, ...group } of groups) {
@@ -483,7 +483,7 @@ function titled(field) {
 
 function ownTable(asked, field) {
   const shown = element("table");
-  const heads = [["store"], ["survives"], ["time of the mix", "number"], ["regret", "number"], ["95 % interval", "number"], ["verdict"], ["times of its operations"], ["missing to rank it"]];
+  const heads = [["store"], ["survives"], ["time of the mix", "number"], ["regret", "number"], ["95% interval", "number"], ["verdict"], ["times of its operations"], ["missing to rank it"]];
   const each = (store) =>
     Object.entries(field.stores[store][asked.measure])
       .map(([operation, times]) => [operation, times.filter(Boolean)])

@@ -198,7 +198,7 @@ def _space(source: str) -> Iterator[Claim]:
         how = "max" if most else "median"
         return found.figure(f"space efficiency ({name}): {store}", lambda table: table[store], how)
 
-    yield used("5.1-space", "Files below 1 KiB use about 12 % of their blocks",
+    yield used("5.1-space", "Files below 1 KiB use about 12% of their blocks",
                lambda terms: efficiency("flat", terms, record_size=TINY), Limit("within", 0.12, 1.3), "0.12")
     for store in ("bdb", "rocksdb"):
         yield used(f"5.1-space-{store}", f"{store} takes less space than files even with 100 records (below 1 KiB by our reading)",
@@ -234,7 +234,7 @@ def _space(source: str) -> Iterator[Claim]:
     yield Claim("F-5.4-20x", source, "5.4",
                 f"Compression makes all operations of LevelDB up to {most:g} times slower, at large sizes or large counts (we take: the greatest factor is half to twice that)",
                 middle(slowest, most=True), None, Limit("within", most, 2), f"{most:g}")
-    yield used("5.3-space", "SQLite's space efficiency is nearly 100 % at the largest sizes and counts",
+    yield used("5.3-space", "SQLite's space efficiency is nearly 100% at the largest sizes and counts",
                lambda terms: efficiency("sqlite", terms, record_size=LARGE_SIZE, records=10_000), Limit(">", 0.95), "1.0", "5.3")
 
 
@@ -242,12 +242,12 @@ def _patterns(source: str) -> Iterator[Claim]:
     most, least = 1_000_000, 100
     yield Claim(
         "F-5.3-scales", source, "5.3",
-        "SQLite's get of less than 1 KiB slows down by no more than 60 %, from 100 records to a million",
+        "SQLite's get of less than 1 KiB slows down by no more than 60%, from 100 records to a million",
         *steps("sqlite", "records", (most, least), f"get, {TINY}", record_size=TINY, operation="get"),
         Limit("<", 1.65, theirs=True), "1.6",
     )
     yield Claim(
-        "F-5.3-kinds", source, "5.3", "SQLite's updates take 20 to 30 % longer with incompressible data",
+        "F-5.3-kinds", source, "5.3", "SQLite's updates take 20 to 30% longer with incompressible data",
         middle(levels("files-or-store", "compressibility", ("incompressible", "compressible"), "update, sqlite",
                       store="sqlite", operation="update", **SHIPPED)),
         middle(levels("files-or-store", "compressibility", ("incompressible", "compressible"), "update, sqlite",
@@ -357,7 +357,7 @@ def _folders(source: str) -> Iterator[Claim]:
                 *both(lambda terms: middle(grid(("nested", "flat"), "space", terms, column="closed_bytes", operation="get"))),
                 Limit(">", 1))
     for operation, words, limit, published in (
-        ("remove", ", by 20 to 40 %", Limit("within", 1.3, 1.08), "1.3"), ("update", "", Limit(">", 1), ""),
+        ("remove", ", by 20 to 40%", Limit("within", 1.3, 1.08), "1.3"), ("update", "", Limit(">", 1), ""),
     ):
         yield Claim(
             f"F-5.8-{operation}", source, "5.8",

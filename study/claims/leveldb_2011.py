@@ -133,7 +133,7 @@ def claims() -> Iterator[Claim]:
         without = run("sqlite", operation, log=False)
         yield Claim(
             f"L-wal-{operation}", source, "build (first version)",
-            f"A write-ahead log speeds up SQLite's writes by roughly {gain():g} %: {operation}",
+            f"A write-ahead log speeds up SQLite's writes by roughly {gain():g}%: {operation}",
             ratio(without, run("sqlite", operation), name="time without / with the log"),
             None, Limit("within", 1 + gain() / 100, 1.08), f"{1 + gain() / 100:g}", "the later version no longer says so",
         )

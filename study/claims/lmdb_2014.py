@@ -74,7 +74,7 @@ def written(store: str, tmpfs: Figure | str, disk: Figure | str) -> Claim:
     short there of what we ask must fall short here, too."""
     theirs = numbers("lmdb-2014")["2", store, "writes"]
     short = theirs < ASKED
-    here = f"as many within {100 - 100 * KEPT:.0f} %" if short else f"no less than {100 * KEPT:.0f} % of these"
+    here = f"as many within {100 - 100 * KEPT:.0f}%" if short else f"no less than {100 * KEPT:.0f}% of these"
     return Claim(
         f"M-2-write-{store}", "lmdb2014", "2",
         f"{store} writes {theirs:,.0f} a second beside four readers; here, where {ASKED:,} are asked, {here}",

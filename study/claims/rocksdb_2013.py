@@ -107,7 +107,7 @@ def claims() -> Iterator[Claim]:
                 "the page's size is just that of the records, uncompressed")
     audited, equal = run("rocksdb", "overwrite", AUDITED), run("rocksdb", "overwrite", EQUAL)
     yield Claim(
-        "R-4-tail", source, "4", "Of RocksDB's random overwrites 99.99 % take less than 12 ms",
+        "R-4-tail", source, "4", "Of RocksDB's random overwrites 99.99% take less than 12 ms",
         tail(audited, 0.9999), tail(equal, 0.9999), Limit("<", 12e6), "11.6 ms", "on the page's disks",
     )
     yield Claim(

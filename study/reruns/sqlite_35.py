@@ -1,4 +1,4 @@
-"""SQLite's "35 % Faster Than The Filesystem"."""
+"""SQLite's "35% Faster Than The Filesystem"."""
 
 import pandas as pd
 
