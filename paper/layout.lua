@@ -12,7 +12,7 @@ local CELL = pandoc.List { 'quarto-embed-nb-cell', 'cell', 'cell-output' }
 
 local function unwrap(div)
   local is_cell = CELL:find_if(function(class) return div.classes:includes(class) end)
-  return is_cell and div.content or nil
+  return is_cell and div.identifier == '' and div.content or nil
 end
 
 local folded = false

@@ -32,7 +32,8 @@ CODE_CELL = re.compile(r"^\s*(?:```+|~~~+)\s*(\{\w+.*\})", re.MULTILINE)
 
 PICTURES = {"image/svg+xml": ".svg", "image/png": ".png"}
 FORMATS = {"html": ".html", "typst": ".pdf"}
-NOT_FOR_PANDOC = {"project", "format", "filters", "execute", "bibliography", "csl"}
+FILES = {"bibliography", "csl", "css", "filters"}  # what names files
+NOT_FOR_PANDOC = {"project", "format", "execute", *FILES}
 
 Metadata = dict[str, Any]
 
@@ -229,7 +230,7 @@ def settings(metadata: Metadata, file: Path, target: str) -> Metadata:
     formats = metadata.get("format")
     options = formats.get(target) if isinstance(formats, dict) else None
     merged = {**metadata, **(options if isinstance(options, dict) else {})}
-    for key in {"bibliography", "csl", "filters"} & merged.keys():
+    for key in FILES & merged.keys():
         merged[key] = [locate(str(name), file.parent) for name in as_list(merged[key])]
         for path in merged[key]:
             if not path.is_file():
@@ -254,7 +255,8 @@ def pandoc(page: Path, target: str, text: str, metadata: Metadata, scratch: Path
     command += ["--citeproc", "--fail-if-warnings"]
     if target == "html":
         command += ["--to=html", f"--template={HERE / 'template.html5'}", "--mathml"]
-        command += ["--embed-resources", f"--css={HERE / 'preview.css'}"]
+        styles = [HERE / "preview.css", *metadata.get("css", [])]
+        command += ["--embed-resources", *(f"--css={style}" for style in styles)]
     else:  # citeproc has set the citations, so that both formats agree
         command += ["--to=typst-citations", f"--template={HERE / 'template.typst'}"]
     run = subprocess.run(

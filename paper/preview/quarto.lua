@@ -85,7 +85,8 @@ end
 -- Notebooks write some tables in HTML only, which Typst cannot show.
 local function html_table(raw)
   local blocks = pandoc.read(raw.text, 'html-native_divs').blocks
-  return blocks:filter(function(block) return block.t == 'Table' end)
+  local tables = blocks:filter(function(block) return block.t == 'Table' end)
+  return #tables > 0 and tables or nil
 end
 
 local function prepare_div(div)
@@ -155,8 +156,14 @@ local function float_div(div)
   return table_(float)
 end
 
-local function scroll_if_wide(float)
-  if FORMAT == 'html' then return pandoc.Div(float, { class = 'wide' }) end
+-- A table that the page's own filters did not put into such a Div may be wide, too.
+local function scroll_if_wide(blocks)
+  if FORMAT ~= 'html' then return blocks end
+  return blocks:walk {
+    traverse = 'topdown',
+    Div = function(div) if div.classes:includes 'wide' then return div, false end end,
+    Table = function(float) return pandoc.Div(float, { class = 'wide' }), false end,
+  }
 end
 
 -- Cross-references
@@ -205,5 +212,6 @@ function Pandoc(doc)
   doc.blocks = doc.blocks:walk {
     traverse = 'topdown', Div = float_div, Figure = figure, Table = table_,
   }
-  return doc:walk { Cite = resolve_cite, Table = scroll_if_wide }
+  doc.blocks = scroll_if_wide(doc.blocks)
+  return doc:walk { Cite = resolve_cite }
 end

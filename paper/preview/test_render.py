@@ -202,6 +202,35 @@ def test_embedded_cells_do_not_name_the_folder_of_the_checkout() -> None:
     assert 'data-notebook="a.ipynb"' in html
 
 
+def laid_out(text: str, target: str) -> str:
+    options = [f"--lua-filter={PAPER / 'layout.lua'}", "--wrap=none"]
+    return pypandoc.convert_text(text, target, format="markdown", extra_args=options)
+
+
+def test_nothing_keeps_a_figure_of_a_cell_from_floating_in_the_pdf() -> None:
+    cell = (
+        "::::: {.quarto-embed-nb-cell}\n:::: {.cell}\n::: {.cell-output .cell-output-display}\n"
+        "![A caption](a.svg)\n\n:::\n::::\n:::::"
+    )
+    typst = laid_out(cell, "typst")
+    assert typst.startswith("#figure(")
+    assert "#block" not in typst
+
+
+@pytest.mark.parametrize(("rows", "folded"), [(25, False), (26, True)])
+@pytest.mark.parametrize(("text", "marked"), [("x" * 60, False), ("x" * 61, True)])
+def test_a_table_scrolls_and_a_long_one_is_folded(
+    rows: int, folded: bool, text: str, marked: bool
+) -> None:
+    table = "| a | b |\n|---|---|\n" + f"| {text} | 1 |\n" * rows
+    html = laid_out(table, "html")
+    assert html.count('class="wide texts"' if marked else 'class="wide"') == 1
+    assert (f"<summary>All {rows} rows</summary>" in html) is folded
+    assert ("beforeprint" in html) is folded
+    assert html.count("<tr") == rows + 1
+    assert "details" not in laid_out(table, "typst")
+
+
 @pytest.mark.parametrize("target", ["html", "typst"])
 def test_links_to_pages_name_what_is_rendered(target: str) -> None:
     text = "[a](a.qmd) [b](../b.qmd#sec-c) [c](c.html) [d](https://example.org/d.qmd)"
