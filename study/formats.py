@@ -87,9 +87,10 @@ def share(found: float) -> str:
     return f"{found:.0%}" if found >= 0.1 else f"{found:.1%}"
 
 
-def level(value: Any) -> str:
-    """A level of a factor; of a number the thousands are apart."""
-    return f"{value:,}" if isinstance(value, int) else str(value)
+def level(value: Any) -> Any:
+    """A value for a text or table: the thousands of a count are apart."""
+    counts = isinstance(value, int) and not isinstance(value, bool)
+    return f"{value:,}" if counts else value
 
 
 def heading(name: str) -> str:
@@ -117,7 +118,7 @@ def table(
     safe = pd.DataFrame(
         {
             name if name in markdown else escape(heading(str(name))): [
-                escape(value) if isinstance(value, str) and name not in markdown else value
+                level(value if name in markdown or not isinstance(value, str) else escape(value))
                 for value in column.astype(object).where(column.notna(), NOT_STATED)
             ]
             for name, column in frame.items()

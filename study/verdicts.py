@@ -191,7 +191,11 @@ class Fields:
         lacking = [level for level in self.levels if level not in table]
         table = pd.DataFrame() if lacking else table.dropna()
         if table.empty:
-            lacked = f": {', '.join(map(formats.level, lacking))} not measured" if lacking else ""
+            lacked = (
+                f": {', '.join(str(formats.level(one)) for one in lacking)} not measured"
+                if lacking
+                else ""
+            )
             failed = f" ({reason})" if (reason := self._failed(data, lacking)) else ""
             raise Missing(f"{self.name}: not measured on this scale{lacked}{failed}")
         return table[list(self.levels)]

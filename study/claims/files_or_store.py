@@ -193,7 +193,7 @@ def _space(source: str) -> Iterator[Claim]:
 
     def efficiency(store: str, terms: dict[str, Any], most: bool = False, **where: Any) -> Figure:
         """Live bytes over bytes on disk."""
-        name = ", ".join(map(level, where.values()))
+        name = ", ".join(str(level(one)) for one in where.values())
         found = grid((store,), name, terms, column="efficiency", operation="get", **where)
         how = "max" if most else "median"
         return found.figure(f"space efficiency ({name}): {store}", lambda table: table[store], how)
