@@ -32,6 +32,7 @@ def window(data: Results) -> int:
 def seconds(data: Results) -> pd.DataFrame:
     """The complete seconds of churn: a row each, with the `space` per byte of the live records."""
     rows = data.timeline[data.timeline.operation == CHURN]
+    data.require(rows, f"second of {CHURN}")
     rows = rows[rows.second < rows.groupby("cell").second.transform("max")]
     live = data.cells.set_index("cell").live_bytes
     found: pd.DataFrame = rows.assign(space=rows.space_bytes / rows.cell.map(live))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 from kvbench import stores
-from kvbench.factors import RecordSize, parse_bytes
+from kvbench.factors import UNCAPPED, RecordSize, parse_bytes
 from kvbench.regret import IN
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
@@ -30,6 +30,8 @@ def steps(data: Results) -> pd.DataFrame:
         read = (rows.read_bytes / rows.n).set_axis([rows.cell, rows.operation]).reindex(keys)
         found.append(own.assign(kind=kind, read=read.to_numpy()))
     shown: pd.DataFrame = pd.concat(found)
+    shown = shown[~shown.memory_max.isin([UNCAPPED, formats.NOT_STATED])]
+    data.require(shown, "get or update of a mix with capped memory")
     live = shown.records * [RecordSize.parse(size).mean for size in shown.record_size]
     shown["share"] = live / shown.memory_max.map(parse_bytes)
     shown["time"] = shown.mean_ns / 1000

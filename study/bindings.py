@@ -39,7 +39,7 @@ class Bindings:
         both = reached.get("c", set()) & reached.get("python", set())
         self.engines = [store for store in data.stores() if store in both]
         if not both:
-            raise BadInput(f"{data.folder}: no store was measured both from C and from Python")
+            raise data.lacking("store, both from C and from Python,")
         self.kind = max(rows.compressibility)  # incompressible, if that was measured
         rows = rows[rows.store.isin(self.engines) & (rows.compressibility == self.kind)]
         most = rows.groupby("record_size").records.transform("max")
@@ -56,7 +56,7 @@ class Bindings:
             raise BadInput(
                 f"{data.folder}: several versions of one engine or binding; allowed: one"
             )
-        bound = versions.first().drop("", level="binding").reset_index()
+        bound = versions.first().drop("", level="binding", errors="ignore").reset_index()
         shims = where(cells, binding="").groupby("store").engine_version.first()
         bound["shim"] = bound.store.map(shims)
         engines = [str(shim).partition(" (")[0] for shim in bound.shim]  # without the build

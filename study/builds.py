@@ -29,12 +29,13 @@ def both(rows: pd.DataFrame) -> pd.DataFrame:
 def versions(cells: pd.DataFrame) -> pd.DataFrame:
     """A row an engine: the version of each build, and where it is from."""
     found = both(cells).groupby(["store", "build"]).engine_version.first().unstack()
-    return found[[CURRENT, PACKAGED]].reset_index()
+    return found.reindex(columns=[CURRENT, PACKAGED]).reset_index()
 
 
 def timed(data: Results) -> pd.DataFrame:
-    rows = both(data.operations)
-    return rows[rows.operation.isin(OPERATIONS)]
+    rows = both(data.operations[data.operations.operation.isin(OPERATIONS)])
+    data.require(rows, "engine in two builds")
+    return rows
 
 
 def times(data: Results) -> pd.DataFrame:
@@ -52,18 +53,26 @@ def panels(data: Results) -> list[str]:
 
 def costs(data: Results) -> pd.DataFrame:
     """The ratio of the times of both builds in a trial, the distribution's over the current one's:
-    its median over the trials, and an interval of that. Above 1, the distribution's is slower."""
+    its median over the trials, and an interval of that, which needs six trials at least. Above 1,
+    the distribution's is slower."""
     key = [*BY, "records", "compressibility", "trial", "seed"]
     wide = timed(data).pivot(index=key, columns="build", values="mean_ns").dropna()
     ratios = wide[PACKAGED] / wide[CURRENT]
-    found = [(*field, *median_interval(own)) for field, own in ratios.groupby(BY)]
+    none = float("nan")
+    found = [
+        (*field, *(median_interval(own) if len(own) > 5 else (own.median(), none, none, len(own))))
+        for field, own in ratios.groupby(BY)
+    ]
     return pd.DataFrame(found, columns=[*BY, *Points._fields])
 
 
 def table(found: pd.DataFrame, data: Results) -> pd.DataFrame:
     """The ratios as text: a row an engine and operation, a column a record size."""
-    text = "{0.median:.2f} ({0.low:.2f} to {0.high:.2f})"
-    shown = {(row.store, row.operation, row.record_size): text.format(row) for row in each(found)}
+    text, few = "{0.median:.2f} ({0.low:.2f} to {0.high:.2f})", "{0.median:.2f} (too few trials)"
+    shown = {
+        (row.store, row.operation, row.record_size): (few if pd.isna(row.low) else text).format(row)
+        for row in each(found)
+    }
     return pd.DataFrame(
         {"store": store, "operation": name}
         | {size: shown.get((store, name, size), formats.NOT_STATED) for size in data.sizes()}

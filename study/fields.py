@@ -106,7 +106,8 @@ def regrets(
         }
         ranking = rank(values, range(1, int(own_trials.trial.max()) + 1), largest, shared)
         for store, own in ranking.regrets.items():
-            mean = np.exp(np.mean(np.log(list(values[store].values())[: own.trials])))
+            counted = list(values[store].values())[: own.trials]
+            mean = np.exp(np.mean(np.log(counted))) if counted else float("nan")
             shown = (own.estimate, own.low, own.high, own.trials, own.verdict)
             found.append((*key, store, mean, *shown, ranking.tellable))
     columns = ["store", "mean", "regret", "low", "high", "trials", "verdict", "tellable"]

@@ -183,6 +183,8 @@ def name_rows(axis: Any, names: Sequence[str], **look: Any) -> None:
 
 def legend(figure: Figure, handles: Mapping[str, Any], most: int = LEGEND_COLUMNS) -> None:
     """The stores above the figure, in as many lines of about one length as they need."""
+    if not handles:
+        return
     columns = -(-len(handles) // -(-len(handles) // most))
     figure.legend(
         list(handles.values()),

@@ -9,6 +9,7 @@ import pandas as pd
 from kvbench.stats import points
 
 NOT_STATED = "not stated"
+NO_ROWS = "These results have no rows for this table."
 RULE = 36  # dashes at most below a table's column
 SPECIAL = re.compile(r"[\\`*$\[\]|]")  # what Markdown acts upon
 
@@ -113,8 +114,10 @@ def table(
     in its name, and a count its thousands apart.
 
     The rules are no longer than `rule`: by them renderers divide the page among columns, and a long
-    text can wrap where a word can't.
+    text can wrap where a word can't. One line says that a table has no rows.
     """
+    if frame.empty:
+        return NO_ROWS
     safe = pd.DataFrame(
         {
             name if name in markdown else escape(heading(str(name))): [

@@ -175,7 +175,9 @@ def meant_and_measured(
     for name, summary in summaries.items():
         ratios[f"meant: {name}"] = slower(summary, yes, "snappy", "none")
     for name, summary in summaries.items():
-        shipped = (medians(summary, kind)[DEFAULT] for kind in (yes, no))
+        shipped = (
+            medians(summary, kind).get(DEFAULT, pd.Series(dtype=float)) for kind in (yes, no)
+        )
         ratios[f"measured: {name}"] = next(shipped) / next(shipped)
     found = pd.DataFrame(ratios)
     with_snappy = [store for store in stores if store in ratios["meant: space"].index]

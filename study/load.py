@@ -29,6 +29,7 @@ def steps(data: Results) -> pd.DataFrame:
     operations lie beyond it, and where the machine's host disturbed the cell: its stalls would
     count as the store's."""
     rows = data.operations[data.operations.reached_rate.notna()]
+    data.require(rows[rows.asked_rate.notna()], "latency at a rate that was asked for")
     load = (100 * rows.asked_rate / rows.closed_rate).fillna(0).round().astype(int)
     found: pd.DataFrame = rows.assign(
         reads=rows.workload.map(lambda text: parse(text)[0].reads), load=load

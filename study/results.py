@@ -1,6 +1,6 @@
 """Collected results as the notebooks read them."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence, Sized
 from copy import copy
 from pathlib import Path
 from typing import Any, Self
@@ -45,7 +45,8 @@ class Results:
 
     Of the ways to reach a store only those of `access` are taken: stores are compared from C. They
     are compared at one level of durability, memory and the like, but for the factors in `varying`.
-    `parameter` is the notebook's that gives the folder.
+    `parameter` is the notebook's that gives the folder, and `experiment` names the grid that
+    measures what the notebook shows.
     """
 
     def __init__(
@@ -54,9 +55,12 @@ class Results:
         access: Sequence[str] = ("c",),
         varying: Sequence[str] = (),
         parameter: str = "results",
+        experiment: str = "reference",
     ) -> None:
         path = parameter_folder(parameter, folder)
-        self.folder = Path(folder)
+        self.folder, self.experiment = Path(folder), experiment
+        if not any((path / name).exists() for name in ("cells", "cells.parquet")):
+            raise self.lacking("cell")
         tables = {name: table.to_pandas() for name, table in read_tables(path).items()}
         self.machines: pd.DataFrame = tables["machines"]
         cells = tables["cells"]
@@ -66,7 +70,8 @@ class Results:
         self.all_cells: pd.DataFrame = cells[cells.access.isin([*access, NOT_STATED])]
         self.cells = self.all_cells[self.all_cells.status == "ok"].copy()
         if self.cells.empty:
-            raise BadInput(f"{folder}: no cell was measured with access {' or '.join(access)}")
+            ways = " or from ".join({"c": "C", "python": "Python"}[way] for way in access)
+            raise self.lacking(f"cell from {ways}", self._lost())
         if len(self.cells.machine.unique()) > 1:
             raise BadInput(f"{folder}: results of several machines; collect each by itself")
         for factor in COMPARED:
@@ -97,6 +102,30 @@ class Results:
         self.operations = rows.assign(
             near_floor=rows.mean_ns < FLOORS * rows.floor_ns, cooled=rows.resident < WARM
         )
+
+    def lacking(self, what: str, why: str = "") -> BadInput:
+        """Says that these results lack what a notebook shows, and how it is measured."""
+        return BadInput(
+            f"{self.folder}: no {what} was measured{why}; `make reference EXPERIMENT="
+            f"{self.experiment}` sweeps harness/grids/{self.experiment}.toml"
+        )
+
+    def require(self, found: Sized, what: str) -> None:
+        """Refuse results in which nothing was `found` of what a notebook shows."""
+        if not len(found):
+            raise self.lacking(what)
+
+    def timed(self, rows: pd.DataFrame, operations: Sequence[str]) -> list[str]:
+        """Those of the operations that the rows have times of. Refuses results without any."""
+        known = set(rows.operation[rows.mean_ns.notna()])
+        found = [operation for operation in operations if operation in known]
+        self.require(found, f"time of {formats.listed(operations, 'or')}")
+        return found
+
+    def _lost(self) -> str:
+        """How many cells failed, and why the first one did."""
+        reasons = self.all_cells[self.all_cells.status == "failed"].reason
+        return f" ({len(reasons)} failed, the first: {reasons.iloc[0]})" if len(reasons) else ""
 
     def at(self, **levels: Any) -> Self:
         """The same results, but only the cells of these levels."""
@@ -148,11 +177,15 @@ class Results:
         return [store for store in STORES if store in present] + sorted(present - set(STORES))
 
     def largest(self) -> dict[str, Any]:
-        """The field of the largest records and count; of incompressible data, if measured."""
+        """The field of the largest records and their largest count; of incompressible data, if
+        measured."""
+        kind = self.kind()
+        own = self.cells[self.cells.compressibility == kind]
+        size = [size for size in self.sizes() if size in set(own.record_size)][-1]
         return {
-            "record_size": self.sizes()[-1],
-            "records": max(self.counts()),
-            "compressibility": self.kind(),
+            "record_size": size,
+            "records": int(own.records[own.record_size == size].max()),
+            "compressibility": kind,
         }
 
     def kind(self) -> str:

@@ -34,6 +34,7 @@ def rows(data: Results) -> pd.DataFrame:
         least=found.least_share * found.threads,
         most=found.most_share * found.threads,
     )
+    data.require(shown, "rate of threads")
     return shown[shown.kind != ""]
 
 
@@ -60,7 +61,7 @@ def fairness(found: pd.DataFrame) -> pd.DataFrame:
     """What the slowest and the fastest thread did at the greatest number of threads, over the
     average: a row a store, a column a kind, medians over the trials as text."""
     text: dict[str, pd.Series[str]] = {}
-    for kind in KINDS:
+    for kind in [kind for kind in KINDS if kind in set(found.kind)]:
         own = where(found, kind=kind)
         own = where(own, number=own[own.store != "null"].number.max())
         ends = own.groupby("store")[["least", "most"]].median()
@@ -121,7 +122,7 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
     beside = where(own, kind=BESIDE, number=1).set_index("store")["median"].sort_values()
     return {
         "cores": cores,
-        "threads": int(max(most.values())),
+        "threads": int(own.number.max()) if len(own) else 0,
         "cooled": formats.listed(sorted(set(found.store[found.cooled.eq(True)])), "and"),
         "greatest": int(found.number.max()),
         "trials": data.trials,

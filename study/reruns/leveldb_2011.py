@@ -21,6 +21,8 @@ class Page:
     def __init__(self, data: Results) -> None:
         self.printed = numbers("leveldb-2011")
         rows = data.operations
+        base = where(rows[rows.label.str.startswith("baseline")], store="leveldb")
+        data.require(base[base.operation.isin((*READS, *WRITES))], "baseline of leveldb")
         self.rows = rows.assign(
             speed=rows["items"] / rows.sum_ns * 1e9,
             filled=rows.workload.str.extract("^(fillseq|fillrandom)", expand=False),
@@ -48,6 +50,7 @@ class Page:
                 row[printed] += f"; {own / self.printed[source, BASE, step, store]:.2g}"
                 start = self.speed(BASE, step, store, log)
                 said += f"; {(measured / start).median():.2g}"
+            said = said if len(measured) else formats.NOT_STATED
             # Only SQLite differs between the versions; the others were measured once.
             row[here] = said if source == FIRST or store == "sqlite" else ""
         return row

@@ -41,11 +41,13 @@ class Page:
         self.stores = list(page.store.unique())
         values = page.assign(section=page.section.astype(str), value=page.value.astype(float))
         self.printed = values.pivot(index=["section", "store"], columns="quantity", values="value")
-        step = parse(data.cells.workload.iloc[0])[-1]
-        self.limit, self.readers = step.get("writes", 10_000), step.get("readers", 4)
         by_step = data.operations.set_index("cell").groupby("operation")
         self._steps = {str(step): own for step, own in by_step}
+        for step in ("fillseq", RUN, READ, WRITE):
+            data.require(self._steps.get(step, ()), step)
         load, run = self._steps["fillseq"], self._steps[RUN]
+        mix = parse(run.workload.iloc[0])[-1]
+        self.limit, self.readers = mix.get("writes", 10_000), mix.get("readers", 4)
         cells = data.cells.set_index("cell")
         cooled = data.operations.groupby("cell").cooled.any()
         self.measured = cells[["store", "records", "label", "place", "trial"]].assign(

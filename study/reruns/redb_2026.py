@@ -92,6 +92,8 @@ class Page:
         self.settings = {(row.workload, row.store, row.setting): row.value for row in each(rows)}
         left = data.cells.set_index("cell").live_records
         own = data.operations
+        own = own[own.label.isin({work.label for work in TIMES + SPACE})]
+        data.require(where(own, store=BASE), f"step of {BASE} at the labels of its grid")
         wall = own.operation.str.startswith(TRAFFIC)
         self.rows = own.assign(
             readers=readers(own),

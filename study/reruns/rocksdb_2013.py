@@ -27,6 +27,10 @@ TAILS = {"P50": 0.5, "P99": 0.99, "P99.9": 0.999, "P99.99": 0.9999}
 class Page:
     def __init__(self, data: Results) -> None:
         self.page = published.table("rocksdb-2013")
+        known = data.operations[data.operations.label.isin(LABELS)]
+        for store in ("rocksdb", "leveldb"):
+            own = where(known, store=store)
+            data.require(own[own.operation.isin(STEPS.values())], f"load or overwrite of {store}")
         rows = written(data.operations)
         counted = " and ".join(sorted(set(rows.written_by) - {""})) or formats.NOT_STATED
         self.amplification = f"B written a byte ({counted})"

@@ -13,7 +13,9 @@ CLOSED, OPEN = "closed loop", "open loop"
 
 def _closed(data: Results) -> pd.DataFrame:
     rows = where(data.operations, label=CLOSED)
-    return rows[rows.workload == rows.operation]
+    rows = rows[rows.workload == rows.operation]
+    data.require(rows, f"workload of YCSB in a {CLOSED}")
+    return rows
 
 
 def throughput(data: Results) -> pd.DataFrame:
@@ -43,5 +45,6 @@ def waits(data: Results, operation: str = "ycsb-a") -> pd.DataFrame:
 
 
 def rate(data: Results) -> int:
-    """The rate of the open loop."""
-    return int(parse(where(data.operations, label=OPEN).workload.iloc[0])[0].get("rate", 0))
+    """The rate of the open loop; 0 where none was measured."""
+    workloads = where(data.operations, label=OPEN).workload
+    return int(parse(workloads.iloc[0])[0].get("rate", 0)) if len(workloads) else 0
