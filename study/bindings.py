@@ -34,12 +34,12 @@ class Bindings:
 
     def __init__(self, data: Results) -> None:
         rows = data.operations[data.operations.operation.isin(OPERATIONS)]
-        rows = rows[~rows.binding.isin(OWN)]
+        rows = rows[~rows.binding.isin(OWN) & rows.p50_ns.notna()]
         reached = {access: set(part.store) for access, part in rows.groupby("access")}
         both = reached.get("c", set()) & reached.get("python", set())
         self.engines = [store for store in data.stores() if store in both]
         if not both:
-            raise data.lacking("store, both from C and from Python,")
+            raise data.lacking("store with median times from C and from Python")
         self.kind = max(rows.compressibility)  # incompressible, if that was measured
         rows = rows[rows.store.isin(self.engines) & (rows.compressibility == self.kind)]
         most = rows.groupby("record_size").records.transform("max")

@@ -67,6 +67,11 @@ def figure(drawn: Figure, name: str, png: bool = False) -> None:
     The layout is settled once, so that the notebook's own picture is the same to the byte whether
     the figure was saved before or not.
     """
+    for axis in drawn.axes:  # a chart without values cannot place its logarithmic axis
+        if axis.get_xscale() == "log" and not min(axis.get_xlim()) > 0:
+            axis.set_xlim(1, 10)
+        if axis.get_yscale() == "log" and not min(axis.get_ylim()) > 0:
+            axis.set_ylim(1, 10)
     drawn.draw_without_rendering()
     drawn.set_layout_engine("none")
     _save(drawn, f"{name}.svg", metadata={"Date": None})

@@ -75,7 +75,10 @@ def noise(data: Results) -> pd.DataFrame:
             near = own - own.mean()
             lag = (near * near.shift()).sum() / (near**2).sum()
             found.append((key[0], len(own), own.std(), lag, own.skew()))
-    each = pd.DataFrame(found, columns=["durability", "trials", "deviation", "lag", "skewness"])
+    columns = {"durability": object} | dict.fromkeys(
+        ["trials", "deviation", "lag", "skewness"], float
+    )
+    each = pd.DataFrame(found, columns=list(columns)).astype(columns)
     by = each.groupby("durability", sort=False)
     return pd.DataFrame(
         {

@@ -16,7 +16,8 @@ MILLION, FEWER = 1_000_000, 100_000  # on either side of the source's cliffs
 def rows_of(data: Results, label: str) -> pd.DataFrame:
     """The rows of the fields of a part, as shipped with and without compression; without fields
     that were measured of a few stores alone."""
-    rows = data.operations[data.operations.operation.isin(["load", *OPERATIONS])]
+    rows: pd.DataFrame = data.operations
+    rows = rows[rows.operation.isin(["load", *OPERATIONS])]
     data.require(rows[rows.label.str.startswith(PARTS)], f"part {' or '.join(PARTS)}")
     rows = rows[rows.label.str.startswith(label)]
     return rows[rows.groupby(BY).store.transform("nunique") == rows.store.nunique()]

@@ -2,16 +2,17 @@
 on what the table says."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from kvbench.workload import TRAFFIC, parse
+from kvbench.workload import TRAFFIC, Step, parse
 
 from study import formats, published, verdicts
 from study.fields import each, over_trials, ranked, where
+from study.formats import NOT_STATED
 from study.notebook import root
 from study.results import Results
 from study.verdicts import Claim, Figure, Limit, Side, ratio
@@ -171,8 +172,15 @@ def stores_table(page: Page, data: Results) -> pd.DataFrame:
 def differences(page: Page, data: Results) -> pd.DataFrame:
     """What the two runs do differently, besides the engines' versions."""
     said, machine = page.settings, data.facts()
-    one, removal = (where(data.cells, label=label).workload.iloc[0] for label in (ONE, REMOVALS))
-    load, single, batches, reads, _, ranges, _ = parse(one)
+    one, removal = (
+        parse(own.iloc[0]) if len(own := where(data.cells, label=label).workload) else ()
+        for label in (ONE, REMOVALS)
+    )
+
+    def ops(steps: Sequence[Step], at: int, key: str = "ops") -> str:
+        """The number that a step states; missing where its part was not measured."""
+        return f"{steps[at].get(key, 1):,}" if steps else NOT_STATED
+
     counts = f"{data.counts()[-1]:,}"
     rows = {
         "processor": (said["", "", "processor"], f"{machine['cpu']}, {machine['cores']} cores"),
@@ -180,18 +188,18 @@ def differences(page: Page, data: Results) -> pd.DataFrame:
         "records loaded": (f"{page.count(TIMES[0]):,}", counts),
         "transactions of the load": (
             "one; RocksDB in steps of 100,000, only the first synced",
-            f"{load.get('batch', 1):,} records each, synced",
+            f"{ops(one, 0, 'batch')} records each, synced",
         ),
-        "individual writes": (f"{page.count(TIMES[1]):,}", f"{single.get('ops', 0):,}"),
-        "records in batches of 1,000": (f"{page.count(TIMES[2]):,}", f"{batches.get('ops', 0):,}"),
+        "individual writes": (f"{page.count(TIMES[1]):,}", ops(one, 1)),
+        "records in batches of 1,000": (f"{page.count(TIMES[2]):,}", ops(one, 2)),
         "gets of one thread": (
             f"{page.count(TIMES[3]):,}, each record once, in one read transaction",
-            f"{reads.get('ops', 0):,}, records drawn at random, each a read of its own",
+            f"{ops(one, 3)}, records drawn at random, each a read of its own",
         ),
-        "ranges of 10": (f"{page.count(TIMES[4]):,}", f"{ranges.get('ops', 0):,}"),
+        "ranges of 10": (f"{page.count(TIMES[4]):,}", ops(one, 5)),
         "removals": (
             f"{page.count(TIMES[-1]):,} in one synced transaction",
-            f"{parse(removal)[-1].get('ops', 0):,}, a transaction each, not synced",
+            f"{ops(removal, -1)}, a transaction each, not synced",
         ),
         "cache": (
             f"{said['', '', 'cache']} GiB where the engine has one; SQLite's as shipped",

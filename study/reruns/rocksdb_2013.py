@@ -35,8 +35,9 @@ class Page:
         counted = " and ".join(sorted(set(rows.written_by) - {""})) or formats.NOT_STATED
         self.amplification = f"B written a byte ({counted})"
         size = data.cells.set_index("cell").record_size_max
+        keys = pd.to_numeric(rows.key_size, errors="coerce")  # imports may not state it
         self.rows = rows.assign(
-            bytes=rows["items"] * (rows.key_size + rows.cell.map(size)), wall=rows.sum_ns / 1e9
+            bytes=rows["items"] * (keys + rows.cell.map(size)), wall=rows.sum_ns / 1e9
         )
 
     def trials(self, work: str, store: str, label: str) -> pd.DataFrame:
