@@ -30,6 +30,7 @@ DEVICES = {"20 µs": 2e4, "100 µs": 1e5, "1 ms": 1e6, "10 ms": 1e7}  # of a syn
 def timed(data: Results) -> pd.DataFrame:
     """The rows of single operations."""
     rows: pd.DataFrame = data.operations[data.operations.operation.isin(OPERATIONS)]
+    data.require(rows, f"time of {formats.listed(OPERATIONS, 'or')}")
     return rows
 
 

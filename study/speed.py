@@ -71,6 +71,7 @@ def verdicts(name: str, part: pd.DataFrame) -> dict[str, int]:
 def fastest(data: Results) -> pd.DataFrame:
     """The row of the least median of each operation, over all stores, sizes and counts."""
     timed = data.operations[data.operations.operation.isin(OPERATIONS)]
+    data.require(timed, f"{formats.listed(OPERATIONS, 'or')} at durability process")
     by = ["operation", "store", "record_size", "records", "compressibility"]
     cells = ranked(over_trials(timed, "mean_ns", by))
     return cells.loc[cells.groupby("operation")["median"].idxmin()].set_index("operation")

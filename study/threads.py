@@ -71,10 +71,16 @@ def fairness(found: pd.DataFrame) -> pd.DataFrame:
     return table.rename_axis("store").reset_index()
 
 
+def _cores(found: pd.DataFrame, data: Results) -> int:
+    """The machine's cores; as many as threads where an import does not state them."""
+    known = data.machine.cores
+    return int(found.number.max() if pd.isna(known) else known)
+
+
 def draw(found: pd.DataFrame, data: Results, *lines: str) -> Figure:
     """A chart a store: the gain over the number of threads, a line a kind. The grey part has more
     threads than the machine has cores."""
-    stores, cores = data.stores(), int(data.machine.cores)
+    stores, cores = data.stores(), _cores(found, data)
     columns, most = min(COLUMNS, len(stores)), max(int(found.number.max()), 2)
     figure, axes = figures.grid(math.ceil(len(stores) / columns), columns, 1.25)
     handles: dict[str, Any] = {}
@@ -112,7 +118,7 @@ def draw(found: pd.DataFrame, data: Results, *lines: str) -> Figure:
 def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
     """The stores that gain least and most by as many threads as the machine has cores, and what a
     writer leaves of one reader's rate; without the null store."""
-    cores = int(data.machine.cores)
+    cores = _cores(found, data)
     own = ranked(found[(found.store != "null") & (found.number <= cores)])
     most = {kind: where(own, kind=kind).number.max() for kind in KINDS}
     of = {
@@ -121,7 +127,7 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
     }
     beside = where(own, kind=BESIDE, number=1).set_index("store")["median"].sort_values()
     return {
-        "cores": cores,
+        "cores": data.facts()["cores"],
         "threads": int(own.number.max()) if len(own) else 0,
         "cooled": formats.listed(sorted(set(found.store[found.cooled.eq(True)])), "and"),
         "greatest": int(found.number.max()),

@@ -31,6 +31,10 @@ class BadInput(Exception):  # noqa: N818 - it names what was given, not what wen
     def __init__(self, text: str) -> None:
         super().__init__(one_line(text))
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in a notebook: the line alone."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 def say(text: str) -> None:
     """Print a line on standard error. A closed terminal or pipe must not end a sweep."""

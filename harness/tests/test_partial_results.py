@@ -182,10 +182,11 @@ def test_results_without_a_notebooks_experiment_are_refused_by_name(
 
 @pytest.mark.parametrize("stem", GRIDS)
 def test_an_empty_folder_is_refused_by_name(
-    stem: str, shell: InteractiveShell, tmp_path: Path
+    stem: str, shell: InteractiveShell, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = refusal(shell, stem, tmp_path)
     assert _says(said, stem, tmp_path), said
+    assert capsys.readouterr().out.strip() == f"BadInput: {said}"  # without a traceback
 
 
 @pytest.mark.parametrize("stem", GRIDS)
