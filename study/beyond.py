@@ -70,10 +70,12 @@ def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
     """How many times as long a get takes with the most data as with the least, as shipped, how many
     times as long as with recommended settings, and what it reads; of uniform records."""
     own = where(points(rows, "time"), kind="get", key_order="uniform")
+    sizes = sorted(rows.share.unique())
+    least, most = sizes[0], sizes[-1]
     wide = own.pivot(index="store", columns=["label", "share"], values="median")
-    least, most = rows.share.min(), rows.share.max()
+    wide = wide.reindex(columns=pd.MultiIndex.from_product([LABELS, sizes]))
     shipped, recommended = (wide[label][most] for label in LABELS)
-    both = wide[LABELS[0]][[least, most]].dropna()
+    both = wide[LABELS[0]][sorted({least, most})].dropna()
     spread = (both.max() / both.min()).map(formats.number)
     best = pd.concat([shipped, recommended], axis=1).min(axis=1)[both.index]
     gains = (shipped / recommended).dropna()
@@ -87,12 +89,15 @@ def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
             "least_store": read.index[0],
             "most": formats.size(read.iloc[-1]),
             "most_store": read.index[-1],
-        },
+        }
+        if len(read)
+        else {},
         "slower": levels.extremes((both[most] / both[least]).sort_values()),
         "both": len(both),
         "stores": len(shipped.dropna()),
         "fastest_tuned": formats.number(best.min()),
-        "fastest_stores": formats.listed(sorted(best.index[best < IN * best.min()]), "and"),
+        "fastest_stores": formats.listed(sorted(best.index[best < IN * best.min()]), "and")
+        or formats.NOT_STATED,
         "spread": {"least": spread[least], "most": spread[most]},
         "time": levels.extremes(shipped.dropna().sort_values(), ".0f", ".0f"),
         "gain": levels.extremes((shipped / recommended).dropna().sort_values(), ".2f", ".1f"),
