@@ -426,9 +426,13 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
     fields it is surely among the best, and its regret. `found` has the stores that are ranked."""
     said = decisions(found).set_index("durability")
     stores, grown = fits(found, data.stores()), growth(data).map(formats.number)
-    facts: dict[str, Any] = {"trials": data.trials_text(), "sittings": int(sittings(data).max())}
-    facts["measured"], facts["count"] = len(data.stores()), len(set(found.store))
-    facts |= data.host()
+    facts: dict[str, Any] = {
+        "trials": data.trials_text(),
+        "sittings": int(max(sittings(data), default=1)),
+        "measured": len(data.stores()),
+        "count": len(set(found.store)),
+        **data.host(),
+    }
     for level, row in said.iterrows():
         own = where(stores, durability=level).set_index("store")
         facts[str(level)] = {
