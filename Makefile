@@ -131,10 +131,10 @@ figures: setup
 
 SITTING ?= 120
 reference: setup
-	sh harness/reference.sh $(if $(DRY_RUN),--dry-run $(EXPERIMENT),$(or $(EXPERIMENT),$(SITTING)))
+	setpriv --pdeathsig TERM sh harness/reference.sh $(if $(DRY_RUN),--dry-run $(EXPERIMENT),$(or $(EXPERIMENT),$(SITTING)))
 
 headline: setup
-	sh harness/headline.sh
+	setpriv --pdeathsig TERM sh harness/headline.sh
 
 verify: setup
 	python -m study.verify $(or $(DIR),$(error DIR: name the folder, as in make verify DIR=build/headline))

@@ -6,6 +6,8 @@
 set -eu
 trap "exit 130" INT # also where the sweep itself ended well
 
+kvbench() { setpriv --pdeathsig TERM kvbench "$@"; } # a command stops if this script is ended
+
 sweep() { # NAME GRID...: some cells may fail, the others count
     name=$1
     shift

@@ -11,6 +11,8 @@
 set -eu
 trap "exit 130" INT # also where the sweep itself ended well
 
+kvbench() { setpriv --pdeathsig TERM kvbench "$@"; } # a command stops if this script is ended
+
 # The main grid, one factor each, the sources, and what stores are like later.
 experiments="reference
     bindings python durability memory-budget compression cold-cache builds space

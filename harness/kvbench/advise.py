@@ -9,7 +9,6 @@ are then ranked trial by trial, as in a field; see kvbench.regret.
 
 import json
 import math
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -472,6 +471,7 @@ def measure(query: Query, candidates: list[str], seconds: float, out: Path | Non
     """Measure the candidates for a query here, trial by trial, until it is known which are best or
     the time is over; in `out`, or in a folder that is removed. Only trials of all of them count."""
     from kvbench.results import Folder  # noqa: PLC0415 - slow to import
+    from kvbench.scratch import scratch  # noqa: PLC0415
     from kvbench.sweep import Sweep  # noqa: PLC0415
 
     values = {
@@ -480,8 +480,8 @@ def measure(query: Query, candidates: list[str], seconds: float, out: Path | Non
         "memory": [query.memory], "trials": "7-15",
     }  # fmt: skip
     grid = Grid.from_values(values, stores.names())
-    with tempfile.TemporaryDirectory(prefix="kvbench-", dir=".") as scratch:
-        folder = out or Path(scratch) / "results"
+    with scratch(Path()) as own:
+        folder = out or own / "results"
         Sweep([grid], folder, probe=False).run(sitting=seconds)
         found = Measured(Folder(folder).tables(), folder)
     counts = found.rows.groupby("trial").store.nunique()

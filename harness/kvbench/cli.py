@@ -1,6 +1,7 @@
 """The command line."""
 
 import dataclasses
+import errno
 import json
 import math
 import os
@@ -8,6 +9,7 @@ import re
 import shlex
 import signal
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -49,6 +51,7 @@ MOST_SECONDS = 1e6  # that a cell may take: the system waits for 24 days at most
 MOST_MINUTES = 10_000  # of a sitting
 SLOWER = 1  # exit status of a comparison that found more than is allowed
 SOME_FAILED = 3  # exit status when the sweep ended, but not every cell was measured
+UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
 GOES_ON = "the cells that are done are kept; the same command goes on from there"
 NOTHING_KEPT = "nothing was kept"  # unless a command says what was
 STOPPED = 130  # exit status after an interrupt, as shells have it
@@ -452,7 +455,8 @@ def evidence_command(names: Sequence[str], out: Path, place: Path) -> None:
     engines (-debian) are tested.
 
     Counting syncs needs strace. Power failures need root besides; without root their column stays
-    empty.
+    empty. If it is stopped, the rows that are done are kept in OUT.part, and the same command goes
+    on from there.
     """
     import pandas as pd  # noqa: PLC0415 - slow to import
 
@@ -567,7 +571,8 @@ def crash_command(
     acknowledged writes that are lost, and how long before the crash the first of them was
     acknowledged. A level that a store lacks is left out. Without STORE, eight stores are measured.
 
-    Losses of power need root; without root only processes are killed.
+    Losses of power need root; without root only processes are killed. If it is stopped, the rows of
+    the stores that are done are kept in OUT.part, and the same command goes on from there.
     """
     import pandas as pd  # noqa: PLC0415 - slow to import
 
@@ -674,7 +679,8 @@ def restore(source: Path, out: Path) -> None:
     """Make a results folder of the tables that `kvbench collect` wrote into FOLDER.
 
     A sweep into the new folder measures only what the tables lack. A cell counts as measured where
-    machine, engine and the code that measures are those of the tables.
+    machine, engine and the code that measures are those of the tables. If this is stopped, there is
+    no folder.
     """
     from kvbench.results import restore as restored  # noqa: PLC0415 - slow to import
 
@@ -949,8 +955,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         say(f"kvbench: {error}")
         code = 2
     except OSError as error:
-        # Of what is written, all that lies in a file is named by its path.
-        where = f"{error.filename or 'standard output'}: "
+        printed = "standard output" if error.errno in UNWRITTEN else ""  # files have their names
+        where = f"{error.filename or printed}: ".removeprefix(": ")
         say(f"kvbench: {one_line(f'{where}{why_not(error)}')}")
         code = 2
     except (click.Abort, KeyboardInterrupt) as stop:

@@ -6,6 +6,7 @@ dead command's.
 """
 
 import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -30,13 +31,22 @@ def _shelves(places: set[Path]) -> set[Path]:
     return found | {path.parent for path in used if path.name in (loopback.MOUNT, loopback.IMAGE)}
 
 
+def _used(mark: Path) -> bool:
+    """Whether a living command holds the mark."""
+    if not mark.is_file():
+        return False
+    with open(mark, "rb") as file, contextlib.suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    return True
+
+
 def clear_dead(*places: Path) -> None:
     """Remove what killed commands of this user left in these folders, in those for temporary files,
     and wherever something of theirs is still mounted. What another command uses stays."""
     for folder in sorted(_shelves({*places, Path(tempfile.gettempdir()), TMPFS})):
         try:
-            if folder.lstat().st_uid == os.geteuid():
-                mark = folder / MARK
+            if folder.lstat().st_uid == os.geteuid() and not _used(mark := folder / MARK):
                 text = mark.read_text().splitlines() if mark.is_file() else []
                 Shelf(folder, text[-1] if text else "")
         except (BadInput, FileNotFoundError):  # in use, not made by a command, or gone meanwhile

@@ -4,6 +4,8 @@ import contextlib
 import fcntl
 import os
 import re
+import shutil
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
@@ -19,6 +21,7 @@ MARK = "kvbench-stores.txt"  # marks the folder as a sweep's own; locked while a
 SAID = "Made by kvbench, which removes this folder when it ends, or when it next runs here.\n"
 OWNER = "KVBENCH_CELL"  # the environment variable by which the processes of a shelf are known
 CELL = re.compile(r".+_[0-9a-f]{16}")  # as results.cell_name has it, perhaps cut off
+CLEARING = 1.0  # seconds
 PATIENCE = 10  # seconds until killed processes have ended
 MANY_FILES = 100_000  # removing so many takes a while, so that the user is warned
 LITTLE = 16 << 20  # bytes: engines write as much at once, and with less a disk is as good as full
@@ -26,7 +29,8 @@ LITTLE = 16 << 20  # bytes: engines write as much at once, and with less a disk 
 
 def lock(path: Path) -> IO[bytes]:
     """Open a file, making it if necessary, and hold its lock until it is closed or this process
-    ends. Raises BadInput if another process holds it."""
+    ends. Raises BadInput if another process holds it for longer than it takes to clear up."""
+    end = time.monotonic() + CLEARING
     while True:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         file = os.fdopen(os.open(path, flags, 0o666), "wb", buffering=0)
@@ -36,6 +40,9 @@ def lock(path: Path) -> IO[bytes]:
                 return file
         except BlockingIOError:
             file.close()
+            if time.monotonic() < end:
+                time.sleep(0.05)
+                continue
             raise BadInput(
                 f"{path.parent}: another sweep is writing here; wait until it ends, or name "
                 "another folder"

@@ -11,6 +11,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -32,7 +33,7 @@ from kvbench.meter import Board, Disk, Memory
 from kvbench.noise import Watch
 from kvbench.progress import progress
 from kvbench.results import MARK, Begun, Folder, NoAnswerError, answer_of, cell_name
-from kvbench.scratch import TMPFS, clear_dead, own_folder
+from kvbench.scratch import TMPFS, clear_dead, own_folder, scratch
 from kvbench.shelf import OWNER, MountedShelf, Shelf, end_processes, lock, own_name
 from kvbench.worker import reach
 from kvbench.workload import parse
@@ -234,7 +235,8 @@ class Sweep:
             for step in (step for text in grid.levels["workload"] for step in parse(text)):
                 cell = dataclasses.replace(largest, workload=str(step.closed()))
                 if (rate := step.get("rate", 0)) and cell not in found:
-                    found[cell] = reach(cell, step.closed())
+                    with scratch(Path(tempfile.gettempdir())):
+                        found[cell] = reach(cell, step.closed())
                 if rate and rate > found[cell]:
                     raise BadInput(
                         f"workloads: {str(step)!r}: on a store that does nothing, the harness "

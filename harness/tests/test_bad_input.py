@@ -399,10 +399,14 @@ def test_a_cap_beyond_the_memory_of_the_machine_is_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_data_that_do_not_fit_the_disk_are_stated_with_what_would(
+def test_data_that_may_not_fit_the_disk_are_stated_with_what_would(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
+    """Those that an engine may compress; see test_dry_run.py for others."""
     few = {"records": [10**9], "byte_limit": "9999999 GiB", "workloads": ["fillseq"]}
+    few |= {"compressibility": ["compressible"]}
     grid = write_grid(stores=["null"], record_sizes=["1 MiB"], **few)
-    done = kvbench("sweep", grid, "--out", tmp_path / "out", "--time-limit", "1")
-    assert re.search(r"B free: it will fail .* [\d,]+ such records at most fit there", done.stderr)
+    for more in (["--dry-run"], ["--time-limit", "1"]):
+        done = kvbench("sweep", grid, "--out", tmp_path / "out", *more)
+        words = r"it will fail unless .* B free, for [\d,]+ such records at most"
+        assert re.search(words, done.stderr)

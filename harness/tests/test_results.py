@@ -180,7 +180,7 @@ def test_a_sweep_goes_on_from_collected_tables(kvbench: Run, tmp_path: Path) -> 
     grid = tmp_path / "grid.toml"
     grid.write_text(
         'stores = ["lmdb", "null"]\nrecords = [100]\noperations = ["get", "update"]\ntrials = 2\n'
-        'durability = ["default", "sync"]\nleast_ms = 0\n'
+        'durability = ["default", "process"]\nleast_ms = 0\n'
     )
     first, second = tmp_path / "first", tmp_path / "second"
     assert kvbench("sweep", grid, "--out", first).returncode == 0

@@ -6,6 +6,7 @@ changes; the ratio of two runs of a round is one value. measures.py judges the v
 
 import math
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,8 +14,10 @@ from pathlib import Path
 import click
 import pandas as pd
 from floor import floor
-from kvbench import BadInput, machine, stores, write_whole
+from kvbench import STOPS, BadInput, machine, stores, write_whole
+from kvbench.cli import STOPPED
 from kvbench.progress import BAR
+from kvbench.scratch import scratch
 from loops import ENGINES, bare
 from measures import LOOKS, Rounds, Scale, Series, run_rounds
 from pauses import pauses
@@ -67,24 +70,26 @@ def main(
         raise BadInput("cells and analysis need --results, those of harness/grids/quick.toml")
     scale = Scale(1000, 1000, 1000, 1000, 10_000, 200, 1, 1) if small else Scale()
     memory_disk = Path("/dev/shm")
-    where = place or (memory_disk if memory_disk.is_dir() else out)
     out.mkdir(parents=True, exist_ok=True)
-    groups: dict[str, Callable[[], dict[str, Rounds]]] = {
-        "floor": lambda: floor(scale),
-        "bare": lambda: bare(scale, bare_loops, where),
-        "peers": lambda: peers(scale, programs, bare_loops, where),
-        "pauses": lambda: pauses(scale, where),
-        "cells": lambda: cells(where, results or Path()),
-        "scale": lambda: memory(scale, where),
-        "analysis": lambda: analysis(scale, where, results or Path()),
-        "original": lambda: original(out),
-    }
-    looks = (2,) if small else LOOKS[:1] if quick else LOOKS
-    wanted = (*chosen, "original") if long else chosen
-    series = [
-        Series(name, rounds, looks) for group in wanted for name, rounds in groups[group]().items()
-    ]
-    _run(series, math.inf if quick else seconds)
+    with scratch(place or (memory_disk if memory_disk.is_dir() else out)) as where:
+        groups: dict[str, Callable[[], dict[str, Rounds]]] = {
+            "floor": lambda: floor(scale),
+            "bare": lambda: bare(scale, bare_loops, where),
+            "peers": lambda: peers(scale, programs, bare_loops, where),
+            "pauses": lambda: pauses(scale, where),
+            "cells": lambda: cells(where, results or Path()),
+            "scale": lambda: memory(scale, where),
+            "analysis": lambda: analysis(scale, where, results or Path()),
+            "original": lambda: original(out),
+        }
+        looks = (2,) if small else LOOKS[:1] if quick else LOOKS
+        wanted = (*chosen, "original") if long else chosen
+        series = [
+            Series(name, rounds, looks)
+            for group in wanted
+            for name, rounds in groups[group]().items()
+        ]
+        _run(series, math.inf if quick else seconds)
     table = pd.DataFrame([row for one in series for row in one.rows()])
     table = table.assign(**machine.conditions(out, stores.known()))
     write_whole(out / "speed.csv", table.to_csv(index=False).encode())
@@ -117,8 +122,13 @@ def _peer(text: str) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
+    for number in STOPS:
+        signal.signal(number, signal.default_int_handler)
     try:
         main(standalone_mode=False)
+    except click.Abort:
+        print("speed: stopped; nothing was kept", file=sys.stderr)
+        sys.exit(STOPPED)
     except (BadInput, click.ClickException) as error:
         text = error.format_message() if isinstance(error, click.ClickException) else str(error)
         print(f"speed: {text}", file=sys.stderr)

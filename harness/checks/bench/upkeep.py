@@ -19,6 +19,7 @@ from kvbench.estimate import seconds
 from kvbench.factors import Cell
 from kvbench.grid import read_grids
 from kvbench.results import Folder
+from kvbench.scratch import scratch
 from kvbench.sweep import Sweep
 from kvbench.tables import read_tables
 from kvbench.worker import QUIET_S
@@ -156,8 +157,9 @@ def _original(out: Path) -> Rounds:
     fs = ["--fs", "ext4"] if os.geteuid() == 0 else []
     grid = str(ROOT / "harness/grids/original.toml")
     name, note = "three trials of the grid original.toml", " ".join(fs)
-    with tempfile.TemporaryDirectory(dir=out) as folder:
-        command = [sys.executable, "-m", "kvbench.cli", "sweep", grid, "--out", folder, *fs]
+    with scratch(out) as folder:
+        results = str(folder / "results")
+        command = [sys.executable, "-m", "kvbench.cli", "sweep", grid, "--out", results, *fs]
         yield from _timed(Line("cell", name, "s", high=900, note=note, sample=False), command)
 
 

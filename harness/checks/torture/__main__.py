@@ -8,7 +8,7 @@ has to be.
 
 import dataclasses
 import functools
-import shutil
+import os
 import signal
 import tempfile
 import time
@@ -19,8 +19,11 @@ from pathlib import Path
 
 import click
 import pandas as pd
-from kvbench import machine, stores, write_whole
-from table import Form, rows_of, show
+from kvbench import STOPS, die_with_parent, machine, say, stores, write_whole
+from kvbench.cli import STOPPED
+from kvbench.scratch import scratch
+from kvbench.shelf import OWNER, end_processes
+from table import Form, Row, rows_of, show
 
 PARTS = ("kills", "disks", "lies", "stateful", "mutations", "sanitizers")
 
@@ -41,20 +44,18 @@ def main(parts: Sequence[str], short: bool, seed: int, only: tuple[str, ...], ou
     """Inject faults into sweeps, feed them wrong answers and damaged files, and count what gets
     through."""
     out.mkdir(parents=True, exist_ok=True)
-    # A shell's background jobs ignore it, and so would our sweeps.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    start = time.monotonic()
-    place, clean = Path(tempfile.mkdtemp(prefix="torture-")), True
+    for number in STOPS:  # a shell's background jobs ignore Ctrl-C, and so would our sweeps
+        signal.signal(number, signal.default_int_handler)
+    start, aside = time.monotonic(), Path(tempfile.gettempdir())
     try:
-        # As many parts at a time as there are cores, each in a new process.
-        with ProcessPoolExecutor(mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
-            work = functools.partial(rows_of, form=Form(short, seed, place, only))
-            found = [pair for pairs in pool.map(work, parts or PARTS) for pair in pairs]
-        rows = [row for row, _ in found]
-        clean = all(row.clean() for row in rows)
-    finally:
-        if clean:
-            shutil.rmtree(place)
+        with scratch(aside) as place:
+            found = _run(parts or PARTS, Form(short, seed, place, only))
+            rows = [row for row, _ in found]
+            if not (clean := all(row.clean() for row in rows)):
+                kept = place.rename(aside / f"torture-{os.getpid()}")
+    except KeyboardInterrupt:
+        say("torture: stopped; nothing was kept")
+        raise SystemExit(STOPPED) from None
     run_s = time.monotonic() - start
     table = pd.DataFrame([dataclasses.asdict(row) for row in rows]).assign(
         wall_s=[seconds for _, seconds in found],
@@ -67,8 +68,26 @@ def main(parts: Sequence[str], short: bool, seed: int, only: tuple[str, ...], ou
     click.echo(show(rows))
     click.echo(f"{run_s / 60:.1f} minutes")
     if not clean:
-        click.echo(f"inputs and folders of what failed are kept in {place}", err=True)
+        click.echo(f"inputs and folders of what failed are kept in {kept}", err=True)
         raise SystemExit(1)
+
+
+def _run(parts: Sequence[str], form: Form) -> list[tuple[Row, float]]:
+    """The rows of these parts: as many at a time as there are cores, each in a new process."""
+    pool = ProcessPoolExecutor(
+        mp_context=get_context("spawn"),
+        max_tasks_per_child=1,
+        initializer=die_with_parent,
+        initargs=(os.getpid(),),
+    )
+    try:
+        pairs = list(pool.map(functools.partial(rows_of, form=form), parts))
+    except BaseException:  # who stops does not wait for the parts that run
+        pool.shutdown(wait=False, cancel_futures=True)
+        end_processes(os.environ[OWNER])
+        raise
+    pool.shutdown()
+    return [pair for own in pairs for pair in own]
 
 
 if __name__ == "__main__":
