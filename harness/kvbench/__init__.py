@@ -9,6 +9,7 @@ import re
 import signal
 import stat
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -128,14 +129,22 @@ STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # that end a command, wh
 
 
 @contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Put off what would stop the command until the end: it clears up, or writes what belongs
-    together."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+def uninterrupted(done: bool = False) -> Iterator[None]:
+    """Put off what would stop the command until the end: it clears up, or makes something whole. If
+    the command's work is `done` then, who would have stopped it finds it so."""
+    came: list[int] = []
+    handled: list[signal.Signals] = []
+    if threading.current_thread() is threading.main_thread():  # no other may handle signals
+        handled = [stop for stop in STOPS if signal.getsignal(stop) != signal.SIG_IGN]
+    # Not by a mask: another thread of the process would take the signal.
+    before = {stop: signal.signal(stop, lambda number, _: came.append(number)) for stop in handled}
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for stop, handler in before.items():
+            signal.signal(stop, handler)
+        if came and not done:
+            signal.raise_signal(came[0])
 
 
 def how_it_ended(code: int) -> str:

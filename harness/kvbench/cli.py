@@ -1,5 +1,6 @@
 """The command line."""
 
+import contextlib
 import dataclasses
 import errno
 import json
@@ -11,7 +12,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -294,10 +295,8 @@ def sweep(
     if scheduler:
         _distribute(job, scheduler, core, time_limit)
         return
-    try:
+    with _kept(GOES_ON):
         counts = job.run(time_limit, math.inf if minutes is None else 60 * minutes)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(GOES_ON) from None
     _print_counts(counts)
     for line in _reasons(job.reasons):
         say(line)
@@ -308,6 +307,15 @@ def sweep(
         sys.exit(STOPPED)
     if counts["failed"]:
         sys.exit(SOME_FAILED)
+
+
+@contextlib.contextmanager
+def _kept(what: str) -> Iterator[None]:
+    """Say what is kept by who is stopped here."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(what) from None
 
 
 def _check_together(scheduler: str | None, others: dict[str, Any]) -> None:
@@ -325,7 +333,8 @@ def _distribute(job: "Sweep", address: str, core: Path | None, time_limit: float
         raise BadInput(f"--scheduler: {error}; pip install distributed") from None
     grids = read_grids(core, stores.names(), {}, "1") if core else []
     work = Distributed(job, address, grids, time_limit)
-    work.run()
+    with _kept(GOES_ON):
+        work.run()
     _print_counts(work.counts)
     for field, why in work.lost.items():
         say(f"{field}: not measured: {why}; the same command tries again")
@@ -504,6 +513,7 @@ def sharing_command(names: Sequence[str], out: Path, place: Path) -> None:
     """
     import pandas as pd  # noqa: PLC0415 - slow to import
 
+    from kvbench.kept import finish  # noqa: PLC0415
     from kvbench.progress import progress  # noqa: PLC0415
     from kvbench.scratch import scratch  # noqa: PLC0415
     from kvbench.sharing import share  # noqa: PLC0415
@@ -515,7 +525,7 @@ def sharing_command(names: Sequence[str], out: Path, place: Path) -> None:
     steps = progress(usable, [1] * len(usable), lambda store: store.full_name)
     with scratch(place) as folder:
         table = pd.DataFrame([share(store, folder) for store in steps])
-    write_whole(out, table.to_csv(index=False).encode())
+    finish(out, table.to_csv(index=False).encode())
 
 
 def _refuse_unknown(names: Sequence[str]) -> None:
@@ -667,8 +677,9 @@ def collect(folder: Path, csv: bool, xlsx: bool) -> None:
     from kvbench.tables import check_targets, export  # noqa: PLC0415
 
     check_targets(folder, csv, xlsx)
-    tables = Folder(folder).collect()
-    export(tables, folder, csv, xlsx)
+    with _kept("each table is whole, or as it was; the same command writes all of them"):
+        tables = Folder(folder).collect()
+        export(tables, folder, csv, xlsx)
     click.echo(", ".join(f"{table.num_rows} {name}" for name, table in tables.items()))
 
 

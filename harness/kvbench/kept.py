@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kvbench import say, write_whole
+from kvbench import say, uninterrupted, write_whole
 
 Rows = list[dict[str, Any]]
 Step = TypeVar("Step")
@@ -60,5 +60,6 @@ def measured(
 
 def finish(out: Path, table: bytes) -> None:
     """Write the table, in place of the rows that were kept."""
-    write_whole(out, table)
-    _part(out).unlink(missing_ok=True)
+    with uninterrupted(done=True):
+        write_whole(out, table)
+        _part(out).unlink(missing_ok=True)

@@ -125,7 +125,7 @@ def whole(out: Path) -> Iterator[Path]:
         except OSError as error:
             raise BadInput(f"{out}: can't be written: {why_not(error)}") from None
         yield own
-        with uninterrupted():
+        with uninterrupted(done=True):
             if place == out:  # which stays the folder that it is: it may be mounted, or a link
                 for name in sorted(os.listdir(own), key=LAST.__contains__):
                     (own / name).rename(out / name)

@@ -64,13 +64,22 @@ def marked(variable: str, mark: str) -> Iterator[psutil.Process]:
                 yield process
 
 
+def runs(process: psutil.Process) -> bool:
+    """Whether it has not ended yet: a zombie has, if nobody has asked for its status."""
+    with contextlib.suppress(psutil.Error):
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
 def end_processes(owner: str) -> None:
     """Kill all processes that were started to measure this owner's stores, and see them end."""
     killed = list(marked(OWNER, owner))
     for process in killed:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(killed, timeout=PATIENCE)
+    end = time.monotonic() + PATIENCE
+    while any(map(runs, killed)) and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 class Shelf:
