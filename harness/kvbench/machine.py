@@ -183,9 +183,8 @@ def in_memory(folder: Path) -> str:
     disk = _partition(folder)
     if disk.fstype in MEMORY:
         return str(disk.fstype)
-    if disk.fstype == "overlay":
-        volatile = "volatile" in disk.opts.split(",")
-        return "a volatile overlay" if volatile else "an overlay" * stays_cached(folder / PROBE)
+    if disk.fstype == "overlay":  # above memory, or one that ignores syncs
+        return "an overlay in memory" if stays_cached(folder / PROBE) else ""
     return _memory_below(Path(disk.device).resolve().name)
 
 

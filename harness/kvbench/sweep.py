@@ -197,7 +197,7 @@ class Sweep:
         self.stores = stores.known()
         self.retry, self.probe, self.field = retry, probe, field
         self.machine = ""  # by its identity, after run
-        self._at_first: dict[str, tuple[int, int | None]] = {}  # what was free, by place
+        self._at_first: dict[str, tuple[float, float]] = {}  # what was free, by place
         self.stopped = False  # by an interrupt, with cells to do
         self.reasons: Counter[tuple[str, str]] = Counter()  # cells by status and reason, after run
         self._check_options()
@@ -279,7 +279,7 @@ class Sweep:
         if cell.place == "tmpfs" and not os.access(TMPFS, os.W_OK | os.X_OK):
             return f"place=tmpfs: no folder can be made in {TMPFS}"
         if cell.durability in SYNCED and cell.place == "disk" and self._memory:
-            return f"durability={cell.durability}: {self._memory} is memory: no sync reaches a disk"
+            return f"durability={cell.durability}: no sync reaches a disk from {self._memory}"
         return self._too_large(cell)
 
     def _too_large(self, cell: Cell) -> str:
@@ -290,7 +290,7 @@ class Sweep:
         free, inodes = self._free(cell.place)
         if cell.compressibility == "incompressible" and cell.live_bytes > free:
             return f"{cell.live_bytes:,} B of data: {self._room(cell)}"
-        if cell.store in loopback.FILES and inodes is not None and cell.records > inodes:
+        if cell.store in loopback.FILES and cell.records > inodes:
             return f"{cell.records:,} files: {self._at(cell.place)} has {inodes:,} inodes free"
         return ""
 
@@ -302,13 +302,13 @@ class Sweep:
         most = free * cell.records // cell.live_bytes
         return f"{self._at(cell.place)} has {free:,} B free, for {most:,} such records at most"
 
-    def _free(self, place: str) -> tuple[int, int | None]:
+    def _free(self, place: str) -> tuple[float, float]:
         """The bytes and the inodes that were free at first: later ones are taken by stores that are
-        kept. None: no limit."""
+        kept. Some file systems state no limit."""
         if place not in self._at_first:
             state = os.statvfs(self.nearest() if place == "disk" else TMPFS)
-            inodes = state.f_favail if state.f_files else None
-            self._at_first[place] = state.f_bavail * state.f_frsize, inodes
+            free = state.f_bavail * state.f_frsize if state.f_blocks else math.inf
+            self._at_first[place] = free, state.f_favail if state.f_files else math.inf
         return self._at_first[place]
 
     @functools.cached_property
@@ -407,8 +407,10 @@ class Sweep:
         for cell in sorted(available, key=lambda cell: cell.live_bytes):
             largest[cell.place] = cell
         if "disk" in largest and self._memory:
-            say(f"{self.place}: {self._memory} is memory: what is measured here is no disk; name a "
-                "folder on one with --stores or --out")  # fmt: skip
+            say(
+                f"{self.place}: no sync reaches a disk from {self._memory}: memory is measured, not "
+                "a disk; name a folder on one with --stores or --out"
+            )
         for place, cell in largest.items():
             own = self.fs and place == "disk"  # a file system that is large enough
             if not own and cell.live_bytes > self._free(place)[0]:

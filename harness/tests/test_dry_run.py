@@ -190,7 +190,7 @@ def on_ext4(mount: Mount, below: Path) -> Path:
 MEMORY: dict[str, Callable[[Mount], Path]] = {
     "tmpfs": lambda mount: mount("memory", "tmpfs"),
     "ramfs": lambda mount: mount("memory", "ramfs"),
-    "an overlay": lambda mount: overlay(mount, mount("memory", "tmpfs")),
+    "an overlay in memory": lambda mount: overlay(mount, mount("memory", "tmpfs")),
     "a file on tmpfs": lambda mount: on_ext4(mount, mount("memory", "tmpfs")),
 }
 
@@ -203,15 +203,15 @@ def test_no_sync_is_measured_in_memory(
     disk, out = MEMORY[name](mount), tmp_path / "out"
     grid = write_grid(stores=["flat"], durability=["default", "process", "sync", "atomic"])
     found = skipped(kvbench, grid, out, "--stores", disk)
-    why = f"{name} is memory: no sync reaches a disk"
+    why = f"no sync reaches a disk from {name}"
     assert sorted(found) == [f"durability=atomic: {why}", f"durability=sync: {why}"]
     results = [json.loads(path.read_text()) for path in (out / "cells").iterdir()]
     assert {result["guarantee"] for result in results} == {"process"}
     done = kvbench("sweep", write_grid(trials=2), "--out", out, "--stores", disk)
-    assert f"{disk}: {name} is memory: what is measured here is no disk" in done.stderr
+    assert f"{disk}: {why}: memory is measured, not a disk; name" in done.stderr
 
 
-def test_a_volatile_overlay_is_memory_and_one_over_a_disk_is_not(
+def test_an_overlay_is_memory_only_if_it_ignores_syncs_or_lies_above_it(
     mount: Mount, on_disk: Path
 ) -> None:
     assert machine.in_memory(on_disk) == ""
@@ -219,7 +219,7 @@ def test_a_volatile_overlay_is_memory_and_one_over_a_disk_is_not(
     (on_disk / "two").mkdir()
     assert machine.in_memory(overlay(mount, on_disk / "one", "one")) == ""
     volatile = overlay(mount, on_disk / "two", "two", ",volatile")
-    assert machine.in_memory(volatile) == "a volatile overlay"
+    assert machine.in_memory(volatile) == "an overlay in memory"
 
 
 def test_cells_that_are_to_be_in_memory_say_what_they_guarantee(
