@@ -951,9 +951,19 @@ def _stop(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
+def _again(ignored: "sys.UnraisableHookArgs") -> None:
+    """Stop once more, a little later: Python drops what is raised in a callback, as in a fork."""
+    if isinstance(ignored.exc_value, KeyboardInterrupt):
+        signal.signal(signal.SIGALRM, _stop)
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+    else:
+        sys.__unraisablehook__(ignored)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command. Bad input is one line on standard error and exit status 2."""
     _prepare_streams()
+    sys.unraisablehook = _again
     for number in STOPS:
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it, or a shell's background
             signal.signal(number, _stop)

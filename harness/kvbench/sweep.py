@@ -408,8 +408,8 @@ class Sweep:
             largest[cell.place] = cell
         if "disk" in largest and self._memory:
             say(
-                f"{self.place}: no sync reaches a disk from {self._memory}: memory is measured, not "
-                "a disk; name a folder on one with --stores or --out"
+                f"{self.place}: no sync reaches a disk from {self._memory}: memory is measured, "
+                "not a disk; name a folder on one with --stores or --out"
             )
         for place, cell in largest.items():
             own = self.fs and place == "disk"  # a file system that is large enough
