@@ -247,6 +247,21 @@ def test_a_killed_sweep_s_file_system_is_removed_by_the_next(
     assert devices(foreign)
 
 
+def test_a_killed_sweep_s_file_system_is_removed_by_another_command(
+    kvbench: Run, hanging: Callable[..., Any], disk: Path, tmp_path: Path
+) -> None:
+    """Which works elsewhere, and finds it among what is mounted."""
+    out = disk / "out"
+    first = hanging(out, "--fs", "ext4", hung=tmp_path / "hung")
+    first.kill()
+    first.wait()
+    done = kvbench("sharing", "null", "--place", tmp_path, "--out", tmp_path / "sharing.csv")
+    assert done.returncode == 0, done.stderr
+    assert not runs(tmp_path / "hung")
+    assert not mounts(out) + devices(out)
+    assert not (out / "stores").exists()
+
+
 def test_a_second_ctrl_c_leaves_no_file_system(
     hanging: Callable[..., Any], disk: Path, tmp_path: Path
 ) -> None:

@@ -191,10 +191,10 @@ def test_a_command_that_is_stopped_leaves_nothing(
     assert not out.exists()
 
 
-def test_a_sweep_removes_what_a_killed_crash_left_and_an_evidence_what_a_sweep_left(
+def test_a_sweep_removes_what_a_killed_crash_left(
     kvbench: Run, write_grid: Callable[..., Path], start: Start, place: Path, tmp_path: Path
 ) -> None:
-    """Wherever it is, if anything of it is still mounted."""
+    """Wherever it is, if anything of it is still mounted; test_filesystem.py has the reverse."""
     grid, out = write_grid(), tmp_path / "out"
     first = start(*CRASH, "--place", place, "--out", tmp_path / "first.csv")
     wait_for(mounted, place, first)
