@@ -1,6 +1,7 @@
 """The rows of a table that takes long, kept beside it until the table is whole: OUT.part."""
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -59,7 +60,11 @@ def measured(
 
 
 def finish(out: Path, table: bytes) -> None:
-    """Write the table, in place of the rows that were kept."""
+    """Write the table, in place of the rows that were kept, and of what was half written."""
+    half = re.compile(re.escape(out.name) + r"(\.part)?\.\d+\.tmp")
     with uninterrupted(done=True):
+        for path in out.parent.iterdir():
+            if half.fullmatch(path.name):
+                path.unlink()
         write_whole(out, table)
         _part(out).unlink(missing_ok=True)

@@ -348,7 +348,6 @@ class Sweep:
         """Measure each cell that has no result yet; begin no further one after `sitting` seconds.
         Returns the grid's number of cells by status, and keeps their `reasons`."""
         end = time.monotonic() + sitting
-        clear_dead(self.place)
         self.check()
         begun = Begun(self.out)
         folder = Folder.make(self.out)
@@ -422,7 +421,9 @@ class Sweep:
         return available and not why and cell.place == "disk"
 
     def check(self) -> None:
-        """Raise BadInput for what keeps the sweep from beginning. Leaves nothing behind."""
+        """Raise BadInput for what keeps the sweep from beginning. Leaves nothing behind, neither of
+        its own nor of a command that was killed."""
+        clear_dead(self.out, self.place)
         Folder.refuse_foreign(self.out)
         if (self.out / MARK).exists():
             Folder(self.out).tables()  # report what cannot be read before hours of work, not after
