@@ -10,7 +10,6 @@ import re
 import shlex
 import signal
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

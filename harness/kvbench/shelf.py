@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
