@@ -18,8 +18,13 @@ const shares = (mix) => OPERATIONS.filter((operation) => mix[operation] > 0);
 const engine = (store) => store.split("/")[0];
 const total = (mix) => shares(mix).reduce((sum, operation) => sum + mix[operation], 0);
 
-export const fieldOf = (data, question) =>
-  data.fields.find((field) => FACTORS.every((factor) => field[factor] === question[factor]));
+const keyOf = (levels) => FACTORS.map((factor) => levels[factor]).join("|");
+const indices = new WeakMap(); // of data: its fields by their levels
+
+export function fieldOf(data, question) {
+  if (!indices.has(data)) indices.set(data, new Map(data.fields.map((field) => [keyOf(field), field])));
+  return indices.get(data).get(keyOf(question));
+}
 
 // The levels of a factor that some field has, in order.
 export function levels(data, factor) {
@@ -72,23 +77,27 @@ const weaker = (guarantee, than) => GUARANTEES.indexOf(guarantee) < GUARANTEES.i
 // The times of the stores of a field that suit a question, by their guarantee, and by the reason why
 // not the other stores.
 function suited(data, field, question) {
-  const same = fieldOf(data, { ...levelsOf(field), durability: "process" });
+  const same = question.sync > 0 ? fieldOf(data, { ...levelsOf(field), durability: "process" }) : undefined;
   const plain = same?.source === field.source ? same : undefined;
   const times = {};
   const left = {};
   for (const store of Object.keys(field.stores)) {
     const lacks = shares(question.mix).some((operation) => !field.stores[store][question.measure]?.[operation]);
-    const found = mixed(question.mix, (operation) => trialsOf(field, plain, store, operation, question));
     const below = weaker(guaranteeOf(field, store), question.durability) ? "below" : "";
-    const why = below || refused(data, store, question) || (lacks ? "lacks" : !found?.some(Boolean) ? "computed" : "");
+    const unfit = below || refused(data, store, question) || (lacks ? "lacks" : "");
+    const found = unfit ? null : mixed(question.mix, (operation) => trialsOf(field, plain, store, operation, question));
+    const why = unfit || (found?.some(Boolean) ? "" : "computed");
     if (why) (left[why] ??= []).push(store);
     else (times[guaranteeOf(field, store)] ??= Object.create(null))[store] = found;
   }
   if (field.cooled.length) left.cooled = field.cooled;
-  const known = new Set([...Object.keys(field.stores), ...field.cooled]);
-  const absent = Object.keys(data.stores).filter((store) => store.includes("/") === (field.access === "python") && !known.has(store));
-  if (absent.length) left.absent = absent;
   return { field, times, left };
+}
+
+// The stores of the same access that a field has not.
+function absentFrom(data, field) {
+  const known = new Set([...Object.keys(field.stores), ...field.cooled]);
+  return Object.keys(data.stores).filter((store) => store.includes("/") === (field.access === "python") && !known.has(store));
 }
 
 const levelsOf = (field) => Object.fromEntries(FACTORS.map((factor) => [factor, field[factor]]));
@@ -115,7 +124,8 @@ export function answer(data, question) {
     computed: computed(field, question),
     ranked: timed(times[guarantee], data),
   }));
-  return { field, groups, left };
+  const absent = field ? absentFrom(data, field) : [];
+  return { field, groups, left: absent.length ? { ...left, absent } : left };
 }
 
 // The ranking of stores by the times of their trials, each with its time.
