@@ -7,7 +7,8 @@ import { rank } from "./ranking.js";
 export const FACTORS = ["access", "memory", "data", "durability", "size", "records"];
 export const OPERATIONS = ["insert", "get", "update", "remove"];
 export const MEASURES = ["mean", "p99"];
-export const GUARANTEES = ["none", "process", "sync", "atomic"]; // each survives what the one before does
+export const NOT_STATED = "not stated";
+export const GUARANTEES = [NOT_STATED, "none", "process", "sync", "atomic"]; // each survives what those before do
 export const LEAST_TRIALS = 5; // with fewer almost every store may be the best
 
 const SHIPPED = "default";
@@ -33,7 +34,10 @@ export function levels(data, factor) {
 }
 
 // What a returned write of a store survives in a field.
-const guaranteeOf = (field, store) => (field.durability === SHIPPED ? field.stores[store].guarantee : field.durability);
+function guaranteeOf(field, store) {
+  const level = field.durability === SHIPPED ? field.stores[store].guarantee : field.durability;
+  return GUARANTEES.includes(level) ? level : NOT_STATED;
+}
 
 // The time of an operation in each trial, as on a device whose sync takes `sync` ns: what a write
 // takes beyond the same write at level process is the device's. Null where that is not known.

@@ -2,7 +2,7 @@
 
 import * as Plot from "@observablehq/plot";
 import {
-  FACTORS, GUARANTEES, LEAST_TRIALS, MEASURES, OPERATIONS, answer, answered, best, fieldOf, flips, grid, lacking, levels, mixed, offers,
+  FACTORS, LEAST_TRIALS, MEASURES, NOT_STATED, OPERATIONS, answer, answered, best, fieldOf, flips, grid, lacking, levels, mixed, offers,
   recommended, refused, syncsOfWrite, timed, trialsIn,
 } from "./answers.js";
 import { fieldsOf, join, read } from "./own.js";
@@ -11,14 +11,14 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const form = document.getElementById("choice");
 const page = (id) => document.getElementById(id);
 const SURVIVES = {
-  none: "nothing", process: "a crash of the process", sync: "a loss of power", atomic: "a loss of power, whole", "": "not stated",
+  none: "nothing", process: "a crash of the process", sync: "a loss of power", atomic: "a loss of power, whole",
 };
 const WORDS = {
   access: { c: "C", python: "Python" },
   memory: { default: "as shipped" },
   durability: {
     default: "as each store is shipped",
-    ...Object.fromEntries(GUARANTEES.map((level) => [level, `${SURVIVES[level]} (${level})`])),
+    ...Object.fromEntries(Object.keys(SURVIVES).map((level) => [level, `${SURVIVES[level]} (${level})`])),
   },
   measure: { mean: "mean", p99: "99th percentile" },
 };
@@ -275,7 +275,8 @@ function leave(left, reasons) {
 }
 
 const headedBy = (group, text) => (group ? `${headed(group)}: ${text}` : text[0].toUpperCase() + text.slice(1));
-const headed = (group) => `${group.shipped ? "As shipped, survives" : "Survives"} ${word("durability", group.guarantee)}`;
+const headed = (group) =>
+  group.guarantee === NOT_STATED ? "What it survives is not stated" : `${group.shipped ? "As shipped, survives" : "Survives"} ${word("durability", group.guarantee)}`;
 
 // Stores that survive nothing are recommended to nobody who did not ask for them.
 const suits = (asked, group) => group.guarantee !== "none" || asked.durability === "none";
@@ -410,7 +411,7 @@ function settings(asked) {
       cell.append(set, beside);
       const name = store.includes("/") ? facts.name : `${facts.name} (${store})`;
       const rest = [facts.language, facts.licence, field.stores[store].version, facts.latest, facts.processes, facts.known];
-      page("settings-body").append(row([[name], [cell], [SURVIVES[guarantee]], ...rest.map((text) => [text ?? ""])]));
+      page("settings-body").append(row([[name], [cell], [SURVIVES[guarantee] ?? guarantee], ...rest.map((text) => [text ?? ""])]));
     }
   }
 }
@@ -436,7 +437,7 @@ function rankings(asked, field) {
   const short = [];
   for (const [store, own] of Object.entries(field.stores)) {
     const found = mixed(asked.mix, (operation) => own[asked.measure][operation]);
-    const guarantee = field.levels.durability === "default" ? own.guarantee : field.levels.durability;
+    const guarantee = (field.levels.durability === "default" ? own.guarantee : field.levels.durability) || NOT_STATED;
     const missing = OPERATIONS.filter((operation) => asked.mix[operation] > 0 && !own[asked.measure][operation]);
     const why = refused(data, store, asked);
     const lacks = missing.length

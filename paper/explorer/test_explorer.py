@@ -808,6 +808,25 @@ def test_an_error_leaves_no_answer_standing(browser: webdriver.Chrome, tmp_path:
     assert check(browser)["groups"]
 
 
+def test_stores_whose_guarantee_is_not_stated_are_ranked_apart(
+    browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    answers = json.loads(ANSWERS.read_text())
+    for field in answers["fields"]:
+        for store, own in field["stores"].items():
+            if store.startswith("sqlite/"):
+                own["guarantee"] = ""
+    (tmp_path / "answers.json").write_text(json.dumps(answers))
+    (tmp_path / "explorer.html").write_text(page(tmp_path / "answers.json"))
+    levels = {"access": "python", "size": "10 KiB", "durability": "default"}
+    opened_at(browser, tmp_path, fragment(levels))
+    last = shown(browser, "answer").split("\n")[-1]
+    assert last.startswith("What it survives is not stated: use SQLite from diskcache.")
+    choose(browser, "durability", "process")
+    assert "SQLite" not in shown(browser, "answer")
+    assert "SQLite from diskcache" in shown(browser, "left").partition("Not measured")[0]
+
+
 def step(browser: webdriver.Chrome, numbers: random.Random, files: list[Path]) -> str:
     """One thing that a reader may do, drawn at random; returns what it was."""
     kind = numbers.choices(
