@@ -249,7 +249,8 @@ export function offers(data, question) {
   const by = (...keys) => [...found].sort((first, second) => keys.reduce((sum, key) => sum || first[key] - second[key], 0));
   const likeTerms = by("terms", "size", "rest", "records");
   const likeRecords = by("size", "records", "terms", "rest");
-  return [...new Set([likeTerms[0], likeRecords[0], likeTerms[1]])].filter(Boolean).slice(0, MOST_OFFERS);
+  const chosen = [likeTerms[0], likeRecords[0], ...likeTerms].filter(Boolean);
+  return [...new Map(chosen.map((one) => [JSON.stringify(one.other), one])).values()].slice(0, MOST_OFFERS);
 }
 
 // A grid that measures stores of a question on the reader's disk.

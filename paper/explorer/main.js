@@ -466,7 +466,7 @@ function drop(asked) {
     box.append(element("p", field.average === "median" ? `${why} No row has a mean: times are medians.` : why, "note"));
     const wide = Object.assign(element("div", "", "wide"), { tabIndex: 0 });
     wide.setAttribute("role", "region");
-    wide.setAttribute("aria-label", "Your results");
+    wide.setAttribute("aria-label", `Your results: ${box.firstChild.textContent}`);
     wide.append(ownTable(asked, field));
     box.append(wide);
     page("yours").append(box);
@@ -484,7 +484,7 @@ function titled(field) {
 
 function ownTable(asked, field) {
   const shown = element("table");
-  const heads = [["store"], ["survives"], ["time of the mix", "number"], ["regret", "number"], ["95% interval", "number"], ["verdict"], ["times of its operations"], ["missing to rank it"]];
+  const heads = [["store"], ["times of its operations"], ["missing to rank it"], ["time of the mix", "number"], ["regret", "number"], ["95% interval", "number"], ["verdict"], ["survives"]];
   const each = (store) =>
     Object.entries(field.stores[store][asked.measure])
       .map(([operation, times]) => [operation, times.filter(Boolean)])
@@ -500,13 +500,13 @@ function ownTable(asked, field) {
         found.trials < 2 ? "more trials: it has one, and 5 tell stores apart" : found.verdict === "not ranked" && ranked.length > 1 && "trials that other stores have",
       ].filter(Boolean);
       body.append(row([
-        [nameOf(found.store)], [SURVIVES[guarantee] ?? guarantee], [time(found.time), "number"], [regret(found), "number"], [interval(found), "number"],
-        [found.verdict, found.verdict], [each(found.store)], [missing.join("; ")],
+        [nameOf(found.store)], [each(found.store)], [missing.join("; ")], [time(found.time), "number"], [regret(found), "number"],
+        [interval(found), "number"], [found.verdict, found.verdict], [SURVIVES[guarantee] ?? guarantee],
       ]));
     }
   }
   for (const { store, guarantee, why } of short) {
-    body.append(row([[nameOf(store)], [SURVIVES[guarantee] ?? guarantee], [""], [""], [""], ["not ranked", "out"], [each(store)], [why]]));
+    body.append(row([[nameOf(store)], [each(store)], [why], [""], [""], [""], ["not ranked", "out"], [SURVIVES[guarantee] ?? guarantee]]));
   }
   return shown;
 }
