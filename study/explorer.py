@@ -23,7 +23,7 @@ from kvbench.factors import (
 )
 from kvbench.importer import GIVEN, MOST_BYTES
 from kvbench.regret import IN, RECOMMENDED, look
-from kvbench.warm import warm
+from kvbench.warm import SELDOM, WARM, warm
 from scipy.special import stdtrit
 
 from study.fields import where
@@ -217,6 +217,8 @@ def answers(experiments: Mapping[str, Results], mixes: str = "") -> dict[str, An
         "first": FIRST,
         "plain": PLAIN,
         "apart": APART,
+        "warm": WARM,
+        "seldom": SELDOM,
         "limits": LIMITS,
         "mixes": mixes,
     }

@@ -463,7 +463,8 @@ function drop(asked) {
     const box = element("section");
     box.append(element("h3", `${field.levels.size} x ${word("records", field.levels.records)}${titled(field)}`));
     const why = other.length ? `Not ranked beside the answer: ${other.join("; ")}.` : "These are the records and terms of the answer above.";
-    box.append(element("p", field.average === "median" ? `${why} No row has a mean: times are medians.` : why, "note"));
+    const median = field.average === "median" ? " No row has a mean: times are medians." : "";
+    box.append(element("p", `${why}${median}${cooled(field.cooled)}`, "note"));
     const wide = Object.assign(element("div", "", "wide"), { tabIndex: 0 });
     wide.setAttribute("role", "region");
     wide.setAttribute("aria-label", `Your results: ${box.firstChild.textContent}`);
@@ -473,6 +474,12 @@ function drop(asked) {
   }
   const more = near.length - MOST_OWN;
   if (more > 0) page("yours").append(element("p", `${some(more, "more field")} of yours: choose their records and terms above to see them here.`, "note"));
+}
+
+// What of a field left the page cache, in words.
+function cooled({ stores, trials }) {
+  const out = [...stores.map(nameOf), ...(trials ? [some(trials, "trial")] : [])];
+  return out.length ? ` Left out, because files left the warm page cache: ${joined(out)}.` : "";
 }
 
 function titled(field) {
@@ -488,6 +495,7 @@ function ownTable(asked, field) {
   const each = (store) =>
     Object.entries(field.stores[store][asked.measure])
       .map(([operation, times]) => [operation, times.filter(Boolean)])
+      .filter(([, times]) => times.length)
       .map(([operation, times]) => `${operation} ${time(Math.exp(times.reduce((sum, value) => sum + Math.log(value), 0) / times.length))}`)
       .join(", ");
   const { groups, short } = rankings(asked, field);

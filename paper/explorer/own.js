@@ -10,6 +10,7 @@ import { OPERATIONS } from "./answers.js";
 const LONGEST = 1000; // of a text, as in the import
 const MOST_COLUMNS = 1000;
 const TIMES = ["mean_ns", "sum_ns", "p50_ns", "p99_ns", "n"];
+const KEPT = ["cached_share", "cached_end"]; // of a store's files in the page cache
 const VERSIONS = ["engine_version", "binding_version", "checksum"];
 const LEVELS = { size: "record_size", records: "records", data: "compressibility", durability: "durability", memory: "memory", access: "access" };
 const UNITS = { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 };
@@ -29,7 +30,7 @@ function bounded(name, found, most, what) {
 
 // The rows of a file with the columns that matter, as text, each with its place.
 export async function read(file, data) {
-  const wanted = ["cell", "store", "binding", "operation", "trial", "status", "guarantee", "machine", ...TIMES, ...VERSIONS, ...Object.values(LEVELS), ...data.apart];
+  const wanted = ["cell", "store", "binding", "operation", "trial", "status", "guarantee", "machine", ...TIMES, ...KEPT, ...VERSIONS, ...Object.values(LEVELS), ...data.apart];
   const magic = new TextDecoder("latin1").decode(await file.slice(0, 4).arrayBuffer());
   const found = magic === "PAR1" ? await parquet(file, data.limits, wanted) : await csv(file, data.limits, wanted);
   return { ...found, name: file.name };
@@ -208,17 +209,17 @@ export function fieldsOf(rows, data) {
     const key = JSON.stringify([levels, rest]);
     if (found.size === data.limits.fields && !found.has(key)) throw new Error(`${row.origin}: more than ${count(found.size)} combinations of levels; allowed: ${count(found.size)} at most`);
     if (!found.has(key)) found.set(key, { levels, rest, average: means ? "mean" : "median", stores: new Map(), trials: new Set() });
-    add(found.get(key), row, mean, data.limits);
+    add(found.get(key), row, mean, data);
   }
   if (!found.size) throw new Error(`No row of an insert, get, update or remove with a time; ${WANTED}`);
-  return { fields: [...found.values()].map(fill), left };
+  return { fields: [...found.values()].map((field) => fill(field, data)), left };
 }
 
-function add(field, row, mean, limits) {
+function add(field, row, mean, { limits, warm }) {
   const name = row.binding ? `${row.store}/${row.binding}` : row.store;
   if (!field.stores.has(name)) {
     const versions = Object.fromEntries(VERSIONS.map((version) => [version, row[version] ?? ""]));
-    field.stores.set(name, { guarantee: row.guarantee ?? "", versions, mean: new Map(), p99: new Map() });
+    field.stores.set(name, { guarantee: row.guarantee ?? "", versions, mean: new Map(), p99: new Map(), trials: new Set(), cooled: new Set() });
     if (field.stores.size > limits.stores) throw new Error(`${row.origin}: more than ${limits.stores} stores with the same records; allowed: ${limits.stores} at most`);
   }
   const store = field.stores.get(name);
@@ -233,13 +234,22 @@ function add(field, row, mean, limits) {
     }
     store[measure].set(row.operation, times.set(trial, value));
   }
+  store.trials.add(trial);
   field.trials.add(trial);
+  const kept = Math.min(...KEPT.map((name) => number(row, name, 0) ?? 1));
+  const free = field.rest.cache === "warm" && (field.rest.memory_max ?? "none") === "none";
+  if (free && kept < warm) store.cooled.add(trial);
 }
 
-// The times as lists over the field's trials, null where a store lacks one.
-function fill({ stores, trials, ...field }) {
-  const numbers = [...trials].sort((first, second) => first - second);
+// The times as lists over the field's trials, null where a store lacks one. `cooled` says what is left
+// out, as kvbench.warm does: stores whose files often left a warm page cache, and trials in which
+// another store's did.
+function fill({ stores, trials, ...field }, { seldom }) {
+  const often = [...stores].filter(([, store]) => store.cooled.size > seldom * store.trials.size).map(([name]) => name);
+  for (const name of often) stores.delete(name);
+  const once = new Set([...stores.values()].flatMap((store) => [...store.cooled]));
+  const numbers = [...trials].filter((trial) => !once.has(trial)).sort((first, second) => first - second);
   const listed = (times) => Object.fromEntries([...times].map(([operation, by]) => [operation, numbers.map((trial) => by.get(trial) ?? null)]));
   const own = [...stores].map(([name, store]) => [name, { guarantee: store.guarantee, mean: listed(store.mean), p99: listed(store.p99) }]);
-  return { ...field, trials: numbers.length, stores: Object.fromEntries(own) };
+  return { ...field, trials: numbers.length, stores: Object.fromEntries(own), cooled: { stores: often, trials: once.size } };
 }

@@ -655,6 +655,27 @@ def test_own_results_that_differ_in_a_level_are_kept_apart(
     assert second in shown(opened, "yours") or name in ("access", "durability", "seed")
 
 
+def test_own_results_that_were_not_warm_are_left_out_by_name(
+    opened: webdriver.Chrome, tmp_path: Path
+) -> None:
+    rows = [
+        f"{store},get,1 KiB,10000,10,{time},{trial},warm,{share}"
+        for store, time, shares in (
+            ("often", 1, [0.4, 0.4, 1, 1, 1]),
+            ("once", 1000, [1, 1, 1, 1, 0.4]),
+            ("never", 2000, [1, 1, 1, 1, 1]),
+        )
+        for trial, share in enumerate(shares, 1)
+    ]
+    (tmp_path / "mine.csv").write_text("\n".join([f"{HEAD},trial,cache,cached_end", *rows]))
+    drop(opened, tmp_path / "mine.csv")
+    for operation, share in {"insert": 0, "get": 100, "update": 0}.items():
+        choose(opened, operation, share)
+    lines = opened.find_elements(By.CSS_SELECTOR, "#yours tbody tr")
+    assert [line.text.split()[0] for line in lines] == ["once", "never"]
+    assert "files left the warm page cache: often and 1 trial." in shown(opened, "yours")
+
+
 def test_own_results_of_the_question_stand_beside_the_ranking(
     opened: webdriver.Chrome, tmp_path: Path
 ) -> None:
