@@ -142,7 +142,8 @@ def _print_settings(found: list[stores.Store]) -> None:
 
 def _print_counts(counts: Counter[str]) -> None:
     words = ("ok", "failed", "skipped", "unavailable", "to do")
-    click.echo(", ".join(f"{counts[word]} {word}" for word in words if counts[word]))
+    said = ", ".join(f"{counts[word]} {word}" for word in words if counts[word])
+    click.echo(said or "no results")
 
 
 def _reasons(reasons: Counter[tuple[str, str]]) -> list[str]:
@@ -335,8 +336,10 @@ def _distribute(job: "Sweep", address: str, core: Path | None, time_limit: float
     with _kept(GOES_ON):
         work.run()
     _print_counts(work.counts)
-    for field, why in work.lost.items():
-        say(f"{field}: not measured: {why}; the same command tries again")
+    for field, why in list(work.lost.items())[:MOST_SHOWN]:
+        say(one_line(f"{field}: not measured: {why}; the same command tries again"))
+    if len(work.lost) > MOST_SHOWN:
+        say(f"and {len(work.lost) - MOST_SHOWN} more fields")
     if work.lost or work.counts["failed"]:
         sys.exit(SOME_FAILED)
 
@@ -680,6 +683,15 @@ def collect(folder: Path, csv: bool, xlsx: bool) -> None:
         tables = Folder(folder).collect()
         export(tables, folder, csv, xlsx)
     click.echo(", ".join(f"{table.num_rows} {name}" for name, table in tables.items()))
+    _say_flags(tables["cells"].to_pylist())
+
+
+def _say_flags(cells: Sequence[dict[str, Any]]) -> None:
+    """Report the cells that were measured and whose result has a reason to doubt it."""
+    flags = Counter((row["store"], row["reason"]) for row in cells if row["status"] == "ok")
+    for (store, why), number in sorted(flags.items()):
+        if why:
+            say(one_line(f"{store}: {number} cells: {why}"))
 
 
 @cli.command(short_help="Make a results folder of collected tables, to go on with.")

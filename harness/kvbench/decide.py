@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kvbench.factors import Cell
@@ -39,7 +39,13 @@ def needed(grid: Grid, done: Means) -> list[Cell]:
     return [cell for cell in grid.cells() if cell.trial <= trials[field_of(cell)]]
 
 
-def _trials(cells: list[Cell], looks: list[int], done: Means) -> int:
+def lacking(cells: Sequence[Cell], grid: Grid, done: Means) -> list[Cell]:
+    """Those of a field's cells in a grid that are needed and not done."""
+    most = _trials(cells, grid.looks(), done)
+    return [cell for cell in cells if cell.trial <= most and cell not in done]
+
+
+def _trials(cells: Sequence[Cell], looks: list[int], done: Means) -> int:
     for number in looks[:-1]:
         found = [cell for cell in cells if cell.trial <= number]
         if not all(cell in done for cell in found) or _decided(found, number, done):
@@ -47,7 +53,7 @@ def _trials(cells: list[Cell], looks: list[int], done: Means) -> int:
     return looks[-1]
 
 
-def _decided(cells: list[Cell], trials: int, done: Means) -> bool:
+def _decided(cells: Sequence[Cell], trials: int, done: Means) -> bool:
     """Whether it is known of each operation which stores are among the best. Cells are ranked here
     by all their means, whatever a study leaves out."""
     found: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))

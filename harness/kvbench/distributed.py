@@ -9,30 +9,32 @@ machine that measured them.
 import asyncio
 import concurrent.futures
 import contextlib
+import dataclasses
 import fcntl
-import functools
+import json
 import logging
 import os
 import re
 import socket
+import stat
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import dask.config
-from distributed import Client, as_completed
+from distributed import Client, Future, wait
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from kvbench import BadInput, say, stores
-from kvbench.decide import Means, field_of, means, needed
+from kvbench.decide import Means, field_of, lacking, means, needed
 from kvbench.factors import Cell
 from kvbench.grid import Grid
 from kvbench.progress import progress
-from kvbench.results import Folder
-from kvbench.shelf import CELL, lock
+from kvbench.results import Folder, check_machine, check_result, readable_name
+from kvbench.shelf import lock
 from kvbench.sweep import Sweep
 from kvbench.tables import SCHEMA_VERSION
 
@@ -41,11 +43,14 @@ CORE = "core"  # that of the core fields at home, in the folder of the results
 RESOURCE = {"measure": 1}  # that each worker has once
 TURN = "kvbench-measures.lock"  # held by the worker of a host that measures
 CONNECT = 10  # seconds
+GRACE = 60  # seconds for what a field takes besides its cells, each of which has a limit
+MOST_SHOWN = 150  # characters of what a worker says
 LOST = (
     CommClosedError, OSError, TimeoutError, concurrent.futures.CancelledError,
     asyncio.CancelledError,
 )  # fmt: skip
 Task = Mapping[str, Any]
+Kept = Mapping[str, Folder | None]  # where the results of "field" and CORE go
 
 _opened: set[str] = set()  # on a worker: the runs whose first core fields it has measured
 
@@ -81,13 +86,20 @@ def measure(task: Task) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _turn() -> Iterator[None]:
-    """Wait until no other worker of this host measures."""
+    """Wait until no other worker of this host measures. Anybody may write where the lock is, so it
+    is opened only if it is a file, through no link."""
     path = Path(tempfile.gettempdir(), TURN)
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        number = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        number = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
+        try:
+            number = os.open(path, flags)
+        except FileNotFoundError:
+            number = os.open(path, flags | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be locked: {error.strerror}; remove it") from None
     try:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise BadInput(f"{path}: cannot be locked: not a file; remove it")
         fcntl.flock(number, fcntl.LOCK_EX)
         yield
     finally:
@@ -123,6 +135,7 @@ class Distributed:
         self.job, self.address, self.core = job, address, core
         self.lost: dict[str, str] = {}  # fields without a result, and why
         self.counts: Counter[str] = Counter()  # results that came home, by status
+        self._cells, self._time_limit = self._by_field(), time_limit
         self._task = {
             "schema": SCHEMA_VERSION,
             "run": os.urandom(6).hex(),
@@ -133,6 +146,14 @@ class Distributed:
             "probe": job.probe,
             "time_limit": time_limit,
         }
+
+    def _by_field(self) -> dict[Cell, list[list[Cell]]]:
+        """The cells of each field, a list for each of the grids."""
+        found: dict[Cell, list[list[Cell]]] = defaultdict(lambda: [[] for _ in self.job.grids])
+        for number, grid in enumerate(self.job.grids):
+            for cell in grid.cells():
+                found[field_of(cell)][number].append(cell)
+        return found
 
     def todo(self, folder: Folder) -> list[Cell]:
         """A cell of each field that no machine has measured whole, in the order of the plan."""
@@ -167,7 +188,7 @@ class Distributed:
             if not fields:
                 return
             with self._connected() as client:
-                self._hand_out(client, fields, functools.partial(self._keep, folder, core))
+                self._hand_out(client, fields, {"field": folder, CORE: core})
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[Client]:
@@ -179,7 +200,7 @@ class Distributed:
                 "address that `dask scheduler` prints"
             ) from None
         try:
-            with client:
+            with client, client.as_current():  # wait() looks for the current one
                 yield client
         except LOST:
             raise BadInput(
@@ -187,43 +208,138 @@ class Distributed:
                 "keep what they have; the same command goes on"
             ) from None
 
-    def _hand_out(self, client: Client, fields: Sequence[Cell], keep: Any) -> None:
-        workers = client.scheduler_info(n_workers=-1)["workers"].values()
-        if not any(set(RESOURCE) <= set(worker["resources"]) for worker in workers):
+    def _hand_out(self, client: Client, fields: Sequence[Cell], kept: Kept) -> None:
+        if not _able(client):
             say("no worker has the resource measure=1 yet; waiting for one")
-        waiting = {self._submit(client, field): field for field in fields}
-        arrived = as_completed(list(waiting), loop=client.loop)
+        waiting = {self._submit(client, cell): field_of(cell) for cell in fields}
+        arrived = self._arrivals(client, waiting)
         for _ in progress(fields, [1] * len(fields), lambda _: "fields"):
-            future = next(arrived)
-            field = waiting.pop(future)
-            try:
-                keep(future.result())
-            except KilledWorker as error:
-                self.lost[str(field_of(field))] = (
-                    f"{error.allowed_failures + 1} workers were lost with it"
-                )
-            future.release()
+            future, field = next(arrived)
+            self._receive(client, future, str(field).lstrip(", "), field, kept)
         if self.core:
-            found = client.scheduler_info(n_workers=-1)["workers"].items()
-            able = [address for address, own in found if set(RESOURCE) <= set(own["resources"])]
-            closing = [self._submit(client, None, address) for address in able]
-            for future in as_completed(closing, loop=client.loop):
-                keep(future.result())
+            closing = {self._submit(client, None, own): own for own in _able(client)}
+            for future, address in self._arrivals(client, closing):
+                self._receive(client, future, f"core fields of {address}", None, kept)
 
-    def _submit(self, client: Client, cell: Cell | None, worker: str | None = None) -> Any:
+    def _arrivals(
+        self, client: Client, waiting: dict[Future[Any], Any]
+    ) -> Iterator[tuple[Future[Any] | None, Any]]:
+        """Yield each future with its value when it is done. When none was for longer than any field
+        may take, though a worker was there, yield those that are left without their futures."""
+        limit = self._longest() * self._time_limit + GRACE
+        while waiting:
+            there = _able(client)
+            try:
+                done = wait(list(waiting), timeout=limit, return_when="FIRST_COMPLETED").done
+            except TimeoutError:
+                if there & _able(client):
+                    break
+                continue
+            for future in done:
+                yield future, waiting.pop(future)
+        for value in waiting.values():
+            yield None, value
+
+    def _longest(self) -> int:
+        """The most cells that a worker measures for one task."""
+        most = max(sum(map(len, parts)) for parts in self._cells.values())
+        return most + sum(grid.size() for grid in self.core)
+
+    def _receive(
+        self, client: Client, future: Future[Any] | None, name: str, field: Cell | None, kept: Kept
+    ) -> None:
+        """Keep what a worker answered, or why it is lost."""
+        try:
+            if future is None:
+                raise BadInput(f"no worker answered within {self._time_limit:g} s a cell")
+            self._keep(_answer(client, future), field, kept)
+        except BadInput as error:
+            self.lost[name] = str(error)
+        finally:
+            if future is not None:
+                future.release()
+
+    def _submit(self, client: Client, cell: Cell | None, worker: str | None = None) -> Future[Any]:
         task = self._task | {"cell": cell and cell.factors()}
         where = {"workers": [worker], "allow_other_workers": False} if worker else {}
         return client.submit(measure, task, resources=RESOURCE, pure=False, **where)
 
-    def _keep(self, folder: Folder, core: Folder | None, found: Mapping[str, Any]) -> None:
-        for name, kept in (("field", folder), (CORE, core)):
-            if name not in found or kept is None:
+    def _keep(self, said: Any, field: Cell | None, kept: Kept) -> None:
+        """Keep the results in an answer that fit. A BadInput says what does not, or is missing."""
+        try:
+            found = json.loads(json.dumps(said))  # nothing but plain values
+            host = str(found["host"])
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise BadInput(f"no valid answer: {error!s:.{MOST_SHOWN}}") from None
+        wrong = []
+        for name, asked in (("field", field), (CORE, None)):
+            if name in found and (folder := kept[name]) is not None:
+                try:
+                    self._keep_part(found[name], asked, folder)
+                except (BadInput, AttributeError, KeyError, TypeError) as error:
+                    wrong.append(str(error))
+        if field is not None and "field" not in found:
+            wrong.append("no results")
+        if wrong:
+            raise BadInput(f"{host:.40}: {wrong[0]:.{MOST_SHOWN}}")
+
+    def _keep_part(self, part: Any, field: Cell | None, kept: Folder) -> None:
+        """Keep the results of a field, or, without it, of the core fields."""
+        machine, results = part["machine"], part["results"]
+        identity = check_machine(machine)
+        asked = {_first(cell) for grid in self.core for cell in grid.cells()}
+        if field is not None:
+            asked = {cell for cells in self._cells[field] for cell in cells}
+        done: dict[Cell, Mapping[str, float]] = {}
+        wrong = []
+        kept.add_machine(machine)
+        for name, result in results.items():
+            try:
+                cell = check_result(name, result, machine)
+                if (cell if field else _first(cell)) not in asked or cell in done:
+                    raise BadInput(f"{name}: nobody asked for this cell")
+                if not re.fullmatch(f"{re.escape(readable_name(cell))}_[0-9a-f]{{16}}", name):
+                    raise BadInput(f"{name}: not the name of its cell")
+                if result["machine"] != identity:
+                    raise BadInput(f"{name}: not of the machine {identity}")
+                done[cell] = means(result)
+            except BadInput as error:
+                wrong.append(str(error))
                 continue
-            kept.add_machine(found[name]["machine"])
-            for cell, result in found[name]["results"].items():
-                if not re.fullmatch(f"[A-Za-z0-9._=+-]*{CELL.pattern}", cell) or "/" in cell:
-                    raise BadInput(f"{found['host']}: {cell!r} is no cell's name")
-                Cell.from_factors(result["cell"])
-                if kept.outcome(cell)[0] in ("to do", "failed", "unavailable", "skipped"):
-                    kept.write(cell, result)
-                    self.counts[result["status"]] += kept is folder
+            if kept.outcome(name)[0] in ("to do", "failed", "unavailable", "skipped"):
+                kept.write(name, result)
+                self.counts[result["status"]] += field is not None
+        left = 0
+        if field is not None:
+            parts = zip(self._cells[field], self.job.grids, strict=True)
+            left = len({cell for own, grid in parts for cell in lacking(own, grid, done)})
+        if wrong or left:
+            raise BadInput(
+                "; ".join([f"{left} of its cells did not come"] * bool(left) + wrong[:1])
+            )
+
+
+def _first(cell: Cell) -> Cell:
+    """Of the trials of a cell the first: a host measures as many of the core as there were runs."""
+    return dataclasses.replace(cell, trial=1)
+
+
+def _able(client: Client) -> set[str]:
+    """The addresses of the workers that may measure."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].items()
+    return {address for address, own in workers if set(RESOURCE) <= set(own["resources"])}
+
+
+def _answer(client: Client, future: Future[Any]) -> Any:
+    """What a worker answered. A BadInput says why there is nothing; another error, one of LOST, is
+    that of the connection."""
+    try:
+        return future.result()
+    except KilledWorker as error:
+        raise BadInput(f"{error.allowed_failures + 1} workers were lost with it") from None
+    except Exception as error:
+        if future.status == "cancelled":
+            raise
+        client.nthreads()  # if the scheduler went away, this says so
+        what = str(error) if isinstance(error, BadInput) else f"{type(error).__name__}: {error}"
+        raise BadInput(f"{what:.{MOST_SHOWN}}") from None

@@ -5,6 +5,7 @@ import os
 import re
 import threading
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ STOLEN = 0.05  # share of a cell's wall time that the host withheld, from which 
 TRIAL = re.compile(r"_t\d+_[0-9a-f]{16}$")  # ends the name of a cell
 SPREAD = 2.0  # the slowest trial's mean time over the fastest's, from which on a cell is unsteady
 ADVICE = "to measure them again, remove these files and sweep again on an otherwise idle machine"
+SYNCED, WRITES = ("sync", "atomic"), ("insert", "update", "remove")
+UNSYNCED = "see what `kvbench evidence` says of it"
 CELL = ["machine", *CONDITION]  # what the trials of a cell share
 
 
@@ -93,6 +96,20 @@ class Watch:
             "stopped_s": self._stopped + max(0.0, _suspended() - self._suspended),
             "frequency_mhz": _frequency(),
         }
+
+
+def unsynced(guarantee: str, operations: Iterable[Mapping[str, Any]]) -> str:
+    """The flag of a cell whose store promises that a write survives a loss of power, though it made
+    fewer syncs than single writes in the rounds; else, and where syncs were not counted, empty. A
+    batch may be synced by other calls, and threads may share a sync."""
+    if guarantee not in SYNCED:
+        return ""
+    short = [
+        row["operation"]
+        for row in operations
+        if row["operation"] in WRITES and row.get("syncs") is not None and row["syncs"] < row["n"]
+    ]
+    return f"promises {guarantee}, but syncs less often than it writes: {UNSYNCED}" if short else ""
 
 
 def stopped(cells: pd.DataFrame) -> pd.DataFrame:

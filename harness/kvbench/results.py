@@ -381,7 +381,7 @@ def tables_of(
         except UNFIT:
             raise BadInput("machines: not a description of a machine") from None
     written = [name for name in SCHEMAS if name in TABLES or rows[name]]
-    return {name: table_of(name, name, rows[name]) for name in written}
+    return {name: table_of("result", name, rows[name]) for name in written}
 
 
 def check_machine(machine: Any, name: str | None = None) -> str:

@@ -14,14 +14,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from kvbench import BadInput, die_with_parent, how_it_ended, uninterrupted
+from kvbench import BadInput, die_with_parent, how_it_ended, one_line, uninterrupted
 from kvbench.bindings import BINDINGS, full_name, load, module_name, open_binding
 from kvbench.contract import Capability, OpenStore, Setting, StoreError
-from kvbench.factors import DEFAULT
+from kvbench.factors import DEFAULT, FACTORS, LEVELS
 from kvbench.library import shims_folder, structure
 from kvbench.shim import Driver, OpenShim, load_driver, read_settings
 
 PROBE_LIMIT = 30  # seconds in which a store must describe itself
+MOST_OF_VERSION, MOST_OF_TEXT, MOST_SETTINGS = 200, 1000, 200  # characters, and rows of a table
 DISTRIBUTED = "-debian"  # of the second build of an engine: the library of the distribution
 
 
@@ -148,9 +149,36 @@ def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
         how = how_it_ended(os.waitstatus_to_exitcode(status))
         return dataclasses.replace(store, reason=f"its process died when it was loaded: {how}")
     try:
-        return Store.from_values(json.loads(said))
+        found = Store.from_values(json.loads(said))
+        if found.reason:
+            return dataclasses.replace(store, reason=one_line(found.reason)[:MOST_OF_TEXT])
+        _refuse_unfit(found)
+        return found
+    except BadInput as error:
+        return dataclasses.replace(store, reason=str(error))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return dataclasses.replace(store, reason=f"asked what it is, it answers {said[:40]!r}")
+
+
+def _refuse_unfit(store: Store) -> None:
+    """Refuse a store of whose own words results take not all, as whoever reads results checks them:
+    one that cannot be read would hide those of all other stores. Raises BadInput."""
+    version, settings = store.version, store.settings
+    if not 0 < len(version) <= MOST_OF_VERSION or one_line(version) != version:
+        allowed = f"1 to {MOST_OF_VERSION} printable characters"
+        raise BadInput(f"version: {version!r:.60} is not allowed; allowed: {allowed}")
+    if len(settings) > MOST_SETTINGS:
+        raise BadInput(f"{len(settings)} settings are not allowed; allowed: {MOST_SETTINGS}")
+    if FACTORS["durability"].level(store.default_durability) == DEFAULT:
+        raise BadInput(f"default_durability: {DEFAULT!r} is not allowed: it stands for a level")
+    for own in settings:
+        if not re.fullmatch("[a-z][a-z0-9_]{0,59}", own.name):
+            raise BadInput(f"setting {own.name!r:.60} is not allowed; allowed: a-z, 0-9 and _")
+        if own.value not in ("", "*"):
+            factor = FACTORS[own.name if own.name in LEVELS else "options"]
+            factor.level(own.value)
+        if len(own.means + own.lacks) > MOST_OF_TEXT:
+            raise BadInput(f"setting {own.name}: more than {MOST_OF_TEXT} characters of text")
 
 
 def _asked(store: Store, probe: Callable[[str], Store], name: str) -> Store:
@@ -224,7 +252,7 @@ def _shims() -> dict[str, str]:
         raise BadInput(f"{folder}: no shims here: {error.strerror}; build them first") from None
     for path in sorted(folder.glob("*.so")):
         if path.name != "libloop.so":
-            report.setdefault(path.stem, "")
+            report.setdefault(path.stem, _misnamed(path.stem))
     return report
 
 
@@ -236,8 +264,18 @@ def older() -> dict[str, str]:
 
 
 def compared(name: str) -> bool:
-    """Whether a store is measured where none is named: not the floor, and no engine twice."""
-    return name != "null" and not name.endswith(DISTRIBUTED)
+    """Whether a store is measured where none is named: not the floor, no engine twice, and no file
+    whose name no grid takes."""
+    return name != "null" and not name.endswith(DISTRIBUTED) and not _misnamed(name)
+
+
+def _misnamed(name: str) -> str:
+    """Why no store may be called so; empty if one may."""
+    try:
+        FACTORS["store"].level(name.partition("/")[0])
+    except BadInput as error:
+        return str(error)
+    return ""
 
 
 def names() -> list[str]:

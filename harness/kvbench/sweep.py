@@ -30,7 +30,7 @@ from kvbench.factors import LEVELS, UNCAPPED, Cell, parse_bytes
 from kvbench.filesystem import Mounted
 from kvbench.grid import TIME_LIMIT, Grid
 from kvbench.meter import Board, Disk, Memory
-from kvbench.noise import Watch
+from kvbench.noise import Watch, unsynced
 from kvbench.progress import progress
 from kvbench.results import MARK, Begun, Folder, NoAnswerError, answer_of, cell_name
 from kvbench.scratch import TMPFS, clear_dead, own_folder, scratch
@@ -530,6 +530,8 @@ class Sweep:
         answer = run_cell(cell, place, time_limit, shelf.owner, shelf.mounted)
         if answer["status"] == "failed" and (shelf.full() or NO_SPACE in answer["reason"]):
             answer["reason"] = f"no space left on the disk: {answer['reason']}"
+        if answer["status"] == "ok":
+            answer["reason"] = unsynced(result["guarantee"], answer["operations"])
         if cell.place == "tmpfs":
             shelf.empty()  # it occupies memory, and removing it from memory slows down no one
         result |= {"removed_files": removed, "settle_s": settled, "started": started, **answer}

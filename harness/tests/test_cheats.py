@@ -2,6 +2,7 @@
 charged to it."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -456,3 +457,147 @@ def test_a_store_without_a_function_is_unavailable(
     done = kvbench("stores")
     assert done.returncode == 0
     assert f"{store.name}: its driver has no {function}, which kv.h requires" in done.stdout
+
+
+# The template, with {code}.
+WORDS = """
+static const char *my_version_(void) {{ return {version}; }}
+#define my_version my_version_
+#define my_default_durability {guarantee}
+static const struct kv_setting my_settings[] = {{
+    {{.name = "durability", .value = "none", .means = "as shipped"}},
+    {{.name = {setting}, .value = {value}, .means = {means}}},
+    {{.name = NULL}},
+}};
+"""
+SOUND = {
+    "version": '"1.0"', "guarantee": '"none"', "setting": '"page"', "value": '"4096"',
+    "means": '"pages"',
+}  # fmt: skip
+LONG = "((char[100001]){[0 ... 99999] = 'v'})"  # GCC's way to fill an array
+BAD_WORDS = {
+    "guarantee": ['"<b>forever</b>"', '""', '"default"', '"for ever"', '"process\\n"', LONG],
+    "version": ['""', '"1\\n2"', '"\\x1b[31m"', '"\\xff"', "NULL", LONG],
+    "setting": ['"a=b"', '"a, b"', '"<b>"', '"\\xc3\\xa4"', LONG],
+    "value": ['"a\\nb"', '"<b>"', LONG],
+    "means": [LONG],
+}
+
+
+@pytest.mark.parametrize(
+    ("word", "text"), [(word, text) for word, texts in BAD_WORDS.items() for text in texts]
+)
+def test_a_store_whose_words_no_result_takes_is_unavailable(
+    word: str,
+    text: str,
+    kvbench: Run,
+    write_grid: WriteGrid,
+    alter_shim: AlterShim,
+    tmp_path: Path,
+) -> None:
+    """And touches no other store: what is written can be read."""
+    code = WORDS.format(**SOUND | {word: text})
+    store = alter_shim("template", code, "version", "default_durability", "settings")
+    out = tmp_path / "out"
+    done = kvbench("sweep", write_grid(stores=[store.name, "flat"]), "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "1 ok, 1 unavailable\n"
+    assert max(map(len, done.stderr.splitlines())) < 300
+    assert kvbench("collect", out).returncode == 0
+    assert kvbench("status", out).returncode == 0
+
+
+def test_sound_words_are_taken(
+    kvbench: Run, write_grid: WriteGrid, alter_shim: AlterShim, tmp_path: Path
+) -> None:
+    code = WORDS.format(**SOUND)
+    store = alter_shim("template", code, "version", "default_durability", "settings")
+    done = kvbench("sweep", write_grid(stores=[store.name]), "--out", tmp_path / "out")
+    assert done.stdout == "1 ok\n"
+
+
+@pytest.mark.parametrize("name", ["a b", "<b>", "x" * 61, "-x", "line\nbreak"])
+def test_a_store_with_a_name_that_no_grid_takes_is_unavailable(
+    name: str, kvbench: Run, own_shims: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A grid that names no store leaves it out."""
+    shutil.copy(own_shims / "null.so", own_shims / f"{name}.so")
+    monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
+    assert "is not allowed; allowed: up to 60 letters" in kvbench("stores").stdout
+    grid = tmp_path / "grid.toml"
+    grid.write_text("records = [10]\n")
+    done = kvbench("sweep", grid, "--out", tmp_path / "out", "--dry-run")
+    assert done.returncode == 0, done.stderr
+
+
+# The store flat, which syncs {honest} of ten single writes.
+LAZY = """
+static int my_write(struct kv *kv, enum kv_mode mode, const struct kv_record *records, size_t n)
+{{
+    static unsigned written;
+    struct kv own = *kv;
+    own.sync = kv->sync && (n > 1 || written++ % 10 < {honest});
+    own.atomic = kv->atomic && own.sync;
+    return honest.write(&own, mode, records, n);
+}}
+"""
+
+
+@pytest.mark.parametrize("level", ["sync", "atomic"])
+def test_a_store_that_promises_syncs_and_makes_too_few_is_flagged(
+    level: str, kvbench: Run, write_grid: WriteGrid, alter_shim: AlterShim, on_disk: Path
+) -> None:
+    """In its cells, by `sweep`, `status` and `collect`. An honest store is not."""
+    names = {honest: f"lazy-{honest}" for honest in (0, 9, 10)}
+    for honest, name in names.items():
+        alter_shim("flat", LAZY.format(honest=honest), "write", name=name)
+    grid = write_grid(stores=[*names.values(), "flat"], durability=[level, "process"], records=[50])
+    out = on_disk / "out"
+    done = kvbench("sweep", grid, "--out", out)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(path.read_text()) for path in out.glob("cells/*.json")]
+    if found[0]["operations"][0]["syncs"] is None:
+        pytest.skip("syncs are not counted here: it needs root")
+    flag = f"promises {level}, but syncs less often than it writes"
+    for cell in found:
+        own = cell["cell"]
+        lazy = own["store"] in (names[0], names[9]) and own["durability"] == level
+        assert cell["reason"].startswith(flag) if lazy else cell["reason"] == ""
+    assert f"2 ok: {flag}" in done.stderr
+    assert flag in kvbench("status", out).stdout
+    collected = kvbench("collect", out)
+    assert [line.partition(":")[0] for line in collected.stderr.splitlines()] == [
+        names[0],
+        names[9],
+    ]
+    assert all(flag in line for line in collected.stderr.splitlines())
+
+
+# The template, which makes {deep} folders within each other when it is first opened.
+DEEP = """
+#include <sys/stat.h>
+static int my_open(const char *path, const struct kv_option *options, size_t count, struct kv **kv)
+{{
+    int here = open(path, O_RDONLY | O_DIRECTORY);
+    for (int i = 0; i < {deep} && mkdirat(here, "folder", 0777) == 0; i++) {{
+        int below = openat(here, "folder", O_RDONLY | O_DIRECTORY);
+        close(here);
+        close(openat(below, "file", O_WRONLY | O_CREAT, 0666));
+        here = below;
+    }}
+    close(here);
+    return honest.open(path, options, count, kv);
+}}
+"""
+
+
+@pytest.mark.parametrize("cache", ["warm", "cold"])
+def test_a_store_with_3000_nested_folders_costs_no_other(
+    cache: str, kvbench: Run, write_grid: WriteGrid, alter_shim: AlterShim, on_disk: Path
+) -> None:
+    """They are measured, evicted and removed, though a path to the last would be too long."""
+    store = alter_shim("template", DEEP.format(deep=3000), "open")
+    grid = write_grid(stores=[store.name, "flat"], cache=[cache], records=[20])
+    for cell in cells(kvbench, grid, on_disk / "out"):
+        assert (cell["status"], cell["reason"]) == ("ok", "")
+    assert not (on_disk / "out" / "stores").exists()

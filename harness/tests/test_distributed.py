@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from conftest import Run
 
 pytest.importorskip("distributed")
 DASK = [sys.executable, "-m", "dask"]
-QUIET = os.environ | {"DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE": "false"}
+QUIET = dict(os.environ) | {"DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE": "false"}
 Sweeping = Callable[..., subprocess.Popen[str]]
 
 
@@ -182,6 +183,158 @@ def test_where_no_scheduler_answers(
     assert re.fullmatch(
         "kvbench: --scheduler: 'tcp://127.0.0.1:9': no scheduler answers .*\n", done.stderr
     )
+
+
+# A worker that answers as the file HOW says: code on the answer `found`, its part `field`, and the
+# first `result` with its `name`.
+NASTY = """
+import copy, os, threading
+import kvbench.distributed as distributed
+honest = distributed.measure
+def measure(task):
+    how = open(os.environ["HOW"]).read()
+    if how.startswith("instead: "):
+        exec(how.removeprefix("instead: "))
+        return None
+    found = honest(task)
+    field = found["field"]
+    machine, results = field["machine"], field["results"]
+    name, result = min(results.items())
+    row = result["operations"][0]
+    exec(how)
+    return found
+measure.__module__, measure.__qualname__ = "kvbench.distributed", "measure"
+distributed.measure = measure
+def dask_setup(worker): pass
+"""
+MACHINE = "machine['machine'] = {0}; [own.update(machine={0}) for own in results.values()]"
+ANSWERS = {  # with the number of cells that are kept, of two, and what is said
+    "instead: raise OSError('on fire')": (0, "OSError: on fire"),
+    "instead: raise distributed.CommClosedError('gone')": (0, "CommClosedError: gone"),
+    "instead: pass": (0, "no valid answer"),
+    "del found['field']": (0, "no results"),
+    "results.clear()": (0, "2 of its cells did not come"),
+    "field['results'] = [1]": (0, ""),
+    "del field['machine']": (0, "machine"),
+    MACHINE.format("'../../pwned'"): (0, "'../../pwned' is no name"),
+    MACHINE.format("'m' * 300"): (0, "is no name"),
+    MACHINE.format("'..'"): (0, "is no name"),
+    "machine['cores'] = -1": (0, "cores: -1 is not allowed"),
+    "del machine['packages']": (0, "not a description of a machine"),
+    "del results[name]": (1, "1 of its cells did not come"),
+    "results['../../evil_0123456789abcdef'] = results.pop(name)": (1, "is no name"),
+    "results['evil_0123456789abcdef'] = results.pop(name)": (1, "not the name of its cell"),
+    "results['x' * 300] = results.pop(name)": (1, "is no name"),
+    "results[name[:-16] + 16 * '0'] = copy.deepcopy(result)": (2, "nobody asked"),
+    "results[name] = 7": (1, "not a result"),
+    "result['cell']['records'] = 77": (1, "nobody asked for this cell"),
+    "result['cell']['store'] = 'lmdb'": (1, "nobody asked for this cell"),
+    "result['machine'] = 'another'": (1, ""),
+    "result['operations'] = []": (1, "has no operations"),
+    "row['n'] = -1": (1, "n: -1 is not allowed"),
+    "row['sum_ns'] = float('nan')": (1, "sum_ns"),
+    "result['floor_ns'] = float('inf')": (1, "floor_ns"),
+    "result['disk_bytes'] = None": (1, "disk_bytes: a value is missing"),
+    "result['status'] = 'fine'": (1, "status"),
+    "result['guarantee'] = '<b>forever</b>'": (1, "guarantee"),
+    "result['engine_version'] = 'v' * 100_001": (1, "engine_version"),
+    "result['more'] = object()": (0, "no valid answer"),
+}
+
+
+def nasty(cluster: Cluster, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Start a scheduler and such a worker; returns the file HOW."""
+    (root / "nasty.py").write_text(NASTY)
+    monkeypatch.setenv("PYTHONPATH", str(root))
+    monkeypatch.setitem(QUIET, "PYTHONPATH", str(root))
+    monkeypatch.setitem(QUIET, "HOW", str(root / "how"))
+    cluster.scheduler()
+    cluster.worker("nasty", "--preload", "nasty")
+    return root / "how"
+
+
+def test_an_answer_that_does_not_fit_costs_its_cells(
+    cluster: Cluster,
+    sweeping: Sweeping,
+    write_grid: Callable[..., Path],
+    tmp_path: Path,
+    kvbench: Run,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It leaves no file outside the folder and nothing that is refused later."""
+    how, out = nasty(cluster, tmp_path, monkeypatch), tmp_path / "out"
+    grid = write_grid(stores=["flat", "nested"])
+    for code, (kept, said) in ANSWERS.items():
+        how.write_text(code)
+        job = sweeping(grid)
+        _, errors = job.communicate()
+        assert job.returncode == 3, (code, errors)
+        (line,) = [line for line in errors.splitlines() if not line.startswith("no worker has")]
+        assert said in line, (code, errors)
+        assert len(list(out.glob("cells/*"))) == kept, code
+        assert kvbench("collect", out).returncode == 0, code
+        assert not [path for path in tmp_path.rglob("*pwned*") if "work" not in str(path)]
+        assert not list(tmp_path.rglob("evil*")), code
+        shutil.rmtree(out)
+    how.write_text("")
+    assert sweeping(grid).wait() == 0
+    assert set(cells(out).status) == {"ok"}
+
+
+IMPATIENT = "import kvbench.distributed as d; d.GRACE = 1; from kvbench.cli import main; main()"
+
+
+def test_a_worker_that_hangs_is_awaited_as_long_as_its_cells_may_take(
+    cluster: Cluster,
+    write_grid: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    how, out = nasty(cluster, tmp_path, monkeypatch), tmp_path / "out"
+    how.write_text("instead: threading.Event().wait()")
+    grid = write_grid(stores=["flat", "nested"], record_sizes=SIZES)
+    command = ["sweep", grid, "--out", out, "--scheduler", cluster.address, "--time-limit", 1]
+    done = subprocess.run(
+        [sys.executable, "-c", IMPATIENT, *map(str, command)],
+        capture_output=True, text=True, check=False, env=QUIET,
+    )  # fmt: skip
+    assert done.returncode == 3
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("no worker has")]
+    assert len(lines) == len(SIZES)
+    for line in lines:
+        assert line.endswith(
+            "not measured: no worker answered within 1 s a cell; the same command tries again"
+        )
+
+
+@pytest.mark.parametrize("what", ["dangling", "file", "pipe", "folder"])
+def test_the_lock_of_a_host_is_a_file(
+    what: str,
+    cluster: Cluster,
+    sweeping: Sweeping,
+    write_grid: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Anybody may make something else of its name where all may write."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    lock, elsewhere = shared / "kvbench-measures.lock", tmp_path / "elsewhere"
+    make: dict[str, Callable[[], object]] = {
+        "dangling": lambda: lock.symlink_to(elsewhere),
+        "file": lambda: (elsewhere.touch(), lock.symlink_to(elsewhere)),
+        "pipe": lambda: os.mkfifo(lock),
+        "folder": lock.mkdir,
+    }
+    make[what]()
+    monkeypatch.setitem(QUIET, "TMPDIR", str(shared))
+    cluster.scheduler()
+    cluster.worker("one")
+    job = sweeping(write_grid())
+    _, errors = job.communicate()
+    assert job.returncode == 3
+    assert f"{lock}: cannot be locked: " in errors
+    assert what != "dangling" or not elsewhere.exists()
 
 
 @pytest.mark.parametrize(
