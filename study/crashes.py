@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from study import figures, formats
 from study.fields import each, where
+from study.notebook import read_table
 from study.stores import STORES
 
 FILE = "crashes.csv"
@@ -32,7 +33,7 @@ def read(folder: Path) -> pd.DataFrame:
     empty if the folder has no such table."""
     if not (folder / FILE).exists():
         return pd.DataFrame()
-    found = pd.read_csv(folder / FILE, dtype={"reason": str})
+    found = read_table(folder / FILE, {"store": str, "reason": str}, missing=True)
     found["reason"] = found.reason.fillna("")
     order = {name: at for at, name in enumerate(STORES)}
     found = found.sort_values("store", key=lambda name: name.map(order), kind="stable")

@@ -10,6 +10,7 @@ from kvbench.factors import DEFAULT
 
 from study import formats
 from study.fields import each, over_trials, where
+from study.notebook import read_table
 from study.stores import STORES
 
 SPREAD = (
@@ -79,7 +80,7 @@ def evidence(folder: Path) -> pd.DataFrame:
     path = folder / "evidence.csv"
     if not path.exists():
         return pd.DataFrame()
-    found = pd.read_csv(path, keep_default_na=False)
+    found = read_table(path, {"store": str, "durability": str}, "store", "durability")
     engines = found.store.str.split("/").str[0]  # bindings follow the store that they bind
     order = engines.map({name: i for i, name in enumerate(STORES)}).fillna(len(STORES))
     found = found.iloc[order.argsort(kind="stable")]

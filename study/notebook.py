@@ -1,12 +1,13 @@
 """A notebook's parameters: folders and tables are checked before anything is computed."""
 
 import ast
+import io
 from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
 
 import pandas as pd
-from kvbench import BadInput, one_line
+from kvbench import BadInput, read_whole
 
 
 def root() -> Path:
@@ -54,12 +55,32 @@ def parameter_table(
     path = parameter_folder(name, given) / file
     if not path.exists():
         raise BadInput(f"{path}: not there; run `{command}`")
-    try:
-        table = pd.read_csv(path, usecols=list(columns), dtype=dict(columns), keep_default_na=False)
-    except (OSError, ValueError) as error:  # pandas' own errors are of the second kind
-        raise BadInput(f"{path}: {one_line(str(error))}") from error
+    table = read_table(path, columns)
     if table.empty:
         raise BadInput(f"{path}: no rows; run `{command}`")
+    return table[[name for name in table if name in columns]]
+
+
+def read_table(
+    path: Path, columns: Mapping[str, type], *key: str, missing: bool = False
+) -> pd.DataFrame:
+    """A CSV table of a folder of results, with at least the `columns`, each of its type; no two of
+    its rows have the same `key`. An empty field is missing, or an empty text. Raises BadInput, and
+    FileNotFoundError if it is not there."""
+    try:
+        text = io.StringIO(read_whole(path).decode())
+        table = pd.read_csv(text, dtype=dict(columns), keep_default_na=missing)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:  # pandas' own errors are of the second kind
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise BadInput(f"{path}: {reason!s:.150}; write it anew, or move it away") from None
+    for name in columns:
+        if name not in table:
+            raise BadInput(f"{path}: no column {name!r}; write it anew, or move it away")
+    twice = table[table.duplicated(list(key))] if key else table.head(0)
+    for row in twice.head(1).to_dict("records"):
+        raise BadInput(f"{path}: two rows of {' '.join(str(row[name]) for name in key)}")
     return table
 
 

@@ -24,7 +24,7 @@ from kvbench.tables import read_tables
 from study import beyond, claims, formats, reference, verdicts
 from study.claims.rocksdb_2013 import AUDITED, ORDER
 from study.fields import NOT_RANKED, where
-from study.notebook import root
+from study.notebook import read_table, root
 from study.reruns.rocksdb_2013 import Page
 from study.results import Results
 
@@ -68,7 +68,8 @@ def _sqlite(data: Results) -> "pd.Series[float]":
 
 
 def _syncs(data: Results) -> "pd.Series[float]":
-    table = pd.read_csv(data.folder / "evidence.csv")
+    columns = {"store": str, "durability": str, "syncs_per_write": float}
+    table = read_table(data.folder / "evidence.csv", columns, "store", "durability")
     own = where(table, store="sqlite").set_index("durability").syncs_per_write
     return pd.Series([own[DEFAULT] / own["sync"]])
 
@@ -162,7 +163,7 @@ FINDINGS = (
 
 def collected(folder: Path) -> bool:
     """Whether a folder has the tables of an experiment."""
-    return (folder / "cells.parquet").exists()
+    return (folder / "cells.parquet").exists() and folder.is_dir()
 
 
 @functools.cache
@@ -283,10 +284,22 @@ def _versions(folder: Path) -> dict[str, str]:
     return {str(store): " and ".join(sorted(set(own))) for store, own in by}
 
 
+def _refuse_twice(here: Path) -> None:
+    """Refuse results that are there under two names: they are of one experiment."""
+    seen: dict[frozenset[str], str] = {}
+    for folder in filter(collected, sorted(here.iterdir())):
+        cells = frozenset(measured(folder).cell)
+        if cells and seen.setdefault(cells, folder.name) != folder.name:
+            raise BadInput(
+                f"{folder}: the cells of {seen[cells]}; give each experiment its own results"
+            )
+
+
 def compare(here: Path, there: Path) -> dict[str, pd.DataFrame]:
     """What can be compared, by its name in the report. Raises BadInput if nothing can."""
     if not here.is_dir():
         raise BadInput(f"DIR: {str(here)!r} is no folder; give one with a folder an experiment")
+    _refuse_twice(here)
     parts = {
         "Findings": findings(here, there),
         "Claims of the sources": published(here, there),

@@ -1,5 +1,7 @@
 """What `python -m study.verify` says of results beside the reference data."""
 
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -196,3 +198,49 @@ def test_a_folder_without_results_is_refused(tmp_path: Path, name: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
     assert str(tmp_path / name) in done.stderr
+
+
+EVIDENCE = {  # what is written, and what is said of it
+    "binary": (b"\xff\xfe\0\1" * 100, "can't decode"),
+    "empty": (b"", "No columns"),
+    "another table": (b"a,b\n1,2\n", "no column 'store'"),
+    "text for a number": (b"store,durability,syncs_per_write\nsqlite,sync,many\n", "many"),
+    "a row twice": (
+        b"store,durability,syncs_per_write\nsqlite,sync,1\nsqlite,sync,2\n",
+        "two rows of sqlite sync",
+    ),
+    "uneven": (b"store,durability,syncs_per_write\nsqlite,sync,1\na,b,c,d,e\n", "Expected 3"),
+}
+
+
+@pytest.mark.parametrize("name", [*EVIDENCE, "pipe", "folder"])
+def test_evidence_that_cannot_be_used_is_refused(name: str, tmp_path: Path) -> None:
+    copy("durability", tmp_path, lambda frames: None)
+    path = tmp_path / "durability" / "evidence.csv"
+    said = "not a file"
+    if name == "pipe":
+        os.mkfifo(path)
+    elif name == "folder":
+        path.mkdir()
+    else:
+        content, said = EVIDENCE[name]
+        path.write_bytes(content)
+    done = run(tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"verify: {path}: ")
+    assert said in line
+    assert len(line) < 300
+
+
+@pytest.mark.parametrize("linked", [True, False], ids=["a link", "a copy"])
+def test_results_under_two_names_are_refused(linked: bool, tmp_path: Path) -> None:
+    copy("durability", tmp_path, lambda frames: None)
+    if linked:
+        (tmp_path / "ycsb").symlink_to("durability")
+    else:
+        shutil.copytree(tmp_path / "durability", tmp_path / "ycsb")
+    done = run(tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    said = "the cells of durability; give each experiment its own results"
+    assert done.stderr == f"verify: {tmp_path / 'ycsb'}: {said}\n"
