@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import difflib
 import errno
 import functools
 import os
@@ -10,7 +11,7 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 PROBES = "kvbench-probe-"  # with the number of a process, a folder in which it asks an engine
@@ -18,12 +19,30 @@ PROBES = "kvbench-probe-"  # with the number of a process, a folder in which it 
 _library = ctypes.CDLL(None)
 
 MOST_READ = 64 << 20  # bytes of a file that a user names
+MOST_LISTED = 56  # characters of what is allowed in a message: a line of it is to be read at once
 
 
 def one_line(text: str) -> str:
     """A message as one printable line, whatever it quotes: file names, for example."""
     unfit = "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\ud800-\\udfff]"
     return re.sub(unfit, lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def listed(names: Iterable[object], given: object = "", where: str = "") -> str:
+    """What is allowed, in a message: all names if they are few, else those most like the given one,
+    or the first, with the number of the others and `where` they are listed."""
+    found = list(map(str, names))
+    text = ", ".join(found)
+    if len(text) <= MOST_LISTED:
+        return text
+    close = difflib.get_close_matches(str(given).lower(), found, 3)
+    shown: list[str] = []
+    for name in close or found:
+        if shown and len(", ".join([*shown, name])) > MOST_LISTED:
+            break
+        shown.append(name)
+    more = f" and {len(found) - len(shown)} more" if len(shown) < len(found) else ""
+    return f"{', '.join(shown)}{more}{f': see {where}' if more and where else ''}"
 
 
 class BadInput(Exception):  # noqa: N818 - it names what was given, not what went wrong here

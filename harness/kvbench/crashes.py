@@ -70,7 +70,7 @@ class Steady:
             raise BadInput(f"--value-size: {error}") from None
         if not LEAST_SIZE <= size <= MOST_SIZE:
             allowed = f"{format_bytes(LEAST_SIZE)} to {format_bytes(MOST_SIZE)}"
-            raise BadInput(f"--value-size: {value_size!r} is not allowed; allowed: {allowed}")
+            raise BadInput(f"--value-size: {value_size!r:.60} is not allowed; allowed: {allowed}")
         if loaded * size > LOADED:
             raise BadInput(
                 f"--records: {loaded:,} of {format_bytes(size)} are more than "

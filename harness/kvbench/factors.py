@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Annotated, Any, Literal, Self, get_args
 
 import msgspec
@@ -19,9 +20,11 @@ from kvbench.workload import ROUNDS, normal
 
 DEFAULT = "default"  # the level of a setting that the engine chooses itself
 UNCAPPED = "none"
+NOT_STATED = "not stated"  # the level of a factor of which an import says nothing
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 MAX_RECORD_SIZE = 64 << 20
 MOST = 2**63 - 1  # of any number
+MOST_TRIALS = 10_000  # every trial up to the last counts as planned
 KEY_SIZE, LONGEST_KEY = 16, 64
 
 Operation = Literal["insert", "get", "update", "remove"]
@@ -47,11 +50,19 @@ def parse_bytes(text: object) -> int:
     """The bytes that "10 KiB" or 10240 stand for."""
     count = text if isinstance(text, int) and not isinstance(text, bool) else -1
     if isinstance(text, str):
-        match = re.fullmatch(r"\s*(\d{1,19})\s*(B|KiB|MiB|GiB)\s*", text)
-        count = int(match[1]) * UNITS[match[2]] if match else -1
+        match = re.fullmatch(r"\s*(\d{1,19})\s*(B|KiB|MiB|GiB)?\s*", text)
+        count = int(match[1]) * UNITS[match[2] or "B"] if match else -1
     if not 0 <= count <= MOST:
-        raise BadInput(f'{text!r} is not a size; allowed: "100 B", "10 KiB", "1 MiB", "50 GiB"')
+        raise BadInput(f"{text!r:.60} is not a size; allowed: {_spelling(text)}")
     return count
+
+
+def _spelling(text: object) -> str:
+    """How a size is written: that which may be meant, as 4 KB may be 4 KiB or 4,000 B."""
+    match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([kmg])i?b?\s*", str(text).lower())
+    if match and (count := Decimal(match[1]) * UNITS[f"{match[2].upper()}iB"]) % 1 == 0 and count:
+        return f'"{format_bytes(int(count))}" for {int(count):,} B, or a number of bytes'
+    return '"100 B", "10 KiB", "1 MiB", "50 GiB"'
 
 
 def format_bytes(count: int) -> str:
@@ -76,7 +87,7 @@ class RecordSize:
             parts[0] += "".join(re.findall(r"[A-Za-z]+", parts[1]))
         sizes = [parse_bytes(part) for part in parts]
         if len(sizes) > 2 or not 1 <= sizes[0] <= sizes[-1] <= MAX_RECORD_SIZE:
-            raise BadInput(f"{text!r} is out of range")
+            raise BadInput(f"{text!r:.60} is out of range")
         return cls(sizes[0], sizes[-1])
 
     @property
@@ -96,7 +107,7 @@ def budget(usual: str) -> Callable[[object], object]:
     def read(value: object) -> object:
         count = 1 if value == usual else parse_bytes(value)
         if not count:
-            raise BadInput(f"{value!r} is not a budget")
+            raise BadInput(f"{value!r:.60} is not a budget")
         return value if value == usual else format_bytes(count)
 
     return read
@@ -120,11 +131,13 @@ class Factor:
 
     def level(self, value: object) -> Any:
         """The level that `value` stands for; a BadInput names what is allowed."""
+        if isinstance(value, float) and value.is_integer() and self.column is int:
+            value = int(value)  # 1e4 in TOML
         try:
             return msgspec.convert(self.read(value), self.kind)
         except (msgspec.ValidationError, UnicodeEncodeError, BadInput) as error:
             # A workload has many parts: its own error names the one that is wrong.
-            why = str(error) if self.read is normal else f"{value!r:.200} is not allowed"
+            why = str(error) if self.read is normal else f"{value!r:.60} is not allowed"
             raise BadInput(f"{self.key}: {why}; allowed: {self.levels()}") from None
 
     def levels(self) -> str:
@@ -163,6 +176,9 @@ Options = Annotated[
     ),
 ]
 Count = Annotated[int, Meta(ge=1, le=MOST, description="a whole number from 1 to 2^63 - 1")]
+Trial = Annotated[
+    int, Meta(ge=1, le=MOST_TRIALS, description=f"a whole number from 1 to {MOST_TRIALS:,}")
+]
 Seed = Annotated[int, Meta(ge=0, le=MOST, description="a whole number from 0 to 2^63 - 1")]
 Milliseconds = Annotated[int, Meta(ge=0, le=3_600_000, description="a whole number, 0 to 3600000")]
 KeySize = Annotated[
@@ -209,7 +225,7 @@ class Cell:
     operations: Annotated[
         Timed, Factor("Which operations of the workload `rounds` are timed", varied=False)
     ]
-    trial: Annotated[Count, Factor("Number of the trial", "trials", 3, "1", varied=False)]
+    trial: Annotated[Trial, Factor("Number of the trial", "trials", 3, "1", varied=False)]
     seed: Annotated[Seed, Factor("Seed of order, keys and values", "seed", 1, "1", varied=False)]
     label: Annotated[
         Label,

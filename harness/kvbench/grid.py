@@ -14,12 +14,13 @@ from typing import Annotated, Any, Self
 import msgspec
 from msgspec import Meta
 
-from kvbench import BadInput, read_whole
+from kvbench import BadInput, listed, read_whole
 from kvbench.bindings import BINDINGS
 from kvbench.factors import (
     COLD_OPERATIONS,
     FACTORS,
     LEVELS,
+    MOST_TRIALS,
     OPERATIONS,
     Cell,
     Operation,
@@ -47,7 +48,7 @@ OWN = {
     "trials": (
         'Trials of each cell, each in a fresh process on a fresh store. `"7-15"`: after 7 and 10 '
         "trials a sweep goes on with those fields alone whose best stores are not yet known",
-        'a whole number, or two of 7, 10 and 15, as "7-15"',
+        f'a whole number from 1 to {MOST_TRIALS:,}, or two of 7, 10 and 15, as "7-15"',
     ),
     "options": (
         "The engines' own options, a table for each store: `{ sqlite = { page_size = 1024 } }`",
@@ -72,14 +73,15 @@ KEYS = (
 def _some(key: str, values: object, read: Callable[[Any], Any]) -> tuple[Any, ...]:
     """The distinct values that `read` returns for a list of one or more."""
     if not isinstance(values, list) or not values:
-        raise BadInput(f"{key}: {values!r} is not a list of one or more values")
+        raise BadInput(f"{key}: {values!r:.60} is not a list of one or more values")
     return tuple(dict.fromkeys(map(read, values)))
 
 
 def _choices(key: str, values: object, allowed: Sequence[str]) -> tuple[str, ...]:
     def read(value: str) -> str:
         if value not in allowed:
-            raise BadInput(f"{key}: {value!r} is unknown; allowed: {', '.join(allowed)}")
+            shown = listed(allowed, value, "`kvbench stores`")
+            raise BadInput(f"{key}: {value!r:.60} is unknown; allowed: {shown}")
         return value
 
     return _some(key, values, read)
@@ -91,9 +93,9 @@ def _threaded(workloads: object, threads: object) -> Any:
         return workloads
 
     def read(value: object) -> int:
-        allowed = f"threads: {value!r} is not allowed; allowed: a whole number, 1 to {MOST_THREADS}"
         if type(value) is not int or not 1 <= value <= MOST_THREADS:
-            raise BadInput(allowed)
+            allowed = f"a whole number, 1 to {MOST_THREADS}"
+            raise BadInput(f"threads: {value!r:.60} is not allowed; allowed: {allowed}")
         return value
 
     numbers = _some("threads", threads, read)
@@ -110,12 +112,16 @@ def _threaded(workloads: object, threads: object) -> Any:
 
 def _trials(value: object) -> tuple[int, int]:
     """The least and the greatest number of trials."""
+    allowed = f"allowed: {OWN['trials'][1]}"
     if isinstance(value, str):
         found = tuple(number for number in LOOKS if str(number) in value.split("-"))
         if "-".join(map(str, found)) == value and len(found) == 2:
             return found
-        raise BadInput(f"trials: {value!r:.200} is not allowed; allowed: {OWN['trials'][1]}")
-    number = FACTORS["trial"].level(value)
+        raise BadInput(f"trials: {value!r:.60} is not allowed; {allowed}")
+    try:
+        number = FACTORS["trial"].level(value)
+    except BadInput:
+        raise BadInput(f"trials: {value!r:.60} is not allowed; {allowed}") from None
     return number, number
 
 
@@ -124,12 +130,13 @@ def _options(values: object, stores: tuple[str, ...]) -> tuple[tuple[str, str], 
     found = []
     for store, given in _typed("options", values, dict[str, Any], "a table of stores").items():
         if store not in stores:
-            raise BadInput(f"options: {store!r} is not measured; allowed: {', '.join(stores)}")
+            allowed = listed(stores, store)
+            raise BadInput(f"options: {store!r:.60} is not measured; allowed: {allowed}")
         texts = {}
         where = f"options: {store}"
         for name, value in _typed(where, given, dict[str, Any], "a table").items():
             if name in LEVELS:
-                raise BadInput(f"{where}: {name!r} is a key of the grid itself")
+                raise BadInput(f"{where}: {name!r:.60} is a key of the grid itself")
             try:
                 text = str(parse_bytes(value))
             except BadInput:
@@ -162,7 +169,8 @@ class Grid:
         """A grid from the values of TOML or papermill; missing keys have their defaults."""
         for key in values:
             if key not in KEYS:
-                raise BadInput(f"{key!r} is not a key of a grid; allowed: {', '.join(KEYS)}")
+                allowed = listed(KEYS, key, "`kvbench grid-keys`")
+                raise BadInput(f"{key!r:.60} is not a key of a grid; allowed: {allowed}")
         if "bindings" in values and "access" not in values:
             raise BadInput('bindings: of no use for access "c" alone; add access = ["c", "python"]')
         given = defaults(known_stores) | dict(values)
@@ -197,8 +205,8 @@ class Grid:
         if not self.accesses():
             bound = dict.fromkeys(BINDINGS[name].store for name in self.bindings)
             raise BadInput(
-                f"access: none of {', '.join(self.bindings)} is a binding of "
-                f"{', '.join(self.stores)}; allowed: {', '.join(bound)}"
+                f"access: none of {listed(self.bindings)} is a binding of "
+                f"{listed(self.stores)}; allowed: {listed(bound)}"
             )
         _refuse_many([self])
         fewest = min(self.levels["records"])
@@ -337,7 +345,7 @@ def _typed(key: str, value: object, kind: Any, allowed: str) -> Any:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
-        raise BadInput(f"{key}: {value!r:.200} is not allowed; allowed: {allowed}") from None
+        raise BadInput(f"{key}: {value!r:.60} is not allowed; allowed: {allowed}") from None
 
 
 def read_grids(
@@ -390,10 +398,11 @@ def _scale(scales: Mapping[str, Any], wanted: str | None) -> tuple[list[str], di
             return [wanted], change
         if like == wanted or like not in scales or "like" in scales[like]:
             plain = [name for name in scales if name != wanted and "like" not in scales[name]]
-            raise BadInput(f"scale: like: {like!r} is not allowed; allowed: {', '.join(plain)}")
+            allowed = listed(plain, like)
+            raise BadInput(f"scale: like: {like!r:.60} is not allowed; allowed: {allowed}")
         return [like, wanted], scales[like] | change
     try:
         return [], {"factor": float(wanted or "")}
     except ValueError:
-        names = ", ".join([*scales, "a number"])
-        raise BadInput(f"scale: {wanted!r} is none of its scales; allowed: {names}") from None
+        names = listed([*scales, "a number"], wanted or "")
+        raise BadInput(f"scale: {wanted!r:.60} is none of its scales; allowed: {names}") from None

@@ -9,9 +9,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Self
 
-from kvbench import BadInput
+from kvbench import BadInput, listed
 
 ROUNDS = "rounds"
+PAGE = "docs/measuring.md"  # that explains the steps
 FILLS = ("fillseq", "fillrandom")
 SCANS = ("readseq", "readreverse")
 RANDOM_READS = ("readrandom", "rangerandom")
@@ -99,14 +100,14 @@ class Step:
     def parse(cls, text: str) -> Self:
         name, *pairs = text.split() or [""]
         if name not in PARAMETERS:
-            raise BadInput(f"{name!r} is not a step; allowed: {', '.join(PARAMETERS)}")
+            raise BadInput(f"{name!r:.60} is not a step; allowed: {listed(PARAMETERS, name, PAGE)}")
         given: dict[str, int] = {}
         for pair in pairs:
             key, _, value = pair.partition("=")
             least = PARAMETERS[name].get(key)
             if least is None:
                 allowed = ", ".join(PARAMETERS[name]) or "none"
-                raise BadInput(f"{name}: {pair!r} is not a parameter; allowed: {allowed}")
+                raise BadInput(f"{name}: {pair!r:.60} is not a parameter; allowed: {allowed}")
             most = PERCENT if (name, key) == (MIX, "reads") else MOST.get(key, 2**31 - 1)
             number = int(value) if value.isdecimal() and len(value) < 20 else -1
             allowed = f"{key}=N, N from {least} to {most}"
@@ -114,7 +115,7 @@ class Step:
                 number = GAPS.index(value) if value in GAPS else -1
                 allowed = " or ".join(f"{key}={gaps}" for gaps in GAPS)
             if not least <= number <= most:
-                raise BadInput(f"{name}: {pair!r} is not allowed; allowed: {allowed}")
+                raise BadInput(f"{name}: {pair!r:.60} is not allowed; allowed: {allowed}")
             given[key] = number
         step = cls(name, tuple(given.items()))
         if name == TRAFFIC and step.threads() == (0, 0):
@@ -124,12 +125,12 @@ class Step:
             raise BadInput(f"{step}: it would never end; allowed: with seconds=N")
         if given.get("most", 2**31) < given.get("seconds", 0):
             raise BadInput(
-                f"{str(step)!r} ends before it may; allowed: most={given['seconds']} or more"
+                f"{str(step)!r:.60} ends before it may; allowed: most={given['seconds']} or more"
             )
         if {"load", "rate"} <= set(given):
-            raise BadInput(f"{str(step)!r} has two rates; allowed: load or rate")
+            raise BadInput(f"{str(step)!r:.60} has two rates; allowed: load or rate")
         if "gaps" in given and not {"load", "rate"} & set(given):
-            raise BadInput(f"{str(step)!r}: a closed loop has no gaps; allowed: gaps with rate")
+            raise BadInput(f"{str(step)!r:.60}: a closed loop has no gaps; allowed: gaps with rate")
         return step
 
     def get(self, key: str, default: int) -> int:
@@ -189,7 +190,7 @@ def parse(text: object) -> tuple[Step, ...]:
     if text == ROUNDS:
         return ()
     if not isinstance(text, str):
-        raise BadInput(f'workloads: {text!r} is not a text; allowed: "{ROUNDS}", "fillseq"')
+        raise BadInput(f'workloads: {text!r:.60} is not a text; allowed: "{ROUNDS}", "fillseq"')
     try:
         steps = tuple(Step.parse(part) for part in text.split(","))
     except BadInput as error:
@@ -199,30 +200,34 @@ def parse(text: object) -> tuple[Step, ...]:
     names = [step.name for step in steps]
     for i, name in enumerate(names):
         if name in FILLS and i > 0:
-            raise BadInput(f"workloads: {text!r}: {name} fills an empty store; allowed: as first")
+            raise BadInput(
+                f"workloads: {text!r:.60}: {name} fills an empty store; allowed: as first"
+            )
         last = i == len(names) - 1
         if name == TRAFFIC and not last:
-            raise BadInput(f"workloads: {text!r}: {name} is allowed as the last step only")
+            raise BadInput(f"workloads: {text!r:.60}: {name} is allowed as the last step only")
         if name == "ycsb-e" and GROWING in names:
-            raise BadInput(f"workloads: {text!r}: {name} finds no gaps; allowed: without {GROWING}")
+            raise BadInput(
+                f"workloads: {text!r:.60}: {name} finds no gaps; allowed: without {GROWING}"
+            )
         if name == "ycsb-e" and (before := REWRITES & set(names[:i])):
             # A scan in a mix expects the first version of each record (plan.h).
             raise BadInput(
-                f"workloads: {text!r}: after {', '.join(sorted(before))} records have changed; "
+                f"workloads: {text!r:.60}: after {', '.join(sorted(before))} records have changed; "
                 f"allowed: {name} before it"
             )
         later = set(names[i + 1 :]) - {*RANDOM_READS, *SCANS, "compact"}
         if name == CHURN and (lost := {TRAFFIC, GROWING} & set(names)):
             raise BadInput(
-                f"workloads: {text!r}: {CHURN} leaves records removed; "
+                f"workloads: {text!r:.60}: {CHURN} leaves records removed; "
                 f"allowed: without {', '.join(sorted(lost))}"
             )
         if name == "deleterandom" and later:
-            raise BadInput(f"workloads: {text!r}: after {name} only reads are allowed")
+            raise BadInput(f"workloads: {text!r:.60}: after {name} only reads are allowed")
         closed = [step.reads for step in steps[:i] if step.name == MIX and not step.open]
         if steps[i].get("load", 0) and steps[i].reads not in closed:
             raise BadInput(
-                f"workloads: {str(steps[i])!r}: no closed loop has found its rate; "
+                f"workloads: {str(steps[i])!r:.60}: no closed loop has found its rate; "
                 f'allowed: after "{MIX} reads={steps[i].reads}"'
             )
     return steps
