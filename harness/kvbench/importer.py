@@ -1,6 +1,7 @@
 """Results that other programs measured: a CSV table, checked row by row, becomes the tables of a
 results folder. What it does not state is missing there: nothing gets a default."""
 
+import codecs
 import csv
 import hashlib
 import io
@@ -13,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kvbench import BadInput
-from kvbench.factors import COLD_OPERATIONS, FACTORS, MOST, OPERATIONS, RecordSize
+from kvbench import BadInput, listed
+from kvbench.factors import COLD_OPERATIONS, DURABILITY, FACTORS, MOST, OPERATIONS, RecordSize
 from kvbench.scratch import whole
 from kvbench.tables import COLUMNS, NAME, TABLES, check, table_of, write_tables
 from kvbench.workload import CHURN, CHURN_SHARES, PARAMETERS, TRAFFIC, YCSB
@@ -40,20 +41,23 @@ KINDS["mean_ns"] = "real"
 IDENTITY = [name for name in GIVEN["cells"] if name in FACTORS or name == "access"]
 CHOICES = {
     "access": ("c", "python"),
+    "guarantee": DURABILITY[1:],
     "operation": (
         "load", *OPERATIONS, *(f"{name} later" for name in COLD_OPERATIONS), *PARAMETERS,
         *(f"{mix} {kind}" for mix, shares in YCSB.items() for kind in shares),
         *(f"{CHURN} {kind}" for kind in CHURN_SHARES), f"{TRAFFIC} read", f"{TRAFFIC} write",
     ),
 }  # fmt: skip
-PATTERNS = {
-    "int": (r"[0-9]{1,19}", "a whole number from {} to 2^63 - 1"),
+PATTERNS = {  # pandas writes a whole number with a fraction where others of its column are missing
+    "int": (r"[0-9]{1,19}(\.0*)?", "a whole number from {} to 2^63 - 1"),
     "real": (r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?", "a number from {} to 2^63 - 1"),
     "name": (NAME, "up to 300 letters, digits, spaces and ._=+-"),
     "text": (r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,1000}", "up to 1,000 characters on one line"),
 }
 SIZES = ("record_size", "memory", "memory_max")
-LEAST = {"n": 1, "key_size": 1}
+LEAST = {"n": 1, "key_size": 1, "live_bytes": 1}
+ABOVE = TIMES[1:]  # 0, which has no logarithm; a coarse clock may show 0 for the fastest call alone
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def _value(name: str, text: str) -> Any:
@@ -62,24 +66,31 @@ def _value(name: str, text: str) -> Any:
     fits = re.fullmatch(PATTERNS[kind][0], text) and text in CHOICES.get(name, (text,))
     value: Any = text
     if fits and kind in ("int", "real"):
-        value = int(text) if kind == "int" else float(text)
-        fits = LEAST.get(name, 0) <= value <= MOST
+        value = int(text.partition(".")[0]) if kind == "int" else float(text)
+        fits = LEAST.get(name, 0) <= value <= MOST and (value > 0 or name not in ABOVE)
     if not fits:
         raise ValueError
     if name in FACTORS and name not in LEAST:  # others' keys have any size
         number = kind == "int" or (name in SIZES and text.isdecimal())
-        value = FACTORS[name].level(int(text) if number else text)
+        value = FACTORS[name].level(int(text.partition(".")[0]) if number else text)
     return str(value) if isinstance(value, RecordSize) else value
 
 
-def _allowed(name: str) -> str:
+def _allowed(name: str, text: str) -> str:
+    if re.fullmatch(r"[0-9]+,[0-9]+", text) and KINDS[name] == "real":
+        return "a decimal point, not a comma"
+    if name in ABOVE and re.fullmatch(PATTERNS[KINDS[name]][0], text) and not float(text):
+        return "more than 0, or empty if the clock is too coarse"
     if name in FACTORS and name not in LEAST:
         return FACTORS[name].levels()
-    return ", ".join(CHOICES.get(name, ())) or PATTERNS[KINDS[name]][1].format(LEAST.get(name, 0))
+    choices = CHOICES.get(name, ())
+    if choices:
+        return listed(choices, text, "data/README.md")
+    return PATTERNS[KINDS[name]][1].format(LEAST.get(name, 0))
 
 
 def _unfit(name: str, value: object, allowed: object) -> BadInput:
-    return BadInput(f"{name}: {value!r:.100} is not allowed; allowed: {allowed}")
+    return BadInput(f"{name}: {value!r:.60} is not allowed; allowed: {allowed}")
 
 
 def _row(fields: dict[str, str]) -> dict[str, Any]:
@@ -90,7 +101,7 @@ def _row(fields: dict[str, str]) -> dict[str, Any]:
             try:
                 row[name] = _value(name, text)
             except (ValueError, BadInput):
-                raise _unfit(name, text, _allowed(name)) from None
+                raise _unfit(name, text, _allowed(name, text)) from None
     if all(row[name] is None for name in SUFFICIENT):
         raise _unfit(SUFFICIENT[0], "", f"empty where one of {', '.join(SUFFICIENT[1:])} is given")
     _check_times(row)
@@ -125,6 +136,8 @@ def _text(path: Path) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         at, what = error.start, "not UTF-8"
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            what = "UTF-16, as some spreadsheets save text"
     else:
         if (at := data.find(b"\0")) < 0:
             return text
@@ -143,6 +156,8 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             fields = [value.strip() for value in values]
             if not any(fields):
                 continue
+            if len(fields) < len(REQUIRED):
+                _refuse_separator(fields)
             if not names:
                 names = _names(fields)
             elif len(fields) != len(names):
@@ -157,14 +172,28 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise BadInput(f"{path}: empty; allowed: a line with the names of columns, and rows")
 
 
+def _refuse_separator(fields: list[str]) -> None:
+    """Name the separator of a line that has too few commas."""
+    for separator, word in SEPARATORS.items():
+        if separator in ",".join(fields):
+            raise BadInput(f"columns are separated by {word}; allowed: commas")
+
+
 def _names(names: list[str]) -> list[str]:
+    if names[0].lower().startswith("sep="):
+        raise BadInput(f"{names[0]!r:.60} is a line for a spreadsheet; allowed: without it")
     for name in names:
+        if not name:
+            raise BadInput("a column without a name; allowed: a name for each, and none at the end")
         if name not in KINDS:
-            raise BadInput(f"column {name!r:.100} is unknown; allowed: {', '.join(KINDS)}")
+            known = listed(KINDS, name, "data/README.md")
+            raise BadInput(f"column {name!r:.60} is unknown; allowed: {known}")
         if names.count(name) > 1:
             raise BadInput(f"column {name!r} is there twice; allowed: once")
     if lacking := [name for name in REQUIRED if name not in names]:
         raise BadInput(f"no column {', '.join(lacking)}; needed: {', '.join(REQUIRED)}")
+    if not set(SUFFICIENT) & set(names):
+        raise BadInput(f"no column of times; needed: one of {', '.join(SUFFICIENT)}")
     return names
 
 
@@ -180,7 +209,10 @@ def _cell(row: dict[str, Any]) -> dict[str, Any]:
     place = str(size).replace(" ", "")
     parts = (row["store"], "imported", place, row["records"], f"t{row['trial'] or 1}", digest)
     if row["live_bytes"] is None and row["key_size"]:
-        row["live_bytes"] = round(row["records"] * (row["key_size"] + size.mean))
+        live = round(row["records"] * (row["key_size"] + size.mean))
+        row["live_bytes"] = live
+        if live > MOST:
+            raise _unfit("records", row["records"], "so many that they have 2^63 - 1 B at most")
     known = {"status": "ok", "reason": "", "machine": machine, "cell": "_".join(map(str, parts))}
     return known | {"record_size_min": size.low, "record_size_max": size.high}
 
@@ -191,7 +223,7 @@ def _add(rows: dict[str, dict[Any, dict[str, Any]]], row: dict[str, Any]) -> Non
     key = own["cell"], row["operation"]
     if key in rows["operations"]:
         raise BadInput(
-            f"operation: {row['operation']!r} of this cell is there twice; allowed: once; "
+            f"operation: {row['operation']!r:.60} of this cell is there twice; allowed: once; "
             "number the trials in the column trial"
         )
     place = {"cell": own["cell"], "histogram_bin": [], "histogram_count": []}
