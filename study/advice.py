@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from kvbench import BadInput
-from kvbench.advise import Measured, Point, Query, advise, common
+from kvbench.advise import Query, advise, common, nearest
+from kvbench.measured import Measured, Point
 from kvbench.regret import IN
 
 MIXES: Mapping[str, Mapping[str, float]] = {
@@ -42,12 +43,6 @@ def _times(data: Measured, query: Query) -> Mapping[str, float]:
     return {store: found.times[store] for store in whole}
 
 
-def _nearest(points: Iterable[Point], point: Point) -> Point:
-    """Of the other points the one that is nearest by the logs of size and number."""
-    others = [other for other in points if other != point]
-    return min(others, key=lambda other: float(np.sum(np.log(np.divide(other, point)) ** 2)))
-
-
 def cases(data: Measured, levels: Iterable[str] = ("process", "sync")) -> Iterator[Case]:
     """Each field that lies between others, for each mix."""
     for level in levels:
@@ -60,7 +55,8 @@ def cases(data: Measured, levels: Iterable[str] = ("process", "sync")) -> Iterat
                 except BadInput:  # a corner: beyond all others
                     continue
                 times = _times(data, query)
-                size, records = _nearest(points, point)
+                others = [other for other in points if other != point]
+                size, records = nearest(others, *point) or point
                 close = _times(data, Query(size, records, mix, level))
                 known = [store for store in told.ranking.regrets if store in times]
                 if known and len(times) > 1:

@@ -1,14 +1,13 @@
 """The data of the explorer: every field that was measured from C or Python, trial by trial."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from kvbench import stores
 from kvbench.about import about, consequence, has_c_interface
-from kvbench.advise import CAUTIONS, LEGEND
 from kvbench.bindings import full_name
 from kvbench.factors import (
     COMPARED,
@@ -17,12 +16,15 @@ from kvbench.factors import (
     DEFAULT,
     DURABILITY,
     FACTORS,
+    NOT_STATED,
     OPERATIONS,
     RecordSize,
     parse_bytes,
 )
 from kvbench.importer import GIVEN, MOST_BYTES
+from kvbench.measured import equal_work
 from kvbench.regret import IN, RECOMMENDED, look
+from kvbench.report import CAUTIONS, LEGEND, SPACE
 from kvbench.warm import SELDOM, WARM, warm
 from scipy.special import stdtrit
 
@@ -59,13 +61,17 @@ def _rounded(value: float) -> float | None:
 
 
 def _order(level: Mapping[str, Any]) -> dict[str, int]:
-    """The place of each level among those of its factor."""
+    """The place of each level among those of its factor; the last of one that is not stated."""
+
+    def place(name: str, order: Sequence[str]) -> int:
+        return [*order, NOT_STATED].index(level[name])
+
     memory = level["memory"]
     return {
-        "access": ("c", "python").index(level["access"]),
-        "memory": 0 if memory == "default" else parse_bytes(memory),
-        "data": COMPRESSIBILITY.index(level["compressibility"]),
-        "durability": DURABILITY.index(level["durability"]),
+        "access": place("access", ("c", "python")),
+        "memory": 0 if memory in (DEFAULT, NOT_STATED) else parse_bytes(memory),
+        "data": place("compressibility", COMPRESSIBILITY),
+        "durability": place("durability", DURABILITY),
         "size": RecordSize.parse(level["record_size"]).high,
         "records": int(level["records"]),
     }
@@ -88,20 +94,43 @@ def _store(rows: pd.DataFrame, cells: pd.DataFrame, trials: int) -> dict[str, An
     }
     found["version"] = str(next(iter(cells.engine_version.dropna()), ""))
     found["guarantee"] = str(next(iter(cells.guarantee.dropna()), ""))
-    found["space"] = _rounded((cells.disk_bytes / cells.live_bytes).median())
     found["memory"] = _rounded(cells.memory_bytes.median())
     syncs = (rows.syncs / rows.n).groupby(rows.operation, observed=True).median()
     found["syncs"] = {str(name): _rounded(value) for name, value in syncs.items() if name != "get"}
     return found
 
 
-def fields(data: Results, source: int) -> list[dict[str, Any]]:
+def equal_space(data: Results | None) -> dict[tuple[Any, ...], dict[str, float]]:
+    """By field, the space of each store over its live bytes after each record was written once and
+    overwritten once. Rounds end by the clock, so a fast store has written more in them."""
+    if data is None:
+        return {}
+    cells = data.cells[data.cells.workload.map(equal_work)]
+    ratio = (cells.disk_bytes / cells.live_bytes).groupby(
+        [cells[name] for name in [*FIELD, "store"]], observed=True
+    )
+    found: dict[tuple[Any, ...], dict[str, float]] = {}
+    key: Any
+    for key, value in ratio.median().items():
+        found.setdefault(key[:-1], {})[str(key[-1])] = float(value)
+    return found
+
+
+def _names(rows: pd.DataFrame) -> list[str]:
+    """The full names of the stores."""
+    return list(map(full_name, rows.store, rows.binding.replace(NOT_STATED, "")))
+
+
+def fields(
+    data: Results, source: int, space: Mapping[tuple[Any, ...], Mapping[str, float]]
+) -> list[dict[str, Any]]:
     """The fields of an experiment, each with its stores. A store that was not warm is left out, and
-    named as `cooled`."""
+    named as `cooled`. `space` is that of equal_space()."""
     rows = data.operations[data.operations.operation.isin(OPERATIONS)]
     rows = rows[rows.store != "null"]  # the harness's own floor
-    rows = rows.assign(store=list(map(full_name, rows.store, rows.binding)))
-    cells = data.cells.assign(store=list(map(full_name, data.cells.store, data.cells.binding)))
+    rows = rows.assign(store=_names(rows), trial=rows.trial.fillna(1).astype(int))
+    rows = rows[rows.trial <= MOST_TRIALS]  # no look counts more of them
+    cells = data.cells.assign(store=_names(data.cells))
     kept = warm(rows, [*FIELD, "operation"])
     known = data.machine.get("sync_p50_us")
     found = []
@@ -121,6 +150,7 @@ def fields(data: Results, source: int) -> list[dict[str, Any]]:
                 "cooled": sorted(set(own.store) - set(whole.store)),
                 "stores": {
                     str(store): _store(part, where(measured, store=store), trials)
+                    | {"space": _rounded(space.get(key, {}).get(str(store), float("nan")))}
                     for store, part in whole.groupby("store", observed=True)
                 },
             }
@@ -150,7 +180,8 @@ def _facts(name: str, guarantee: str) -> dict[str, Any]:
     store, _, binding = name.partition("/")
     known, facts = stores.known().get(name), about(store)
     named = facts.name if facts else store
-    lost = {level: consequence(name, level, guarantee) for level in DURABILITY}
+    levels = (DEFAULT,) if binding else DURABILITY  # bindings are measured as shipped
+    lost = {level: consequence(name, level, guarantee) for level in levels}
     found: dict[str, Any] = {
         "name": f"{named} from {binding}" if binding else named,
         "c": has_c_interface(store),
@@ -176,9 +207,13 @@ def _packages(data: Results) -> set[str]:
     return set(map(full_name, own.store, own.binding))
 
 
-def answers(experiments: Mapping[str, Results], mixes: str = "") -> dict[str, Any]:
+def answers(
+    experiments: Mapping[str, Results], mixes: str = "", space: Results | None = None
+) -> dict[str, Any]:
     """All that the page needs. Where two experiments measured a field, the one named first counts;
-    `mixes` is what is known of sums of operations, in words."""
+    `mixes` is what is known of sums of operations, in words, and `space` the experiment that has
+    the space after equal work."""
+    equal = equal_space(space)
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     sources = []
     for at, (name, data) in enumerate(experiments.items()):
@@ -187,7 +222,7 @@ def answers(experiments: Mapping[str, Results], mixes: str = "") -> dict[str, An
             f"{name.capitalize()} data: {machine['cpu']}, {machine['cores']} cores, "
             f"{machine['memory']} of memory, {machine['file_system']}, {machine['kernel']}."
         )
-        for field in fields(data, at):
+        for field in fields(data, at, equal):
             key = tuple(
                 field[n] for n in ("access", "memory", "data", "durability", "size", "records")
             )
@@ -211,6 +246,7 @@ def answers(experiments: Mapping[str, Results], mixes: str = "") -> dict[str, An
         "quantiles": table,
         "devices": list(DEVICES),
         "cautions": CAUTIONS,
+        "space": SPACE,
         "legend": LEGEND,
         "in": IN,
         "recommended": RECOMMENDED,
@@ -245,6 +281,11 @@ def load(results: str, others: Mapping[str, str]) -> dict[str, Results]:
         ).at(**PLAIN)
         for name, folder in ({"reference": results} | dict(others)).items()
     }
+
+
+def load_space(folder: str) -> Results:
+    """The experiment that has the space after equal work."""
+    return Results(folder, ("c", "python"), COMPARED, "space")
 
 
 def coverage(found: Mapping[str, Any], names: list[str]) -> pd.DataFrame:

@@ -6,9 +6,10 @@ from math import isnan
 from typing import Any
 
 import pandas as pd
+from kvbench import factors
 from kvbench.stats import points
 
-NOT_STATED = "not stated"
+NOT_STATED = factors.NOT_STATED
 NO_ROWS = "These results have no rows for this table."
 RULE = 36  # dashes at most below a table's column
 SPECIAL = re.compile(r"[\\`*$\[\]|]")  # what Markdown acts upon

@@ -74,9 +74,10 @@ class Results:
             raise self.lacking(f"cell from {ways}", self._lost())
         if len(self.cells.machine.unique()) > 1:
             raise BadInput(f"{folder}: results of several machines; collect each by itself")
-        for factor in COMPARED:
+        for factor in (*COMPARED, "seed"):  # other records are no other trial of these
             found = sorted(
-                self.cells[factor].unique(), key=lambda level: (level == NOT_STATED, level)
+                self.cells[factor].dropna().unique(),
+                key=lambda level: (level == NOT_STATED, level),
             )
             if len(found) > 1 and factor not in varying:
                 raise BadInput(

@@ -7,55 +7,32 @@ Beyond them nothing is said. A mix takes the mean of its operations' times, by t
 are then ranked trial by trial, as in a field; see kvbench.regret.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
 from scipy.spatial import Delaunay, QhullError
-from tabulate import tabulate
 
-from kvbench import BadInput, stores
-from kvbench.about import about, has_c_interface, reuses
-from kvbench.factors import DEFAULT, OPERATIONS, UNCAPPED, format_bytes
-from kvbench.grid import Grid
-from kvbench.regret import IN, RECOMMENDED, Ranking, by_trial, rank
-from kvbench.tables import read_tables
-from kvbench.warm import WARM, resident, warm
-from kvbench.workload import ROUNDS
+from kvbench import BadInput, listed
+from kvbench.about import has_c_interface, reuses
+from kvbench.bindings import BINDINGS, full_name
+from kvbench.factors import DEFAULT, DURABILITY, NOT_STATED, OPERATIONS, format_bytes
+from kvbench.measured import FLOOR, Measured, Point
+from kvbench.regret import RECOMMENDED, Ranking, by_trial, rank
 
-POINT = ["record_size", "records"]
-MOST_REGRET = 1000  # above it a bound tells nothing
 STEP = 10.24  # between the sizes that a field rests on and its own: 100 B to 1 KiB is the longest
-MOST_SHOWN = 5  # stores whose settings are printed
 NOT_WHOLE = "not measured, or not warm, in a field that the answer rests on"
 SYNCS = "it syncs at level process, too, so what another device would take is not known"
 SELDOM_SYNCS = 0.1  # a write: flushes of a buffer, which level process allows
 RUST = "its library has no interface for C"
 GROWS = "its file only grows with this mix; --may-grow ranks it, too"
-LEGEND = (
-    f"in: surely less than {IN - 1:.0%} slower than the best; out: surely more; undecided: not "
-    f"known. Use: surely less than {RECOMMENDED - 1:.0%} slower."
-)
-CAUTIONS = {  # what a level leaves open
-    "none": "At level none a crash of the process may cost the last writes, in some engines more.",
-    "process": "At level process a loss of power may cost more than the last writes: LMDB and "
-    "libmdbx without syncs and SQLite with synchronous=OFF may lose the whole store, by their "
-    "documentation. Settings between process and sync, such as a sync each second, were not "
-    "measured.",
-    "sync": "Files are overwritten in place: a crash in an update may leave neither value. Level "
-    "atomic avoids that, and makes updates slower. Kyoto Cabinet's hash tears updates, too.",
-    DEFAULT: "As shipped, stores survive different things: see the paper's table of levels.",
-}
+MOST_SIZES = 3  # that a message lists
 PLAIN = {"process", "sync"}  # by their difference, a write's wait for the device is told
 Floats = npt.NDArray[Any]
-Point = tuple[int, int]  # bytes of a value, number of records
 
 
 @dataclass(frozen=True)
@@ -63,7 +40,8 @@ class Query:
     """What an application does: bytes of a value, number of records, and the share of each
     operation. `sync_ns` is the time of its device's sync; None: of the one that was measured. Where
     the mix overwrites or removes records, stores whose file then only grows are ranked only if it
-    `may_grow`, and with `c_interface` only stores that C can call."""
+    `may_grow`, and with `c_interface` only stores that C can call. Of stores as shipped only those
+    are ranked that amount to one `guarantee`; see interpretations()."""
 
     size: int
     records: int
@@ -73,111 +51,111 @@ class Query:
     sync_ns: float | None = None
     may_grow: bool = False
     c_interface: bool = False
+    guarantee: str = ""
+
+    @property
+    def level(self) -> str:
+        """The durability level that the stores amount to."""
+        return self.guarantee or self.durability
 
     def refuses(self, store: str) -> str:
         """Why a store does not suit; empty if it does."""
+        engine = store.partition("/")[0]
         overwrites = {"update", "remove"} & set(self.mix)
-        if overwrites and not self.may_grow and not reuses(store):
+        if overwrites and not self.may_grow and not reuses(engine):
             return GROWS
-        return RUST if self.c_interface and not has_c_interface(store) else ""
+        return RUST if self.c_interface and not has_c_interface(engine) else ""
 
 
 @dataclass(frozen=True)
 class Advice:
     """The ranking for a query, the fields that it rests on with the weight of each, and by the
-    names of the stores that are not in it why not."""
+    names of the stores that are not in it why not. `space` is that of each store after equal work,
+    over its live bytes; empty where that was not measured around the query."""
 
     query: Query
     ranking: Ranking
     times: Mapping[str, float]  # of an operation of the mix, in ns
     rests_on: Mapping[Point, float]
     left_out: Mapping[str, str]
+    space: Mapping[str, float]
 
     @property
     def trials(self) -> int:
         return max((own.trials for own in self.ranking.regrets.values()), default=0)
 
-
-class Measured:
-    """The tables of a results folder, as advice needs them: `rows` has the mean time of each
-    operation of each trial, `cells` the rest."""
-
-    def __init__(self, tables: Mapping[str, pa.Table], name: object) -> None:
-        frames = {table: found.to_pandas() for table, found in tables.items()}
-        self.name = name
-        cells = frames["cells"]
-        plain = {
-            "status": "ok", "access": "c", "cache": "warm", "memory_max": UNCAPPED,
-            "workload": ROUNDS, "options": "", "compressibility": "incompressible",
-            "key_order": "uniform", "compression": DEFAULT, "place": "disk",
-        }  # fmt: skip
-        for column, level in plain.items():
-            cells = cells[cells[column].isna() | (cells[column] == level)]  # or not stated
-        cells = cells[cells.record_size_min == cells.record_size_max]
-        if cells.empty:
-            raise BadInput(f"{name}: no store was measured from C with a warm page cache")
-        if cells.machine.nunique() > 1:
-            raise BadInput(f"{name}: results of several machines; collect each by itself")
-        self.machine = frames["machines"].set_index("machine").loc[cells.machine.iloc[0]]
-        cells = cells.assign(
-            record_size=cells.record_size_min,
-            cooled=resident(cells) < WARM,
-            memory_bytes=cells.memory_anonymous_bytes + cells.memory_file_bytes,
-        )
-        operations = frames["operations"]
-        operations = operations[operations.operation.isin(OPERATIONS)]
-        factors = ["cell", "store", *POINT, "durability", "memory", "trial", "cooled"]
-        rows = cells[factors].merge(operations, on="cell")
-        self.cells, self.rows = cells, rows.assign(mean_ns=rows.sum_ns / rows.n)
-
-    @classmethod
-    def of(cls, folder: Path) -> "Measured":
-        return cls(read_tables(folder), folder)
-
-    def logs(self, durability: str, memory: str, operation: str) -> pd.DataFrame:
-        """The log of a mean time by store and trial (rows) and by record size and number
-        (columns), of the stores that were warm."""
-        rows = self.rows[
-            (self.rows.durability == durability)
-            & (self.rows.memory == memory)
-            & (self.rows.operation == operation)
+    @property
+    def candidates(self) -> list[str]:
+        """The stores that are or may be among the best. Of times that were computed, whose error is
+        not known, also those that are not much slower."""
+        computed = self.query.sync_ns is not None
+        return [
+            store
+            for store, own in self.ranking.regrets.items()
+            if own.verdict in ("in", "undecided") or (computed and own.estimate < RECOMMENDED)
         ]
-        rows = warm(rows, POINT)
-        means = rows.pivot_table(index=["store", "trial"], columns=POINT, values="mean_ns")
-        return pd.DataFrame(np.log(means))
 
-    def syncing(self, query: Query, points: Iterable[Point]) -> set[str]:
-        """The stores whose writes of the mix sync at level process, too, in one of these points."""
-        rows = self.rows[
-            (self.rows.durability == "process")
-            & (self.rows.memory == query.memory)
-            & self.rows.operation.isin(set(query.mix) - {"get"})
-        ]
-        chosen = set(points)
-        rows = rows[[point in chosen for point in zip(*(rows[p] for p in POINT), strict=True)]]
-        each = (rows.syncs / rows.n).groupby(
-            [rows[name] for name in ["store", "operation", *POINT]]
+
+def interpretations(data: Measured, query: Query) -> list[Query]:
+    """What a query asks of these data: itself, where stores were set to its durability level. Of
+    stores as shipped, one query for each level that they amount to, the asked one and those above
+    it, as their times do not compare. Raises BadInput where there is none."""
+    known, shipped = data.known("durability"), data.guarantees()
+    wanted = query.durability
+    if wanted == DEFAULT and shipped:
+        levels = shipped
+    elif wanted in known:
+        return [query]
+    else:
+        levels = [level for level in shipped if _survives(level, wanted)]
+    if not levels:
+        allowed = [*known, *(level for level in shipped if level not in known)]
+        raise BadInput(
+            f"--durability: {wanted!r:.60} was not measured in {data.name}; "
+            f"allowed: {listed(allowed, wanted)}"
         )
-        often = each.median() > SELDOM_SYNCS
-        return set(often.index.get_level_values("store")[often])
+    return [replace(query, durability=DEFAULT, guarantee=level) for level in levels]
 
-    def check(self, query: Query) -> None:
-        """Refuse a level that was not measured."""
-        for name in ("durability", "memory"):
-            level, known = getattr(query, name), sorted(self.rows[name].unique())
-            if level not in known:
-                raise BadInput(
-                    f"--{name}: {level!r} was not measured in {self.name}; "
-                    f"allowed: {', '.join(known)}"
-                )
-        for operation in query.mix:
-            if operation not in set(self.rows.operation):
-                raise BadInput(f"--mix: {operation} was not measured in {self.name}")
-        if query.sync_ns is not None:
-            if query.durability != "sync" or not set(self.rows.durability) >= PLAIN:
-                raise BadInput("--sync-time: allowed with --durability sync, of data with process")
-            if pd.isna(self.machine.sync_p50_us):
-                raise BadInput(f"--sync-time: {self.name} has no time of its own device's sync")
+
+def answers(data: Measured, query: Query) -> list[Advice]:
+    """The advice for each interpretation of a query, of which an empty level means the usual one,
+    or that of data that state none. The first says what else was left out."""
+
+    def usual(known: list[str], level: str) -> str:
+        return NOT_STATED if known == [NOT_STATED] else level
+
+    durability = query.durability or usual(data.known("durability"), "process")
+    memory = query.memory or usual(data.known("memory"), DEFAULT)
+    asked = interpretations(data, replace(query, durability=durability, memory=memory))
+    first, *others = (advise(data, one) for one in asked)
+    left_out = {**first.left_out, **weaker(data, first.query), **unmeasured(data)}
+    return [replace(first, left_out=left_out), *others]
+
+
+def _survives(level: str, wanted: str) -> bool:
+    """Whether stores of a level survive what is wanted, too."""
+    order = DURABILITY
+    return level in order and wanted in order and order.index(level) >= order.index(wanted)
+
+
+def check(data: Measured, query: Query) -> None:
+    """Refuse what was not measured."""
+    if query.memory not in (known := data.known("memory")):
+        raise BadInput(
+            f"--memory: {query.memory!r:.60} was not measured in {data.name}; "
+            f"allowed: {listed(known, query.memory)}"
+        )
+    timed = [name for name in OPERATIONS if name in set(data.rows.operation)]
+    for operation in query.mix:
+        if operation not in timed:
+            raise BadInput(
+                f"--mix: {operation} was not measured in {data.name}; allowed: {listed(timed)}"
+            )
+    if query.sync_ns is not None:
+        if query.durability != "sync" or not set(data.rows.durability) >= PLAIN:
+            raise BadInput("--sync-time: allowed with --durability sync, of data with process")
+        if pd.isna(data.machine.sync_p50_us):
+            raise BadInput(f"--sync-time: {data.name} has no time of its own device's sync")
 
 
 def weights(points: Floats, target: Floats) -> dict[int, float]:
@@ -226,26 +204,45 @@ def common(tables: Iterable[pd.DataFrame]) -> list[Point]:
     return found
 
 
+def nearest(points: Iterable[Point], size: int, records: int) -> Point | None:
+    """The measured field that is nearest to these records: size comes first, then their number."""
+
+    def distance(point: Point) -> tuple[float, float]:
+        return abs(math.log(point[0] / size)), abs(math.log(point[1] / records))
+
+    return min(points, key=distance, default=None)
+
+
+def around(points: Iterable[Point], size: int, records: int) -> dict[Point, float]:
+    """The measured fields around these records, with their weights; empty where there are none. A
+    size of more than a step away says nothing of this one, however many records there were."""
+    near = [point for point in points if 1 / STEP <= point[0] / size <= STEP]
+    if not near:
+        return {}
+    plane = np.log(np.array(near, dtype=float)).reshape(-1, 2)
+    found = weights(plane, np.log(np.array([size, records], dtype=float)))
+    return {near[at]: weight for at, weight in found.items()}
+
+
 def advise(data: Measured, query: Query, without: Point | None = None) -> Advice:
-    """The stores for a query. `without` is a field to leave out, to see how well the others tell
-    it. Raises BadInput where the query is beyond what was measured."""
-    data.check(query)
-    tables = {name: data.logs(query.durability, query.memory, name) for name in query.mix}
+    """The stores for a query, which is one of its interpretations(). `without` is a field to leave
+    out, to see how well the others tell it. Raises BadInput where the query is beyond what was
+    measured."""
+    check(data, query)
+    level = query.durability, query.memory, query.guarantee
+    tables = {name: data.logs(level[0], level[1], name, level[2]) for name in query.mix}
     plain = {}  # of the operations that wait for the device, where it is another one
     if query.sync_ns is not None:
         plain = {name: data.logs("process", query.memory, name) for name in tables if name != "get"}
     measured = [p for p in common([*tables.values(), *plain.values()]) if p != without]
-    points = [point for point in measured if not _far(point[0], query.size)]
-    plane = np.log(np.array(points, dtype=float)).reshape(-1, 2)
-    found = weights(plane, np.log(np.array([query.size, query.records], dtype=float)))
-    if not found:
-        near = min(measured, key=lambda point: _distance(point, query), default=None)
-        nearest = near and f"; the nearest field is {format_bytes(near[0])} x {near[1]:,}"
+    chosen = around(measured, query.size, query.records)
+    if not chosen:
+        near = nearest(measured, query.size, query.records)
+        found = near and f"; the nearest field is {format_bytes(near[0])} x {near[1]:,}"
         raise BadInput(
             f"--record-size, --records: {format_bytes(query.size)} x {query.records:,} is beyond "
-            f"what was measured; allowed: between {_shown(measured)}{nearest or ''}"
+            f"what was measured; allowed: {_shown(measured)}{found or ''}"
         )
-    chosen = {points[at]: weight for at, weight in found.items()}
     scale = (query.sync_ns or 0) / (1000 * float(data.machine.sync_p50_us or 1))
     parts = []
     for operation, share in query.mix.items():
@@ -256,7 +253,8 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
         parts.append(times * share)
     sums = pd.concat(parts, axis=1).sum(axis=1, skipna=False) / sum(query.mix.values())
     every = by_trial(sums.dropna())
-    waiting = data.syncing(query, chosen) if plain else set()
+    writes = set(query.mix) - {"get"}
+    waiting = data.syncing(query.memory, writes, chosen, SELDOM_SYNCS) if plain else set()
 
     def left(store: str) -> str:
         return query.refuses(store) or (SYNCS if store in waiting else "")
@@ -267,24 +265,45 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
     times_of = {
         store: math.exp(np.mean(np.log(list(own.values())))) for store, own in values.items()
     }
-    level = (data.rows.durability == query.durability) & (data.rows.memory == query.memory)
-    left_out = {
-        str(store): left(str(store)) or NOT_WHOLE
-        for store in sorted(set(data.rows[level].store) - set(values))
+    left_out = data.absent(chosen, query.durability, query.memory)
+    for store in sorted(set(data.at(data.rows, *level).store) - set(values)):
+        left_out[store] = left(store) or NOT_WHOLE
+    return Advice(query, ranking, times_of, chosen, left_out, _space(data, query))
+
+
+def unmeasured(data: Measured) -> dict[str, str]:
+    """The packages for Python of which the data have no cell."""
+    if data.access != "python":
+        return {}
+    found = {*data.rows.store, *data.lost.store}
+    packages = (full_name(entry.store, name) for name, entry in BINDINGS.items())
+    return {
+        store: f"not measured in {data.name}"
+        for store in packages
+        if store not in found and store.partition("/")[0] != FLOOR
     }
-    return Advice(query, ranking, times_of, chosen, left_out)
 
 
-def _far(size: int, wanted: int) -> bool:
-    """Whether a measured size is more than a step of sizes away: records of a hundred times the
-    size say nothing of these, however many there were."""
-    return not 1 / STEP <= size / wanted <= STEP
+def weaker(data: Measured, query: Query) -> dict[str, str]:
+    """The stores that as shipped survive less than a query asks for, and what."""
+    rows = data.rows[data.rows.durability == DEFAULT]
+    guarantees = dict(zip(rows.store, rows.guarantee, strict=True))
+    return {
+        store: f"as shipped, its writes survive less: {guarantee}"
+        for store, guarantee in sorted(guarantees.items())
+        if query.guarantee and not _survives(guarantee, query.guarantee)
+    }
 
 
-def _distance(point: Point, query: Query) -> float:
-    """In the plane of the logs."""
-    ratios = point[0] / query.size, point[1] / query.records
-    return math.hypot(*map(math.log, ratios))
+def _space(data: Measured, query: Query) -> dict[str, float]:
+    """The space of each store after equal work, over its live bytes."""
+    table = data.space(query.durability, query.memory)
+    points: list[Any] = list(table.columns)
+    chosen = around(points, query.size, query.records)
+    if not chosen:
+        return {}
+    found = _interpolated(pd.DataFrame(np.log(table)), chosen).dropna()
+    return {str(store): float(value) for store, value in found.items()}
 
 
 def _shown(points: Iterable[Point]) -> str:
@@ -292,199 +311,16 @@ def _shown(points: Iterable[Point]) -> str:
     counts: dict[int, list[int]] = {}
     for size, records in points:
         counts.setdefault(size, []).append(records)
-    return (
-        ", ".join(
-            f"{format_bytes(size)} x {min(own):,} to {max(own):,}" for size, own in counts.items()
-        )
-        or "nothing that all stores have"
-    )
+    found = [
+        f"{format_bytes(size)} x {' to '.join(f'{n:,}' for n in sorted({min(own), max(own)}))}"
+        for size, own in counts.items()
+    ]
+    if len(found) > MOST_SIZES:
+        found[1:-1] = ["..."]
+    return f"between {', '.join(found)}" if found else "nothing that all stores have"
 
 
 def _interpolated(table: pd.DataFrame, chosen: Mapping[Point, float]) -> "pd.Series[float]":
     """Times by store and trial; missing where one of the points is."""
     logs = sum(table[point] * weight for point, weight in chosen.items())
     return pd.Series(np.exp(logs))
-
-
-def _facts(data: Measured, advice: Advice, store: str) -> dict[str, Any]:
-    """What else was measured of a store in the field that weighs most, and what is known of it."""
-    query = advice.query
-    size, records = max(advice.rests_on, key=lambda point: advice.rests_on[point])
-    level = {"store": store, "record_size": size, "records": records}
-    level |= {"durability": query.durability, "memory": query.memory}
-
-    def own(table: pd.DataFrame) -> pd.DataFrame:
-        for name, value in level.items():
-            table = table[table[name] == value]
-        return table
-
-    cells, rows = own(data.cells), own(data.rows)
-    writes = rows[rows.operation != "get"]
-    shares = [share for name, share in query.mix.items() if name != "get"]
-    names = [name for name in query.mix if name != "get"]
-    syncs = (writes.syncs / writes.n).groupby(writes.operation).median().reindex(names)
-    heaviest = max(query.mix, key=lambda name: query.mix[name])
-    found = {
-        # A percentile of a write on another device is not known.
-        "p99_ns": math.nan
-        if query.sync_ns is not None and heaviest != "get"
-        else float(rows[rows.operation == heaviest].p99_ns.median()),
-        "space": float((cells.disk_bytes / cells.live_bytes).median()),
-        "memory_bytes": float(cells.memory_bytes.median()),
-        "syncs_per_write": float(np.average(syncs, weights=shares)) if shares else math.nan,
-    }
-    known, facts = stores.known().get(store), about(store)
-    means = [
-        setting.means
-        for setting in (known.settings if known else ())
-        if (setting.name, setting.value) == ("durability", query.durability)
-    ]
-    shipped = "as shipped" if query.durability == DEFAULT else ""
-    version = next(iter(cells.engine_version.dropna()), "")
-    texts = {"settings": means[0] if means else shipped, "measured": str(version)}
-    for name in ("language", "licence", "latest", "maintained_by", "processes", "known"):
-        texts[name] = getattr(facts, name) if facts else ""
-    plain = {name: None if math.isnan(value) else value for name, value in found.items()}
-    return plain | texts
-
-
-def report(data: Measured, advice: Advice) -> dict[str, Any]:
-    """The advice as plain values, the best store first."""
-    query = advice.query
-    rows = []
-    for store, own in advice.ranking.regrets.items():
-        bounds = {"low": own.low, "high": own.high}
-        rows.append(
-            {
-                "store": store,
-                "verdict": own.verdict,
-                "recommended": own.recommended,
-                "time_ns": advice.times[store],
-                "regret": own.estimate,
-                **{name: value if math.isfinite(value) else None for name, value in bounds.items()},
-                **_facts(data, advice, store),
-            }
-        )
-    return {
-        "query": {
-            "record_size": format_bytes(query.size), "records": query.records,
-            "mix": dict(query.mix), "durability": query.durability, "memory": query.memory,
-            "sync_ns": query.sync_ns, "may_grow": query.may_grow,
-            "c_interface": query.c_interface,
-        },
-        "trials": advice.trials,
-        "rests_on": [
-            {"record_size": format_bytes(size), "records": records, "weight": round(weight, 3)}
-            for (size, records), weight in advice.rests_on.items()
-        ],
-        "stores": rows,
-        "left_out": dict(advice.left_out),
-        "machine": str(data.machine.cpu),
-    }  # fmt: skip
-
-
-def _time(ns: float | None) -> str:
-    if ns is None:
-        return ""
-    unit, scale = next(
-        (unit, scale) for unit, scale in (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1))
-        if ns >= scale or unit == "ns"
-    )  # fmt: skip
-    return f"{ns / scale:.3g} {unit}"
-
-
-def _number(value: float | None, pattern: str = "{:.3g}") -> str:
-    return "" if value is None else pattern.format(value)
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    if low is None:
-        return ""
-    known = high is not None and high < MOST_REGRET
-    return f"{_number(low)} to {_number(high)}" if known else f"{_number(low)} or more"
-
-
-def text(found: Mapping[str, Any]) -> str:
-    """The report as text."""
-    rows = found["stores"]
-    sure = [row["store"] for row in rows if row["recommended"]]
-    maybe = [row["store"] for row in rows if row["verdict"] in ("in", "undecided")]
-    lines = []
-    if sure:
-        lines.append(f"use {' or '.join(sure)}")
-    elif maybe:
-        lines.append(f"not told apart: {', '.join(maybe)}")
-    else:
-        lines.append("no two stores were measured whole here, so none is ranked")
-    if others := [store for store in maybe if sure and store not in sure]:
-        lines.append(f"may be as good: {', '.join(others)}")
-    heaviest = max(found["query"]["mix"], key=found["query"]["mix"].get)
-    headers = ("store", "verdict", "time", "regret", "95% interval", f"P99 of {heaviest}", "space",
-               "memory", "syncs a write")  # fmt: skip
-    table = [
-        (
-            row["store"], row["verdict"], _time(row["time_ns"]), _number(row["regret"]),
-            _interval(row["low"], row["high"]),
-            _time(row["p99_ns"]), _number(row["space"], "{:.2f} x"),
-            _number(row["memory_bytes"] and row["memory_bytes"] / 2**20, "{:.0f} MiB"),
-            _number(row["syncs_per_write"]),
-        )
-        for row in rows
-    ]  # fmt: skip
-    lines.append(tabulate(table, headers=headers, disable_numparse=True))
-    chosen = [row for row in rows if row["store"] in (sure or maybe)][:MOST_SHOWN]
-    if chosen:
-        facts = ("store", "settings", "language", "licence", "measured", "latest", "maintained_by",
-                 "processes")  # fmt: skip
-        heads = ("store", "settings", "language", "licence", "measured", "latest release",
-                 "maintained by", "processes")  # fmt: skip
-        width = [None, 36, None, 20, 16, 20, 24, 30]
-        cells = [tuple(row[name] for name in facts) for row in chosen]
-        lines.append(tabulate(cells, headers=heads, maxcolwidths=width, disable_numparse=True))
-        lines.append("\n".join(f"{row['store']}: {row['known']}" for row in chosen if row["known"]))
-        lines.append(CAUTIONS.get(found["query"]["durability"], ""))
-    fields = [
-        f"{at['record_size']} x {at['records']:,} ({at['weight']:.0%})" for at in found["rests_on"]
-    ]
-    lines.append(LEGEND)
-    if len(fields) > 1:
-        heaviest_field = max(found["rests_on"], key=lambda at: at["weight"])
-        at = f"{heaviest_field['record_size']} x {heaviest_field['records']:,}"
-        lines.append(f"P99, space, memory and syncs are those of {at}")
-    some = "s" if found["trials"] != 1 else ""
-    how = "measured in" if len(fields) == 1 else "interpolated between"
-    lines.append(f"{how} {', '.join(fields)}; {found['trials']} trial{some}; {found['machine']}")
-    for reason in sorted(set(found["left_out"].values())):
-        names = [store for store, own in found["left_out"].items() if own == reason]
-        lines.append(f"left out: {', '.join(names)} ({reason})")
-    if found["query"]["sync_ns"] is not None:
-        device = _time(found["query"]["sync_ns"])
-        lines.append(f"computed, not measured: times as on a device that syncs in {device}")
-    return "\n\n".join(line for line in lines if line)
-
-
-def to_json(found: Mapping[str, Any]) -> str:
-    return json.dumps(found, indent=1, allow_nan=False)
-
-
-def measure(query: Query, candidates: list[str], seconds: float, out: Path | None) -> Measured:
-    """Measure the candidates for a query here, trial by trial, until it is known which are best or
-    the time is over; in `out`, or in a folder that is removed. Only trials of all of them count."""
-    from kvbench.results import Folder  # noqa: PLC0415 - slow to import
-    from kvbench.scratch import scratch  # noqa: PLC0415
-    from kvbench.sweep import Sweep  # noqa: PLC0415
-
-    values = {
-        "stores": candidates, "record_sizes": [query.size], "records": [query.records],
-        "operations": list(query.mix), "durability": [query.durability],
-        "memory": [query.memory], "trials": "7-15",
-    }  # fmt: skip
-    grid = Grid.from_values(values, stores.names())
-    with scratch(Path()) as own:
-        folder = out or own / "results"
-        Sweep([grid], folder, probe=False).run(sitting=seconds)
-        found = Measured(Folder(folder).tables(), folder)
-    counts = found.rows.groupby("trial").store.nunique()
-    whole = counts.index[counts == counts.max()]
-    found.rows = found.rows[found.rows.trial.isin(whole)]
-    return found

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import difflib
 import errno
 import json
 import math
@@ -12,17 +13,27 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from tabulate import tabulate
 
-from kvbench import STOPS, BadInput, one_line, say, stores, why_not, write_whole
-from kvbench.factors import FACTORS, OPERATIONS, parse_bytes
+from kvbench import STOPS, BadInput, listed, one_line, say, stores, why_not, write_whole
+from kvbench.factors import (
+    DEFAULT,
+    FACTORS,
+    MAX_RECORD_SIZE,
+    MOST,
+    NOT_STATED,
+    OPERATIONS,
+    parse_bytes,
+)
 from kvbench.grid import TIME_LIMIT, Grid, read_grids, reference
 
 if TYPE_CHECKING:
+    from kvbench.advise import Advice
     from kvbench.results import Folder
     from kvbench.sweep import Sweep
 
@@ -39,16 +50,35 @@ class _Writable(click.Path):
         return path
 
 
+class _StoresFolder(click.Path):
+    """A folder for stores to be made below. Whoever names a store instead is told so."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(value)
+        with contextlib.suppress(OSError):  # too long a name
+            if str(value) and path.is_dir():
+                return path
+        option = param.opts[0] if param else ""
+        near = difflib.get_close_matches(str(value).split(",")[0], stores.names(), 1)
+        hint = f"; to choose {near[0]}, name it in `stores` of the grid" if near else ""
+        raise BadInput(
+            f"{option}: {str(value)!r:.60} is not a folder; allowed: a folder below which stores "
+            f"are made{hint}"
+        )
+
+
 PATH, FILE = click.Path(path_type=Path), _Writable(path_type=Path)
 PLACE = click.option(
     "--place",
-    type=PATH,
+    type=_StoresFolder(),
     default=Path(),
     metavar="FOLDER",
     help="Make the stores below this folder.  [default: the current folder]",
 )
 MOST_SECONDS = 1e6  # that a cell may take: the system waits for 24 days at most
 MOST_MINUTES = 10_000  # of a sitting
+REPOSITORY = {"c": ["reference"], "python": ["python", "bindings"]}  # in data, by access
+MOST_SYNC = 10  # seconds of a device's sync
 SLOWER = 1  # exit status of a comparison that found more than is allowed
 SOME_FAILED = 3  # exit status when the sweep ended, but not every cell was measured
 UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
@@ -61,8 +91,8 @@ MOST_SHOWN = 10  # cells in a warning
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit status: 0 done; 1 slower than --fail-above allows; 2 bad input or a file that "
-    "cannot be read or written; 3 some cells failed; 130 stopped. See `kvbench COMMAND --help` for "
-    "a command's options.",
+    "cannot be read or written; 3 some cells failed, or --measure did not finish; 130 stopped. See "
+    "`kvbench COMMAND --help` for a command's options.",
 )
 @click.version_option(package_name="kvbench")
 def cli() -> None:
@@ -73,16 +103,16 @@ def cli() -> None:
     for each into a results folder. The folder's tables follow from these files.
 
     \b
-      kvbench stores                              which stores can be measured here
-      kvbench sweep GRID --out FOLDER --dry-run   what a sweep would measure, and how long
-      kvbench sweep GRID --out FOLDER             measure, or go on with what was begun
-      kvbench status FOLDER                       what is done, what failed, and why
-      kvbench collect FOLDER                      write the tables
-      kvbench restore FOLDER --out NEW            go on with results of which only tables are left
-      kvbench import TABLE.csv --out FOLDER       make tables of what others measured
+      kvbench stores                            which stores can be measured here
+      kvbench sweep GRID --out DIR --dry-run    what would be measured, how long
+      kvbench sweep GRID --out DIR              measure, or go on with it
+      kvbench status DIR                        what is done, what failed, and why
+      kvbench collect DIR                       write the tables
+      kvbench restore DIR --out NEW             go on with tables alone
+      kvbench import TABLE.csv --out DIR        make tables of others' results
       kvbench advise --record-size 4KiB --records 10k   which store to choose
-      kvbench compare BEFORE AFTER                what changed beyond noise
-      kvbench audit -- COMMAND                    what any program writes and syncs
+      kvbench compare BEFORE AFTER              what changed beyond noise
+      kvbench audit -- COMMAND                  what any program writes and syncs
     """
 
 
@@ -197,7 +227,7 @@ def grid_keys() -> None:
 @click.option(
     "--stores",
     "place",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=_StoresFolder(),
     metavar="FOLDER",
     help="Make the stores below this folder, on the disk to be measured.  [default: OUT]",
 )
@@ -323,7 +353,7 @@ def _check_together(scheduler: str | None, others: dict[str, Any]) -> None:
     for name, given in others.items():
         if given:
             how = "with" if scheduler else "without"
-            raise BadInput(f"{name}: {str(given)!r} is not allowed {how} --scheduler")
+            raise BadInput(f"{name}: {str(given)!r:.60} is not allowed {how} --scheduler")
 
 
 def _distribute(job: "Sweep", address: str, core: Path | None, time_limit: float) -> None:
@@ -534,19 +564,14 @@ def _refuse_unknown(names: Sequence[str]) -> None:
     known = stores.known()
     for name in names:
         if name not in known:
-            raise BadInput(f"{name!r} is not a store; allowed: {', '.join(known)}")
+            allowed = listed(known, name, "`kvbench stores`")
+            raise BadInput(f"{name!r:.60} is not a store; allowed: {allowed}")
 
 
 @cli.command("crash", short_help="Measure what a crash costs.")
 @click.argument("names", nargs=-1, metavar="[STORE]...")
 @click.option("--out", type=FILE, required=True, help="The CSV file to write.")
-@click.option(
-    "--place",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    default=Path(),
-    metavar="FOLDER",
-    help="Make the stores below this folder.  [default: the current folder]",
-)
+@PLACE
 @click.option("--crashes", "count", type=click.IntRange(1, 10_000), default=20, show_default=True)
 @click.option(
     "--records",
@@ -742,25 +767,50 @@ def import_command(table: Path, out: Path) -> None:
 )
 @click.option(
     "--durability",
-    default="process",
-    show_default=True,
-    help="What a write survives: process or sync; other levels only if FOLDER has them.",
+    metavar="LEVEL",
+    help="What a write survives: process or sync; other levels only if FOLDER has them.  "
+    "[default: process, if FOLDER states any]",
 )
-@click.option("--memory", default="default", show_default=True, help="Budget of the engine's own.")
 @click.option(
-    "--sync-time", metavar="TIME", help="In which your device syncs, at --durability sync: 2ms."
+    "--access",
+    type=click.Choice(["c", "python"]),
+    default="c",
+    show_default=True,
+    help="From which language. Python's packages are ranked as shipped, those that survive the "
+    "same together.",
+)
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="Budget of the engine's own.  [default: as shipped, if FOLDER states any]",
+)
+@click.option(
+    "--sync-time",
+    metavar="TIME",
+    help="In which your device syncs, at --durability sync: 2ms. Times are then computed.",
 )
 @click.option(
     "--may-grow", is_flag=True, help="Rank stores whose file only grows with updates and removes."
 )
 @click.option("--c-interface", is_flag=True, help="Rank only stores that programs in C can call.")
 @click.option(
+    "--where",
+    multiple=True,
+    metavar="COLUMN=LEVEL",
+    help="Rest on the cells of this level of a column, of which FOLDER has several: key_size=16.",
+)
+@click.option(
     "--data",
     type=PATH,
-    default=Path("data/reference"),
-    show_default=True,
     metavar="FOLDER",
-    help="Collected results to rely on.",
+    help="Collected results to rely on.  [default: data/reference; for Python data/python or "
+    "data/bindings]",
+)
+@click.option(
+    "--space",
+    type=PATH,
+    metavar="FOLDER",
+    help="Collected results that have the space after equal work.  [default: space beside FOLDER]",
 )
 @click.option(
     "--measure",
@@ -774,12 +824,15 @@ def advise(
     record_size: str,
     records: str,
     mix: str,
-    durability: str,
-    memory: str,
+    durability: str | None,
+    access: str,
+    memory: str | None,
     sync_time: str | None,
     may_grow: bool,
     c_interface: bool,
-    data: Path,
+    where: Sequence[str],
+    data: Path | None,
+    space: Path | None,
     budget: str | None,
     out: Path | None,
     as_json: bool,
@@ -788,30 +841,133 @@ def advise(
 
     Rests on FOLDER, and interpolates between the record sizes and numbers that were measured there,
     never beyond them. Prints the stores, by how many times each is slower than the best (its
-    regret), with an interval, and the settings to use.
+    regret), with an interval, the settings to use, and what a crash may cost with them.
+
+    Stores as shipped survive different things: those that survive the same are ranked together, and
+    those that survive less than --durability asks for are left out.
+
+    --measure adds trials on this machine until it is known which stores are best. If it ends
+    before, the answer rests on FOLDER, and the exit status is 3, or 130 after Ctrl-C.
     """
     from kvbench import advise as advice  # noqa: PLC0415 - slow to import
+    from kvbench import report  # noqa: PLC0415
+    from kvbench.measured import Measured  # noqa: PLC0415
 
-    seconds = None if budget is None else _seconds("--measure", budget)
+    _check_advice(access, c_interface, sync_time, budget, out)
+    seconds = None if budget is None else _seconds("--measure", budget, 60 * MOST_MINUTES)
+    size = _named("--record-size", parse_bytes, record_size)
+    if not 1 <= size <= MAX_RECORD_SIZE:
+        raise BadInput(
+            f"--record-size: {record_size!r:.60} is out of range; allowed: 1 B to 64 MiB"
+        )
     query = advice.Query(
-        _named("--record-size", parse_bytes, record_size),
+        size,
         _count("--records", records),
         _shares(mix),
-        durability,
-        _named("--memory", FACTORS["memory"].level, memory),
-        None if sync_time is None else 1e9 * _seconds("--sync-time", sync_time),
+        durability or "",
+        "" if memory is None else _named("--memory", _budget, memory),
+        None if sync_time is None else 1e9 * _seconds("--sync-time", sync_time, MOST_SYNC),
         may_grow,
         c_interface,
     )
-    known = advice.Measured.of(data)
-    found = advice.advise(known, query)
-    if seconds is not None:
-        regrets = found.ranking.regrets.items()
-        candidates = [store for store, own in regrets if own.verdict in ("in", "undecided")]
-        known = advice.measure(query, candidates, seconds, out)
-        found = advice.advise(known, query)
-    shown = advice.report(known, found)
-    click.echo(advice.to_json(shown) if as_json else advice.text(shown))
+    levels, folders = _where(where), _folders(data, access)
+    refused: BadInput | None = None
+    for folder in folders:
+        beside = folder.parent / "space"
+        equal = beside if space is None and (beside / "cells.parquet").exists() else space
+        known = Measured.of(folder, access, levels, equal)
+        try:
+            found = advice.answers(known, query)
+            break
+        except BadInput as error:  # beyond this folder; another may have measured it
+            refused = refused or error
+    else:
+        assert refused is not None
+        raise refused
+    shown = [report.report(known, one) for one in found]
+    as_shipped = found[0].query.durability == DEFAULT
+    if seconds is None:
+        told: Any = {"guarantees": shown} if as_shipped else shown[0]
+        parts = list(map(report.text, shown))
+        click.echo(report.to_json(told) if as_json else "\n\n\n".join(parts))
+        return
+    if as_shipped:
+        raise BadInput("--measure: not of stores as shipped; allowed: with --durability LEVEL")
+    told, status = _measured(found[0], shown[0], seconds, out)
+    click.echo(report.to_json(told) if as_json else report.both(told))
+    if status:
+        sys.exit(status)
+
+
+def _check_advice(
+    access: str, c_interface: bool, sync_time: str | None, budget: str | None, out: Path | None
+) -> None:
+    """Refuse options of which one makes another useless."""
+    if out is not None and budget is None:
+        raise BadInput(f"--out: {str(out)!r:.60} is of no use without --measure")
+    if sync_time is not None and budget is not None:
+        raise BadInput(
+            f"--sync-time: {sync_time!r:.60} is of no use with --measure: here is this device"
+        )
+    if access == "python" and (c_interface or budget is not None):
+        option = "--c-interface" if c_interface else "--measure"
+        raise BadInput(f"{option}: not allowed with --access python; allowed: with --access c")
+
+
+def _measured(
+    found: "Advice", known: dict[str, Any], seconds: float, out: Path | None
+) -> tuple[dict[str, Any], int]:
+    """The report of an answer after measuring here, and the exit status. It rests on what was
+    measured if that came to its end, else on what was known before."""
+    from kvbench import advise as advice  # noqa: PLC0415 - slow to import
+    from kvbench import here, report  # noqa: PLC0415
+
+    if len(found.candidates) < 2:
+        why = "nothing to measure: the data leave fewer than two stores to choose from"
+        return known | {"measured": {"finished": True, "why": why, "report": None}}, 0
+    try:
+        done = here.measure(found.query, found.candidates, seconds, out)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(GOES_ON if out else NOTHING_KEPT) from None
+    own = None
+    if done.data is not None:
+        own = report.report(done.data, advice.advise(done.data, found.query))
+    if own is not None and not done.why:
+        return own | {"measured": {"finished": True, "why": "", "report": None}, "known": known}, 0
+    why = done.why or "no trial has all stores"
+    status = STOPPED if done.interrupted else SOME_FAILED
+    return known | {"measured": {"finished": False, "why": why, "report": own}}, status
+
+
+def _folders(data: Path | None, access: str) -> list[Path]:
+    """The folders to rely on, the first that covers a query; by default the repository's."""
+    if data is not None:
+        return [data]
+    folders = [Path("data") / name for name in REPOSITORY[access]]
+    found = [folder for folder in folders if folder.exists()]
+    if not found:
+        raise BadInput(
+            f"--data: there is no {folders[0]} here; allowed: the {folders[0]} of the paper's "
+            "repository, or a folder of your own after `kvbench collect`"
+        )
+    return found
+
+
+def _budget(text: str) -> str:
+    return text if text == NOT_STATED else FACTORS["memory"].level(text)
+
+
+def _where(given: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in given:
+        column, sign, level = text.partition("=")
+        if not sign or not column or column in found:
+            raise BadInput(
+                f"--where: {text!r:.60} is not allowed; allowed: COLUMN=LEVEL, once for a column, "
+                "as key_size=16"
+            )
+        found[column] = level
+    return found
 
 
 def _named(option: str, read: Callable[[str], Any], text: str) -> Any:
@@ -821,33 +977,46 @@ def _named(option: str, read: Callable[[str], Any], text: str) -> Any:
         raise BadInput(f"{option}: {error}") from None
 
 
-def _seconds(option: str, text: str) -> float:
+def _seconds(option: str, text: str, most: float) -> float:
     units = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
-    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?(us|ms|s|min)", text)
-    if not match or not float(match[1]):
-        raise BadInput(f"{option}: {text!r} is not a time; allowed: 200us, 2ms, 60s, 5min")
-    return float(match[1]) * units[match[2]]
+    match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*(us|ms|s|min)\s*", text)
+    found = float(match[1]) * units[match[2]] if match else 0.0
+    if not found:
+        raise BadInput(f"{option}: {text!r:.60} is not a time; allowed: 200us, 2ms, 60s, 5min")
+    if found > most:
+        raise BadInput(f"{option}: {text!r:.60} is too long; allowed: {most:g} s at most")
+    return found
 
 
 def _count(option: str, text: str) -> int:
-    match = re.fullmatch(r"(\d{1,12})([kM]?)", text.replace("_", "").replace(",", ""))
-    if not match or not int(match[1]):
-        raise BadInput(f"{option}: {text!r} is not a number; allowed: 1000, 100k, 1M")
-    return int(match[1]) * {"": 1, "k": 1000, "M": 1_000_000}[match[2]]
+    """A number of records: digits, in groups of three or not, also with k, M or an exponent."""
+    plain = re.sub(r"(?<=\d)[_,](?=\d{3}(?!\d))", "", text.strip())
+    match = re.fullmatch(r"(\d{1,19})|(\d{1,12}(?:\.\d{1,9})?) ?([kKM]|[eE]\+?\d{1,2})", plain)
+    found = Decimal(0)
+    if match and match[1]:
+        found = Decimal(match[1])
+    elif match:
+        scale = {"k": "e3", "K": "e3", "M": "e6"}.get(match[3], match[3])
+        found = Decimal(f"{match[2]}{scale}")
+    if not 1 <= found <= MOST or found % 1:
+        raise BadInput(
+            f"{option}: {text!r:.60} is not a number of records; allowed: 1000, 100k, 1M, 1e6"
+        )
+    return int(found)
 
 
 def _shares(text: str) -> dict[str, float]:
     found = {}
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\w+)=(\d{1,9}(?:\.\d{1,9})?)\s*", part)
+        match = re.fullmatch(r"\s*(\w+)=(\d{1,9}(?:\.\d{1,9})?)\s?(%?)\s*", part)
         if not match or match[1] not in OPERATIONS or match[1] in found:
             raise BadInput(
-                f"--mix: {part!r} is not allowed; allowed: OPERATION=SHARE once of each of "
-                f"{', '.join(OPERATIONS)}, as get=0.9,update=0.1"
+                f"--mix: {part!r:.60} is not allowed; allowed: shares of {', '.join(OPERATIONS)}, "
+                "each once, as get=0.9,update=0.1"
             )
-        found[match[1]] = float(match[2])
+        found[match[1]] = float(match[2]) / (100 if match[3] else 1)
     if not sum(found.values()):
-        raise BadInput(f"--mix: {text!r} has no operation; allowed: shares of which one is above 0")
+        raise BadInput(f"--mix: {text!r:.60} has no operation; allowed: one with a share above 0")
     return {operation: share for operation, share in found.items() if share}
 
 
@@ -886,7 +1055,7 @@ def _percent(name: str, text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise BadInput(f"{name}: {text!r} is not allowed; allowed: a percentage, as 10%")
+        raise BadInput(f"{name}: {text!r:.60} is not allowed; allowed: a percentage, as 10%")
     return value / 100
 
 
@@ -980,8 +1149,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             signal.signal(number, _stop)
     try:
         code = cli.main(arguments, prog_name="kvbench", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:  # its message is the whole help
+        say(error.format_message())
+        code = error.exit_code
     except click.ClickException as error:
-        say(f"kvbench: {one_line(error.format_message())}")
+        brief = re.sub(r"('[^']{60})[^']+(?=')", r"\1", error.format_message())
+        say(f"kvbench: {one_line(brief)}")
         code = error.exit_code
     except BadInput as error:
         say(f"kvbench: {error}")

@@ -198,7 +198,8 @@ class Sweep:
         self.retry, self.probe, self.field = retry, probe, field
         self.machine = ""  # by its identity, after run
         self._at_first: dict[str, tuple[float, float]] = {}  # what was free, by place
-        self.stopped = False  # by an interrupt, with cells to do
+        self.stopped = False  # by an interrupt or the end of a sitting, with cells to do
+        self.interrupted = False  # and by which of the two
         self.reasons: Counter[tuple[str, str]] = Counter()  # cells by status and reason, after run
         self._check_options()
         self._check_caps()
@@ -385,7 +386,7 @@ class Sweep:
                     ]
                     for name, cell, why in progress(todo, costs, lambda item: str(item[1])):
                         if asked.is_set() or time.monotonic() > end:
-                            self.stopped = True
+                            self.stopped, self.interrupted = True, asked.is_set()
                             break
                         shelf = shelves[cell.place]
                         result = self._finish(name, cell, why, description, shelf, time_limit)

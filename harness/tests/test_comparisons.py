@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from kvbench.advise import Measured, Query, advise
+from kvbench.advise import Query, advise
 from kvbench.factors import LEVELS
+from kvbench.measured import Measured
 from kvbench.tables import TABLES, read_tables, write_tables
 from kvbench.warm import SELDOM
 from test_notebooks import papermill
