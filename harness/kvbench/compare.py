@@ -17,8 +17,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from kvbench import BadInput
-from kvbench.factors import CONDITION
+from kvbench import BadInput, listed
+from kvbench.factors import CONDITION, NOT_STATED
+from kvbench.measured import BUILD
 from kvbench.tables import read_tables
 
 RATE = 0.05  # of false discoveries
@@ -29,6 +30,21 @@ DRIFT = (
     "meanwhile, that counts as change. Measure them again in turn, a trial each, by sweep --again."
 )
 CHANGED = ["engine_version", "binding_version", "revision"]
+
+
+def _refuse_several(folder: Path, cells: pd.DataFrame) -> None:
+    """Refuse what is no trial, though it would count as one: other records, or another build."""
+    for store, own in cells.groupby("store"):
+        for name in ("seed", *BUILD):
+            levels = sorted(map(str, set(own[name].dropna())))
+            if len(levels) > 1:
+                raise BadInput(
+                    f"{folder}: several levels of {name} of {store}: {listed(levels)}; "
+                    "compare each by itself"
+                )
+    keys = [*KEY[:-1], "trial", "timed"]
+    for row in cells[cells.duplicated(keys) & cells.trial.notna()].head(1).itertuples():
+        raise BadInput(f"{folder}: {row.store}: trial {row.trial} is there twice: {row.cell}")
 
 
 class Side:
@@ -46,7 +62,11 @@ class Side:
         )
         if timed.empty:
             raise BadInput(f"{folder}: no mean times; medians cannot be compared")
-        cells = cells.assign(**{name: cells[name].astype(object).fillna("") for name in KEY[:-1]})
+        stated = {name: cells[name].astype(object) for name in [*KEY[:-1], "seed"]}
+        cells = cells.assign(
+            **{name: level.where(level.notna(), NOT_STATED) for name, level in stated.items()}
+        )
+        _refuse_several(folder, cells)
         self.rows = cells[["cell", *KEY[:-1], "trial"]].merge(
             timed[["cell", "operation", "mean"]], on="cell"
         )
@@ -140,7 +160,7 @@ def differences(before: Side, after: Side) -> list[tuple[str, str, str]]:
     """What else differs: machine, file system, kernel, versions of engines, revision."""
     found = []
     for name in ("hostname", "cpu", "cores", "memory_bytes", "kernel", "file_system"):
-        one, other = (str(side.machine.get(name)) for side in (before, after))
+        one, other = (_stated(side.machine.get(name)) for side in (before, after))
         if one != other:
             found.append((name, one, other))
     for name in CHANGED:
@@ -155,11 +175,19 @@ def differences(before: Side, after: Side) -> list[tuple[str, str, str]]:
     return found
 
 
+def _stated(value: Any) -> str:
+    return NOT_STATED if pd.isna(value) else str(value)
+
+
+def _known(word: str) -> str | None:
+    return None if word == NOT_STATED else word
+
+
 def in_turn(before: Side, after: Side) -> bool | None:
     """Whether the two sides' trials were measured in turn, two of one side in a row at most. If
     they were not, the machine's drift counts as change. None where tables lack the times."""
     order = pd.concat({"before": before.begun, "after": after.begun}).sort_values()
-    if order.isna().any():
+    if order.isna().any() or order.empty:
         return None
     sides = [side for side, _ in order.index]
     return not any(len(set(sides[at : at + 3])) == 1 for at in range(len(sides) - 2))
@@ -215,13 +243,15 @@ def to_json(before: Side, after: Side, stores: pd.DataFrame, cells: pd.DataFrame
     """What differs, and all that was compared, in ns."""
 
     def rows(found: pd.DataFrame) -> Any:
-        return json.loads(found.to_json(orient="records", double_precision=6))
+        known = found.where(found != NOT_STATED, None)
+        return json.loads(known.to_json(orient="records", double_precision=6))
 
     names = ("what", "before", "after")
     return json.dumps(
         {
             "differences": [
-                dict(zip(names, row, strict=True)) for row in differences(before, after)
+                {name: _known(word) for name, word in zip(names, row, strict=True)}
+                for row in differences(before, after)
             ],
             "in_turn": in_turn(before, after),
             "stores": rows(stores),

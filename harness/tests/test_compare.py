@@ -107,7 +107,7 @@ def test_what_else_differs_is_listed(kvbench: Run, make: Make) -> None:
     before, after = make(1, engine_version="1.0"), make(2, engine_version="1.1", cpu="other")
     done = kvbench("compare", before, after)
     assert re.search(r"\| engine_version of store0 +\| 1\.0 +\| 1\.1 +\|", done.stdout)
-    assert re.search(r"\| cpu +\| \S+ +\| other +\|", done.stdout)
+    assert re.search(r"\| cpu +\| not stated +\| other +\|", done.stdout)
 
 
 @pytest.mark.parametrize(
@@ -130,3 +130,38 @@ def test_a_bad_limit_is_refused(kvbench: Run, make: Make) -> None:
     done = kvbench("compare", make(1), make(2), "--fail-above", "much")
     assert done.returncode == 2
     assert "--fail-above: 'much' is not allowed; allowed: a percentage" in done.stderr
+
+
+def test_what_is_not_stated_is_said_so(kvbench: Run, make: Make) -> None:
+    sides = make(1), make(2, cpu="other")
+    found = json.loads(kvbench("compare", *sides, "--json").stdout)
+    assert {"what": "cpu", "before": None, "after": "other"} in found["differences"]
+    text = kvbench("compare", *sides).stdout
+    assert "nan" not in text.lower()
+
+
+@pytest.mark.parametrize("column", ["seed", "engine_version", "binding_version"])
+def test_other_records_and_builds_are_no_trials(column: str, kvbench: Run, tmp_path: Path) -> None:
+    rows = [
+        {**{"store": "a", "operation": "get", "record_size": "1 KiB", "records": 9, "n": 9},
+         "mean_ns": 100 + trial, "trial": trial, column: 1 + trial % 2}
+        for trial in range(1, 5)
+    ]  # fmt: skip
+    pd.DataFrame(rows).to_csv(tmp_path / "table.csv", index=False)
+    import_table(tmp_path / "table.csv", tmp_path / "out")
+    done = kvbench("compare", tmp_path / "out", tmp_path / "out")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"several levels of {column} of a: 1, 2; compare each by itself" in done.stderr
+
+
+def test_trials_without_numbers_say_nothing_of_turns(kvbench: Run, tmp_path: Path) -> None:
+    """Labels tell such trials apart, as cells; a comparison needs two trials of a cell."""
+    rows = [
+        {**{"store": "a", "operation": "get", "record_size": "1 KiB", "records": 9, "n": 9},
+         "mean_ns": 100 + at, "trial": trial}
+        for at, trial in enumerate((1, 2, ""))
+    ]  # fmt: skip
+    pd.DataFrame(rows, dtype=object).to_csv(tmp_path / "table.csv", index=False)
+    import_table(tmp_path / "table.csv", tmp_path / "out")
+    found = json.loads(kvbench("compare", tmp_path / "out", tmp_path / "out", "--json").stdout)
+    assert found["in_turn"] is None
