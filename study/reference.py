@@ -169,7 +169,7 @@ def replicated(data: Results) -> pd.DataFrame:
     """Does each sitting decide alike? A row a durability level: the stores of a field that the
     trials of at least two sittings decide each by itself, those of them that they decide
     differently, and those whose regret over all trials is near the bound (NEAR); all stores near
-    the bound, and those of them that one sitting puts within 10 % of the best and another does not;
+    the bound, and those of them that one sitting puts within 10% of the best and another does not;
     by how much the log ratio of a store to the best of its field deviates from sitting to sitting,
     beyond what the trials' own deviation explains (root of the mean over all ratios); what the mean
     of all trials keeps of that, `shared`; and the share of stores that all trials decide if their

@@ -29,7 +29,7 @@ NOT_WHOLE = "not measured, or not warm, in a field that the answer rests on"
 SYNCS = "it syncs at level process, too, so what another device would take is not known"
 SELDOM_SYNCS = 0.1  # a write: flushes of a buffer, which level process allows
 RUST = "its library has no interface for C"
-GROWS = "its file only grows with this mix; --may-grow ranks it, too"
+GROWS = "its file only grows with updates and removes; --may-grow ranks it, too"
 MOST_SIZES = 3  # that a message lists
 PLAIN = {"process", "sync"}  # by their difference, a write's wait for the device is told
 Floats = npt.NDArray[Any]
@@ -61,8 +61,7 @@ class Query:
     def refuses(self, store: str) -> str:
         """Why a store does not suit; empty if it does."""
         engine = store.partition("/")[0]
-        overwrites = {"update", "remove"} & set(self.mix)
-        if overwrites and not self.may_grow and not reuses(engine):
+        if not self.may_grow and not reuses(engine):
             return GROWS
         return RUST if self.c_interface and not has_c_interface(engine) else ""
 

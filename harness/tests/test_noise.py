@@ -54,7 +54,7 @@ def test_trials_that_disagree_are_reported_and_kept(
 def test_cells_that_the_host_disturbed_are_reported(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
-    """More than 5 % of the time withheld is reported; less is not, nor ticks in a short cell."""
+    """More than 5% of the time withheld is reported; less is not, nor ticks in a short cell."""
     out = tmp_path / "out"
     grid = write_grid(trials=4)
     assert kvbench("sweep", grid, "--out", out).returncode == 0

@@ -72,7 +72,7 @@ const geometric = (values) => Math.exp(values.reduce((sum, value) => sum + Math.
 // Why a store does not suit a question, whatever it was measured to take; empty if it does.
 export function refused(data, store, question) {
   const facts = Object.hasOwn(data.stores, store) ? data.stores[store] : {};
-  if (!question.grow && facts.reuses === false && (question.mix.update > 0 || question.mix.remove > 0)) return "grows";
+  if (!question.grow && facts.reuses === false) return "grows";
   return question.c && facts.c === false ? "foreign" : "";
 }
 

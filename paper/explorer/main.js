@@ -29,14 +29,14 @@ const NAMES = {
 const PHRASES = { memory: { default: "memory as shipped" }, durability: { default: "stores as shipped" } };
 const LEFT = {
   below: "Below the guarantee asked for, so not recommended",
-  grows: "Not ranked, because their files only grow with this mix",
+  grows: "Not ranked, because their files only grow with updates and removes",
   foreign: "Not ranked, because C cannot call them",
   cooled: "Not ranked, because their files left the page cache",
   lacks: "Not ranked, because an operation of the mix was not measured",
   computed: "Not ranked, because they sync at level process, too, so what another device would take is not known",
   absent: "Not measured at these levels",
 };
-const REFUSED = { grows: "a mix without updates, since its file only grows", foreign: "an interface for C" };
+const REFUSED = { grows: "“A file may only grow”, since its file does", foreign: "an interface for C" };
 const [LEAST_SYNC, MOST_SYNC] = [1e4, 1e7]; // ns, at the slider's ends
 const MOST_REGRET = 1000; // above it a bound tells nothing
 const MOST_OWN = 8; // fields of the reader's that are shown
