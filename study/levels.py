@@ -147,7 +147,7 @@ def in_force(cells: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
     found = {}
     for store in stores:
         read = {
-            level: dict.fromkeys(where(cells, store=store, durability=level).effective_options)
+            level: where(cells, store=store, durability=level).effective_options.dropna().unique()
             for level in LEVELS
         }
         lists = {

@@ -25,8 +25,8 @@ LEGEND = (
 CAUTIONS = {  # what a level leaves open
     "none": "At level none a crash of the process may cost the last writes, in some engines more.",
     "process": "At level process a loss of power may cost some stores more than the last writes, "
-    "as stated beside each setting. Settings between process and sync, such as a sync each second, were "
-    "not measured.",
+    "as stated beside each setting. Settings between process and sync, such as a sync each second, "
+    "were not measured.",
     "sync": "Files are overwritten in place: a crash in an update may leave neither value. Level "
     "atomic avoids that, and makes updates slower. Kyoto Cabinet's hash tears updates, too.",
     DEFAULT: "As shipped, stores survive different things: see the paper's table of levels.",
