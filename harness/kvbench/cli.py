@@ -429,14 +429,14 @@ def _warn(folder: "Folder") -> None:
 def _dry_run(sweep: "Sweep") -> None:
     from kvbench.estimate import seconds  # noqa: PLC0415 - slow to import
     from kvbench.machine import fsync_milliseconds  # noqa: PLC0415
-    from kvbench.results import MARK, Folder  # noqa: PLC0415
+    from kvbench.results import Folder  # noqa: PLC0415
     from kvbench.scratch import own_folder  # noqa: PLC0415
 
     sweep.check()
     # A dry run makes no folder for the stores: time the device's sync in the nearest one above.
     with own_folder(sweep.nearest()) as (probe, _):
         fsync_ms = fsync_milliseconds(probe)
-    begun = (sweep.out / MARK).exists()
+    begun = sweep.begun()
     done = Folder(sweep.out).done(installed=True) if begun else {}
     left = {cell for _, cell, _ in sweep.plan(done)} - done.keys()
     rows, plan, fit = [], [], []

@@ -32,7 +32,7 @@ from kvbench.grid import TIME_LIMIT, Grid
 from kvbench.meter import Board, Disk, Memory
 from kvbench.noise import Watch, unsynced
 from kvbench.progress import progress
-from kvbench.results import MARK, Begun, Folder, NoAnswerError, answer_of, cell_name
+from kvbench.results import FOLDERS, MARK, Begun, Folder, NoAnswerError, answer_of, cell_name
 from kvbench.scratch import TMPFS, clear_dead, own_folder, scratch
 from kvbench.shelf import OWNER, MountedShelf, Shelf, end_processes, lock, own_name
 from kvbench.worker import reach
@@ -426,7 +426,7 @@ class Sweep:
         its own nor of a command that was killed."""
         clear_dead(self.out, self.place)
         Folder.refuse_foreign(self.out)
-        if (self.out / MARK).exists():
+        if self.begun():
             Folder(self.out).tables()  # report what cannot be read before hours of work, not after
         for path in dict.fromkeys((self.out, self.place)):
             try:
@@ -439,6 +439,10 @@ class Sweep:
         if self.fs:
             loopback.check(self.fs, self.nearest())
             self.file_system_bytes()
+
+    def begun(self) -> bool:
+        """Whether the results folder is there, with all its parts: git keeps no empty one."""
+        return all((self.out / name).exists() for name in (MARK, *FOLDERS))
 
     def nearest(self) -> Path:
         """The folder of the stores, or the nearest one above that exists."""

@@ -138,6 +138,9 @@ def test_what_is_there_is_checked_by_a_dry_run(
     (out / "stores" / "letter").touch()
     assert "not made by a sweep" in both(kvbench, "sweep", write_grid(trials=2), "--out", out)
     (out / "stores" / "letter").unlink()
+    (out / "machines").rename(out.parent / "machines")
+    assert kvbench("sweep", grid, "--out", out, "--dry-run").returncode == 0  # it is made again
+    (out.parent / "machines").rename(out / "machines")
     (path,) = (out / "cells").iterdir()
     path.write_text("{")
     assert str(path) in both(kvbench, "sweep", write_grid(trials=2), "--out", out)
