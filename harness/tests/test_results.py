@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import KNOWN, Run
-from kvbench import BadInput, one_line, stores, tables
+from kvbench import BadInput, one_line, stores, tables, write_whole
 from kvbench.grid import Grid
 from kvbench.results import Folder, answer_of
 from kvbench.sweep import Sweep
@@ -219,6 +219,109 @@ def change(path: Path, copy: str = "", **keys: object) -> None:
     for key, value in keys.items():
         (result["cell"] if key in result["cell"] else result)[key] = value
     (path.with_name(copy) if copy else path).write_text(json.dumps(result))
+
+
+BAD_TABLES: dict[str, Callable[[dict[str, pd.DataFrame]], None]] = {
+    "no packages": lambda frames: frames["machines"].__setitem__("packages", None),
+    "deep packages": lambda frames: frames["machines"].__setitem__(
+        "packages", "[" * 40_000 + "]" * 40_000
+    ),
+    "packages that are a list": lambda frames: frames["machines"].__setitem__("packages", "[]"),
+    "engines that are no JSON": lambda frames: frames["machines"].__setitem__("engines", "{"),
+    "a cell with a long name": lambda frames: rename(frames, "cell", "c" * 300),
+    "a cell without a name": lambda frames: rename(frames, "cell", ""),
+    "a cell that is hidden": lambda frames: rename(frames, "cell", ".hidden"),
+    "a machine with a long name": lambda frames: rename(frames, "machine", "m" * 300),
+    "a machine called ..": lambda frames: rename(frames, "machine", ".."),
+    "no timed operation": lambda frames: frames["cells"].__setitem__("timed", ""),
+    "an unknown timed operation": lambda frames: frames["cells"].__setitem__("timed", "get dance"),
+}
+
+
+def rename(frames: dict[str, pd.DataFrame], column: str, name: str) -> None:
+    """Renames a cell, or the machine, in all tables."""
+    old = frames["cells"][column].iloc[0]
+    for frame in frames.values():
+        if column in frame:
+            frame[column] = frame[column].replace(old, name)
+
+
+@pytest.mark.parametrize("name", BAD_TABLES)
+def test_tables_that_no_folder_can_be_made_of_leave_none(
+    name: str, collected: Path, kvbench: Run, tmp_path: Path
+) -> None:
+    frames = {key: table.to_pandas() for key, table in tables.read_tables(collected).items()}
+    BAD_TABLES[name](frames)
+    source, out = tmp_path / "source", tmp_path / "restored"
+    source.mkdir()
+    schema = tables.SCHEMAS
+    tables.write_tables(source, {k: pa.Table.from_pandas(f, schema[k]) for k, f in frames.items()})
+    done = kvbench("restore", source, "--out", out)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"kvbench: {source}")
+    assert len(line) < 350
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("what", ["pipe", "folder", "binary", "deep", "dangling", "empty"])
+@pytest.mark.parametrize("kind", ["cells", "machines", "grids"])
+def test_a_file_that_is_no_result_is_named_with_the_way_on(
+    kind: str, what: str, collected: Path, kvbench: Run
+) -> None:
+    path = collected / kind / "other.json"
+    make: dict[str, Callable[[], object]] = {
+        "pipe": lambda: os.mkfifo(path),
+        "folder": path.mkdir,
+        "binary": lambda: path.write_bytes(bytes(range(256))),
+        "deep": lambda: path.write_text("[" * 90_000 + "]" * 90_000),
+        "dangling": lambda: path.symlink_to("nowhere"),
+        "empty": path.touch,
+    }
+    make[what]()
+    done = kvbench("status" if kind == "grids" else "collect", collected)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    said = "not a file of kvbench's results; to go on without it, move this file away"
+    assert done.stderr == f"kvbench: {path}: {said}\n"
+    path.rename(collected.parent / "away")
+    assert kvbench("collect", collected).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("guarantee", "<b>forever</b>", "guarantee: '<b>forever</b>' is not allowed"),
+        ("engine_version", "v" * 100_001, "engine_version"),
+        ("floor_ns", -1, "floor_ns: -1.0 is not allowed"),
+        ("machine", "elsewhere", "machine 'elsewhere' is not described"),
+        ("operations", [], "not a result of kvbench"),
+        ("timeline", [7], "not a result of kvbench"),
+    ],
+)
+def test_the_file_of_a_cell_that_does_not_fit_is_named(
+    key: str, value: object, said: str, collected: Path, kvbench: Run
+) -> None:
+    """And without it the results of all others can be read."""
+    path = max(collected.glob("cells/*.json"))
+    change(path, **{key: value})
+    for command in ("collect", "status"):
+        done = kvbench(command, collected)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert done.stderr.startswith(f"kvbench: {path}: ")
+        assert said in done.stderr
+        assert done.stderr.endswith("to go on without it, move this file away\n")
+    path.unlink()
+    assert kvbench("collect", collected).returncode == 0
+
+
+def test_a_file_is_written_through_no_link(tmp_path: Path) -> None:
+    """Anybody may make a link of its temporary name where all may write."""
+    path, precious = tmp_path / "table.csv", tmp_path / "precious"
+    precious.write_text("kept")
+    Path(f"{path}.{os.getpid()}.tmp").symlink_to(precious)
+    write_whole(path, b"new")
+    assert (path.read_text(), precious.read_text()) == ("new", "kept")
+    assert sorted(tmp_path.iterdir()) == [precious, path]
 
 
 def test_the_newest_result_is_that_of_the_installed_code_then_the_last_written(
