@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import pandas as pd
 import psutil
 import pytest
 from conftest import Run
+from kvbench.cli import MOST_SHOWN
 
 pytest.importorskip("distributed")
 DASK = [sys.executable, "-m", "dask"]
@@ -185,14 +185,14 @@ def test_where_no_scheduler_answers(
     )
 
 
-# A worker that answers as the file HOW says: code on the answer `found`, its part `field`, and the
-# first `result` with its `name`.
+# A worker that answers as the file HOW says for each record size: code on the answer `found`, its
+# part `field`, and the first `result` with its `name`.
 NASTY = """
-import copy, os, threading
+import copy, json, os, threading
 import kvbench.distributed as distributed
 honest = distributed.measure
 def measure(task):
-    how = open(os.environ["HOW"]).read()
+    how = json.load(open(os.environ["HOW"])).get(task["cell"]["record_size"], "")
     if how.startswith("instead: "):
         exec(how.removeprefix("instead: "))
         return None
@@ -232,7 +232,7 @@ ANSWERS = {  # with the number of cells that are kept, of two, and what is said
     "result['machine'] = 'another'": (1, ""),
     "result['operations'] = []": (1, "has no operations"),
     "row['n'] = -1": (1, "n: -1 is not allowed"),
-    "row['sum_ns'] = float('nan')": (1, "sum_ns"),
+    "row['sum_ns'] = float('nan')": (1, "does not fit the schema"),
     "result['floor_ns'] = float('inf')": (1, "floor_ns"),
     "result['disk_bytes'] = None": (1, "disk_bytes: a value is missing"),
     "result['status'] = 'fine'": (1, "status"),
@@ -263,20 +263,25 @@ def test_an_answer_that_does_not_fit_costs_its_cells(
 ) -> None:
     """It leaves no file outside the folder and nothing that is refused later."""
     how, out = nasty(cluster, tmp_path, monkeypatch), tmp_path / "out"
-    grid = write_grid(stores=["flat", "nested"])
-    for code, (kept, said) in ANSWERS.items():
-        how.write_text(code)
+    cases = {f"{size} B": (code, *wanted) for size, (code, wanted) in enumerate(ANSWERS.items(), 8)}
+    how.write_text(json.dumps({size: code for size, (code, *_) in cases.items()}))
+    sizes = list(cases)
+    for some in (sizes[at : at + MOST_SHOWN] for at in range(0, len(sizes), MOST_SHOWN)):
+        grid = write_grid(stores=["flat", "nested"], record_sizes=some)
         job = sweeping(grid)
         _, errors = job.communicate()
-        assert job.returncode == 3, (code, errors)
-        (line,) = [line for line in errors.splitlines() if not line.startswith("no worker has")]
-        assert said in line, (code, errors)
-        assert len(list(out.glob("cells/*"))) == kept, code
-        assert kvbench("collect", out).returncode == 0, code
-        assert not [path for path in tmp_path.rglob("*pwned*") if "work" not in str(path)]
-        assert not list(tmp_path.rglob("evil*")), code
-        shutil.rmtree(out)
-    how.write_text("")
+        assert job.returncode == 3, errors
+        assert kvbench("collect", out).returncode == 0
+        rows = (json.loads(path.read_text()) for path in out.glob("cells/*.json"))
+        found = Counter(row["cell"]["record_size"] for row in rows)
+        for size in some:
+            code, kept, said = cases[size]
+            (line,) = (own for own in errors.splitlines() if own.startswith(f"{size} x 100, "))
+            assert said in line, code
+            assert found[size] == kept, code
+    assert not [path for path in tmp_path.rglob("*pwned*") if "work" not in str(path)]
+    assert not list(tmp_path.rglob("evil*"))
+    how.write_text("{}")
     assert sweeping(grid).wait() == 0
     assert set(cells(out).status) == {"ok"}
 
@@ -291,7 +296,7 @@ def test_a_worker_that_hangs_is_awaited_as_long_as_its_cells_may_take(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     how, out = nasty(cluster, tmp_path, monkeypatch), tmp_path / "out"
-    how.write_text("instead: threading.Event().wait()")
+    how.write_text(json.dumps(dict.fromkeys(SIZES, "instead: threading.Event().wait()")))
     grid = write_grid(stores=["flat", "nested"], record_sizes=SIZES)
     command = ["sweep", grid, "--out", out, "--scheduler", cluster.address, "--time-limit", 1]
     done = subprocess.run(
