@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run
+from conftest import ALTERED, SHIMS, Run
 from kvbench.factors import DURABILITY
 from kvbench.stores import Store
 
@@ -545,12 +545,24 @@ static int my_write(struct kv *kv, enum kv_mode mode, const struct kv_record *re
 
 @pytest.mark.parametrize("level", ["sync", "atomic"])
 def test_a_store_that_promises_syncs_and_makes_too_few_is_flagged(
-    level: str, kvbench: Run, write_grid: WriteGrid, alter_shim: AlterShim, on_disk: Path
+    level: str,
+    kvbench: Run,
+    write_grid: WriteGrid,
+    compile_shim: Callable[..., Path],
+    own_shims: Path,
+    on_disk: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In its cells, by `sweep`, `status` and `collect`. An honest store is not."""
     names = {honest: f"lazy-{honest}" for honest in (0, 9, 10)}
+    flat = "enum { NESTED = 0 };\n" + (SHIMS / "stores" / "folder.h").read_text()
+    flat = flat.replace('"../shim.h"', '"shim.h"').replace(
+        "kv_driver kv_driver", "kv_driver honest"
+    )
     for honest, name in names.items():
-        alter_shim("flat", LAZY.format(honest=honest), "write", name=name)
+        code, replaced = LAZY.format(honest=honest), "kv_driver.write = my_write;"
+        compile_shim(name, ALTERED.format(honest=flat, code=code, replaced=replaced))
+    monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
     grid = write_grid(stores=[*names.values(), "flat"], durability=[level, "process"], records=[50])
     out = on_disk / "out"
     done = kvbench("sweep", grid, "--out", out)
