@@ -202,7 +202,10 @@ class Distributed:
         try:
             with client, client.as_current():  # wait() looks for the current one
                 yield client
-        except LOST:
+        except Exception as error:
+            # What Dask raises then depends on what it was about to do.
+            if isinstance(error, BadInput) or not (isinstance(error, LOST) or _gone(client)):
+                raise
             raise BadInput(
                 f"--scheduler: {self.address} went away; what came home is kept, and the workers "
                 "keep what they have; the same command goes on"
@@ -324,6 +327,15 @@ def _first(cell: Cell) -> Cell:
     return dataclasses.replace(cell, trial=1)
 
 
+def _gone(client: Client) -> bool:
+    """Whether the scheduler does not answer any more."""
+    try:
+        client.nthreads()
+    except Exception:  # of any kind
+        return True
+    return False
+
+
 def _able(client: Client) -> set[str]:
     """The addresses of the workers that may measure."""
     workers = client.scheduler_info(n_workers=-1)["workers"].items()
@@ -340,6 +352,7 @@ def _answer(client: Client, future: Future[Any]) -> Any:
     except Exception as error:
         if future.status == "cancelled":
             raise
-        client.nthreads()  # if the scheduler went away, this says so
+        if _gone(client):
+            raise CommClosedError from error
         what = str(error) if isinstance(error, BadInput) else f"{type(error).__name__}: {error}"
         raise BadInput(f"{what:.{MOST_SHOWN}}") from None
