@@ -8,7 +8,7 @@ export const FACTORS = ["access", "memory", "data", "durability", "size", "recor
 export const OPERATIONS = ["insert", "get", "update", "remove"];
 export const MEASURES = ["mean", "p99"];
 export const NOT_STATED = "not stated";
-export const GUARANTEES = [NOT_STATED, "none", "process", "sync", "atomic"]; // each survives what those before do
+const GUARANTEES = [NOT_STATED, "none", "process", "sync", "atomic"]; // each survives what those before do
 export const LEAST_TRIALS = 5; // with fewer almost every store may be the best
 
 const SHIPPED = "default";
@@ -17,7 +17,7 @@ const MOST_OFFERS = 3;
 
 const shares = (mix) => OPERATIONS.filter((operation) => mix[operation] > 0);
 const engine = (store) => store.split("/")[0];
-const total = (mix) => shares(mix).reduce((sum, operation) => sum + mix[operation], 0);
+export const total = (mix) => shares(mix).reduce((sum, operation) => sum + mix[operation], 0);
 
 const keyOf = (levels) => FACTORS.map((factor) => levels[factor]).join("|");
 const indices = new WeakMap(); // of data: its fields by their levels
@@ -223,7 +223,7 @@ function* nearby(data, field, question) {
 }
 
 // The settings in which a question differs from another.
-export function differences(question, other) {
+function differences(question, other) {
   const names = [...FACTORS, "measure", "grow", "c", "sync"].filter((name) => question[name] !== other[name]);
   return OPERATIONS.some((operation) => question.mix[operation] !== other.mix[operation]) ? [...names, "mix"] : names;
 }

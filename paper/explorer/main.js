@@ -2,31 +2,16 @@
 
 import * as Plot from "@observablehq/plot";
 import {
-  FACTORS, LEAST_TRIALS, MEASURES, NOT_STATED, OPERATIONS, answer, answered, best, fieldOf, flips, grid, lacking, levels, mixed, offers,
-  recommended, refused, syncsOfWrite, timed, trialsIn,
+  FACTORS, LEAST_TRIALS, MEASURES, NOT_STATED, OPERATIONS, answer, answered, best, fieldOf, flips, grid, lacking, levels, offers,
+  recommended, syncsOfWrite, total, trialsIn,
 } from "./answers.js";
 import { fieldsOf, join, read } from "./own.js";
+import {
+  MOST_REGRET, NAMES, data, element, heading, interval, joined, list, nameOf, page, percent, phrase, regret, row, some, survives, time, times, word,
+} from "./words.js";
+import { beside, drop, summary } from "./yours.js";
 
-const data = JSON.parse(document.getElementById("data").textContent);
 const form = document.getElementById("choice");
-const page = (id) => document.getElementById(id);
-const SURVIVES = {
-  none: "nothing", process: "a crash of the process", sync: "a loss of power", atomic: "a loss of power, whole",
-};
-const WORDS = {
-  access: { c: "C", python: "Python" },
-  memory: { default: "as shipped" },
-  durability: {
-    default: "as each store is shipped",
-    ...Object.fromEntries(Object.keys(SURVIVES).map((level) => [level, `${SURVIVES[level]} (${level})`])),
-  },
-  measure: { mean: "mean", p99: "99th percentile" },
-};
-const NAMES = {
-  access: "access from", memory: "memory of", data: "data that are", durability: "writes that survive", size: "values of",
-  measure: "the", sync: "a device that syncs in", mix: "nothing but",
-};
-const PHRASES = { memory: { default: "memory as shipped" }, durability: { default: "stores as shipped" } };
 const LEFT = {
   below: "Below the guarantee asked for, so not recommended",
   grows: "Not ranked, because their files only grow with updates and removes",
@@ -36,30 +21,11 @@ const LEFT = {
   computed: "Not ranked, because they sync at level process, too, so what another device would take is not known",
   absent: "Not measured at these levels",
 };
-const REFUSED = { grows: "“A file may only grow”, since its file does", foreign: "an interface for C" };
 const [LEAST_SYNC, MOST_SYNC] = [1e4, 1e7]; // ns, at the slider's ends
-const MOST_REGRET = 1000; // above it a bound tells nothing
-const MOST_OWN = 8; // fields of the reader's that are shown
 const OUTPUTS = ["answer", "offers", "left", "chart", "ranking-caption", "ranking-head", "ranking-body", "prediction", "flips", "caution", "settings-body", "yours", "source"];
 
-const word = (factor, level) => WORDS[factor]?.[level] ?? (typeof level === "number" ? level.toLocaleString("en") : level);
-const element = (name, text = "", kind = "") => Object.assign(document.createElement(name), { textContent: text, className: kind });
 const syncOf = (place) => (place > 0 ? LEAST_SYNC * (MOST_SYNC / LEAST_SYNC) ** ((place - 1) / 99) : 0);
 const placeOf = (sync) => (sync > 0 ? 1 + (Math.log(sync / LEAST_SYNC) / Math.log(MOST_SYNC / LEAST_SYNC)) * 99 : 0);
-const some = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
-const percent = (share) => `${Number(share.toPrecision(3))} %`;
-
-function time(exact) {
-  const ns = Number(exact.toPrecision(3)); // or 999.9 ns would be 1000 ns
-  const [unit, scale] = ns < 1e3 ? ["ns", 1] : ns < 1e6 ? ["µs", 1e3] : ns < 1e9 ? ["ms", 1e6] : ["s", 1e9];
-  return `${Number((ns / scale).toPrecision(3))} ${unit}`;
-}
-
-const times = (ratio) => Number(ratio.toPrecision(3)).toLocaleString("en");
-const nameOf = (store) => (Object.hasOwn(data.stores, store) ? data.stores[store].name : store);
-const joined = (words, last = "and") => (words.length > 1 ? `${words.slice(0, -1).join(", ")} ${last} ${words[words.length - 1]}` : words.join(""));
-const list = (stores, last) => joined(stores.map(nameOf), last);
-
 let own = []; // the reader's fields
 let tables = []; // what was dropped of a folder whose other table is still needed
 let groups = []; // what is shown
@@ -93,7 +59,7 @@ function question() {
     const typed = value(operation).trim();
     return `${operation}: ${typed ? `"${typed.slice(0, 40)}"` : "an empty field"} is no share; allowed: a number from 0 to 100, such as 0.5.`;
   });
-  if (!wrong.length && !OPERATIONS.some((operation) => asked.mix[operation] > 0)) {
+  if (!wrong.length && !total(asked.mix)) {
     wrong.push("All shares are 0; allowed: at least one operation above 0.");
   }
   return { asked, wrong };
@@ -164,10 +130,9 @@ function ask() {
   try {
     clear();
     const { asked, wrong } = question();
-    const sum = OPERATIONS.reduce((total, operation) => total + asked.mix[operation], 0);
     page("wrong").textContent = wrong.join(" ");
     for (const operation of OPERATIONS) form.elements[operation].setAttribute("aria-invalid", Number.isNaN(asked.mix[operation]));
-    page("sum").textContent = wrong.length ? "" : summed(asked, sum);
+    page("sum").textContent = wrong.length ? "" : summed(asked);
     if (wrong.length) {
       page("answer").append(element("p", "No answer until the shares are right."));
       page("grid").disabled = true;
@@ -196,7 +161,8 @@ function fail(error) {
   page("answer").append(element("p", `No answer: ${error?.message ?? error}. Results that you dropped are no longer used; change a choice to go on.`));
 }
 
-function summed(asked, sum) {
+function summed(asked) {
+  const sum = total(asked.mix);
   if (Math.abs(sum - 100) < 1e-9) return "Sum: 100%";
   const parts = OPERATIONS.filter((operation) => asked.mix[operation] > 0);
   const taken = parts.map((operation) => `${operation} ${percent((100 * asked.mix[operation]) / sum)}`);
@@ -209,7 +175,7 @@ function show(asked) {
   device(asked);
   if (groups.length) say(asked, found);
   else unanswered(asked, found);
-  drop(asked);
+  drop(asked, own);
   page("grid").disabled = !groups.some((group) => best(group).length);
 }
 
@@ -243,7 +209,7 @@ function unanswered(asked, { field, left }) {
 
 function changedTo(name, other) {
   if (name === "mix") {
-    const sum = OPERATIONS.reduce((total, operation) => total + other.mix[operation], 0);
+    const sum = total(other.mix);
     return joined(OPERATIONS.filter((operation) => other.mix[operation] > 0).map((operation) => `${operation} ${percent((100 * other.mix[operation]) / sum)}`));
   }
   if (name === "grow") return other.grow ? "a file that may only grow" : "a file that stays small";
@@ -251,9 +217,6 @@ function changedTo(name, other) {
   if (name === "sync" && !other.sync) return "the device as measured";
   return phrase(name, other[name]);
 }
-
-const phrase = (name, level) =>
-  name === "records" ? `${word(name, level)} records` : PHRASES[name]?.[level] ?? `${NAMES[name]} ${name === "sync" ? time(level) : word(name, level)}`;
 
 function say(asked, { field, groups, left }) {
   const apart = groups.length > 1 || field.durability !== asked.durability || field.durability === "default";
@@ -335,30 +298,8 @@ function draw() {
   page("chart").replaceChildren(...plots);
 }
 
-function row(cells, head = "td") {
-  const line = element("tr");
-  cells.forEach(([content, kind = ""], at) => {
-    const cell = element(at ? head : "th", "", kind);
-    cell.append(content);
-    if (!at || head === "th") cell.scope = head === "th" ? "col" : "row";
-    line.append(cell);
-  });
-  return line;
-}
-
-function heading(text, columns) {
-  const cell = Object.assign(element("th", text), { colSpan: columns, scope: "colgroup" });
-  const line = element("tr", "", "heading");
-  line.append(cell);
-  return line;
-}
-
-const most = (high) => (high < MOST_REGRET ? `to ${times(high)}` : "or more");
-const interval = (found) => (found.high < Infinity ? `${times(found.low)} ${most(found.high)}` : "");
-const regret = (found) => (Number.isNaN(found.regret) ? "" : times(found.regret));
-
 function table(asked, apart) {
-  const mine = beside(asked);
+  const mine = beside(asked, own);
   const heads = [["store"], ["time", "number"], ["regret", "number"], ["95% interval", "number"], ["verdict"], ["space", "number"], ["memory", "number"], ["syncs a write", "number"]];
   if (mine) heads.push(["your time", "number"], ["your regret", "number"]);
   page("ranking-head").append(row(heads, "th"));
@@ -411,112 +352,9 @@ function settings(asked) {
       cell.append(set, beside);
       const name = store.includes("/") ? facts.name : `${facts.name} (${store})`;
       const rest = [facts.language, facts.licence, field.stores[store].version, facts.latest, facts.processes, facts.known];
-      page("settings-body").append(row([[name], [cell], [SURVIVES[guarantee] ?? guarantee], ...rest.map((text) => [text ?? ""])]));
+      page("settings-body").append(row([[name], [cell], [survives(guarantee)], ...rest.map((text) => [text ?? ""])]));
     }
   }
-}
-
-// The reader's own results
-
-const stated = (field, factor) => field.levels[factor] !== "";
-
-// In which choices a field of the reader's is not that of the question, in words.
-function unlike(asked, field) {
-  const found = FACTORS.filter((factor) => field.levels[factor] !== asked[factor]).map((factor) =>
-    stated(field, factor) ? `${phrase(factor, field.levels[factor])}, not ${word(factor, asked[factor])}` : `${OWN_NAMES[factor]} not stated`,
-  );
-  const other = Object.entries(data.plain).filter(([name, level]) => field.rest[name] && field.rest[name] !== String(level));
-  return [...found, ...other.map(([name, level]) => `${name} ${field.rest[name]}, not ${level || "empty"}`)];
-}
-
-const OWN_NAMES = { access: "access", memory: "memory", data: "kind of data", durability: "durability", size: "size", records: "records" };
-
-// The rankings of a field of the reader's by guarantee, and the stores that it cannot rank.
-function rankings(asked, field) {
-  const times = new Map();
-  const short = [];
-  for (const [store, own] of Object.entries(field.stores)) {
-    const found = mixed(asked.mix, (operation) => own[asked.measure][operation]);
-    const guarantee = (field.levels.durability === "default" ? own.guarantee : field.levels.durability) || NOT_STATED;
-    const missing = OPERATIONS.filter((operation) => asked.mix[operation] > 0 && !own[asked.measure][operation]);
-    const why = refused(data, store, asked);
-    const lacks = missing.length
-      ? `${joined(missing)} of the mix${asked.measure === "p99" ? " (99th percentile)" : ""}`
-      : found.some(Boolean) ? "" : "a trial with all operations of the mix";
-    if (why || lacks) short.push({ store, guarantee, why: why ? REFUSED[why] : lacks });
-    else times.set(guarantee, Object.assign(times.get(guarantee) ?? Object.create(null), { [store]: found }));
-  }
-  return { groups: [...times].map(([guarantee, own]) => ({ guarantee, ranked: timed(own, data) })), short };
-}
-
-// The reader's ranking where one field is that of the question, by store.
-function beside(asked) {
-  const same = own.filter((field) => !unlike(asked, field).length && field.average === "mean");
-  if (same.length !== 1) return null;
-  return new Map(rankings(asked, same[0]).groups.flatMap((group) => group.ranked.map((found) => [found.store, found])));
-}
-
-function drop(asked) {
-  if (!own.length) return;
-  const near = own.map((field) => ({ field, other: unlike(asked, field) })).sort((first, second) => first.other.length - second.other.length);
-  for (const { field, other } of near.slice(0, MOST_OWN)) {
-    const box = element("section");
-    box.append(element("h3", `${field.levels.size} x ${word("records", field.levels.records)}${titled(field)}`));
-    const why = other.length ? `Not ranked beside the answer: ${other.join("; ")}.` : "These are the records and terms of the answer above.";
-    const median = field.average === "median" ? " No row has a mean: times are medians." : "";
-    box.append(element("p", `${why}${median}${cooled(field.cooled)}`, "note"));
-    const wide = Object.assign(element("div", "", "wide"), { tabIndex: 0 });
-    wide.setAttribute("role", "region");
-    wide.setAttribute("aria-label", `Your results: ${box.firstChild.textContent}`);
-    wide.append(ownTable(asked, field));
-    box.append(wide);
-    page("yours").append(box);
-  }
-  const more = near.length - MOST_OWN;
-  if (more > 0) page("yours").append(element("p", `${some(more, "more field")} of yours: choose their records and terms above to see them here.`, "note"));
-}
-
-// What of a field left the page cache, in words.
-function cooled({ stores, trials }) {
-  const out = [...stores.map(nameOf), ...(trials ? [some(trials, "trial")] : [])];
-  return out.length ? ` Left out, because files left the warm page cache: ${joined(out)}.` : "";
-}
-
-function titled(field) {
-  const known = [...data.apart, ...Object.keys(data.plain)].filter((name) => field.rest[name] && field.rest[name] !== String(data.plain[name] ?? ""));
-  const varied = [...new Set(known)].filter((name) => new Set(own.map((other) => other.rest[name])).size > 1 || Object.hasOwn(data.plain, name));
-  const levels = ["access", "data", "durability", "memory"].filter((factor) => stated(field, factor)).map((factor) => `${OWN_NAMES[factor]} ${word(factor, field.levels[factor])}`);
-  return [...levels, ...varied.map((name) => `${name} ${field.rest[name].slice(0, 60)}`)].map((text) => `, ${text}`).join("");
-}
-
-function ownTable(asked, field) {
-  const shown = element("table");
-  const heads = [["store"], ["times of its operations"], ["missing to rank it"], ["time of the mix", "number"], ["regret", "number"], ["95% interval", "number"], ["verdict"], ["survives"]];
-  const each = (store) =>
-    Object.entries(field.stores[store][asked.measure])
-      .map(([operation, times]) => [operation, times.filter(Boolean)])
-      .filter(([, times]) => times.length)
-      .map(([operation, times]) => `${operation} ${time(Math.exp(times.reduce((sum, value) => sum + Math.log(value), 0) / times.length))}`)
-      .join(", ");
-  const { groups, short } = rankings(asked, field);
-  shown.createTHead().append(row(heads, "th"));
-  const body = shown.createTBody();
-  for (const { guarantee, ranked } of groups) {
-    for (const found of ranked) {
-      const missing = [
-        ranked.length < 2 && "a second store with the same guarantee and records",
-        found.trials < 2 ? "more trials: it has one, and 5 tell stores apart" : found.verdict === "not ranked" && ranked.length > 1 && "trials that other stores have",
-      ].filter(Boolean);
-      body.append(row([
-        [nameOf(found.store)], [each(found.store)], [missing.join("; ")], [time(found.time), "number"], [regret(found), "number"],
-        [interval(found), "number"], [found.verdict, found.verdict], [SURVIVES[guarantee] ?? guarantee],
-      ]));
-    }
-  }
-  for (const { store, guarantee, why } of short) {
-    body.append(row([[nameOf(store)], [each(store)], [why], [""], [""], [""], ["not ranked", "out"], [SURVIVES[guarantee] ?? guarantee]]));
-  }
-  return shown;
 }
 
 async function take(files) {
@@ -533,25 +371,13 @@ async function take(files) {
       tables = [];
       const { fields, left } = fieldsOf(rows, data);
       own = fields;
-      page("own").textContent = summary(left);
+      page("own").textContent = summary(own, left);
     }
   } catch (error) {
     tables = [];
     page("own").textContent = `Not used: ${error.message}.`;
   }
   ask();
-}
-
-function summary(left) {
-  const stores = [...new Set(own.flatMap((field) => Object.keys(field.stores)))];
-  const names = stores.slice(0, 12).map(nameOf);
-  const more = stores.length > names.length ? [some(stores.length - names.length, "more store")] : [];
-  const out = [
-    left.failed && `${some(left.failed, "row")} of cells that were not measured`,
-    left.other && `${some(left.other, "row")} of other operations`,
-    left.untimed && `${some(left.untimed, "row")} without a time`,
-  ].filter(Boolean);
-  return `Yours: ${joined([...names, ...more])}, in ${some(own.length, "field")}, shown below.${out.length ? ` Left out: ${joined(out)}.` : ""}`;
 }
 
 // Events

@@ -270,7 +270,6 @@ def afresh(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
     levels = asked["levels"] | {"records": int(asked["levels"]["records"])}
     shares = {name: float(share.rstrip(" %")) for name, share in asked["mix"].items()}
     mix = {name: share for name, share in shares.items() if share > 0}
-    overwrites = not asked["grow"] and {"update", "remove"} & set(mix)
     least = GUARANTEES.index(levels["durability"]) if levels["durability"] != "default" else 0
     for durability in dict.fromkeys([levels["durability"], "default"]):
         found: dict[str, dict[str, Any]] = {}
@@ -279,7 +278,7 @@ def afresh(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
                 facts = DATA["stores"][store]
                 level = own["guarantee"] if durability == "default" else durability
                 parts = [times_of(field, store, name, asked) for name in mix]
-                unfit = (overwrites and not facts.get("reuses", True)) or (
+                unfit = (not asked["grow"] and not facts.get("reuses", True)) or (
                     asked["c"] and not facts["c"]
                 )
                 if unfit or GUARANTEES.index(level) < least or any(part is None for part in parts):
@@ -369,7 +368,7 @@ def test_a_share_is_taken_when_it_is_committed_and_stays_as_typed(
     assert field.get_property("value") == "0.5"
     assert shown(browser, "typed") == ""
     assert check(browser)["hash"] != before["hash"]
-    assert "Sum: 100 %" not in shown(browser, "sum")
+    assert "Sum: 100%" not in shown(browser, "sum")
 
 
 @pytest.mark.parametrize(
@@ -400,11 +399,11 @@ def test_shares_are_summed_in_sight(browser: webdriver.Chrome, folder: Path) -> 
     opened_at(browser, folder, "#mix=0-0-0-0")
     assert "at least one operation above 0" in shown(browser, "wrong")
     opened_at(browser, folder, "#mix=30-60-30-0")
-    said = "Sum: 120 %. The answer takes shares of this sum: insert 25 %, get 50 %, update 25 %"
+    said = "Sum: 120%. The answer takes shares of this sum: insert 25%, get 50%, update 25%"
     assert shown(browser, "sum") == said
     mine = check(browser)["groups"]
     opened_at(browser, folder, "#mix=25-50-25-0")
-    assert shown(browser, "sum") == "Sum: 100 %"
+    assert shown(browser, "sum") == "Sum: 100%"
     assert check(browser)["groups"] == mine
 
 
