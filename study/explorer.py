@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from kvbench import stores
+from kvbench import factors, stores
 from kvbench.about import about, consequence, has_c_interface
 from kvbench.bindings import full_name
 from kvbench.factors import (
@@ -51,8 +51,8 @@ APART = [
 ]  # fmt: skip
 # Of a reader's own files, so that none freezes the page: a CSV file as `kvbench import` takes it.
 LIMITS = {
-    "csv_bytes": MOST_BYTES, "parquet_bytes": 8 * MOST_BYTES, "rows": 100_000, "trials": 10_000,
-    "stores": MOST_STORES - 1, "fields": 1000,
+    "csv_bytes": MOST_BYTES, "parquet_bytes": 8 * MOST_BYTES, "rows": 100_000,
+    "trials": factors.MOST_TRIALS, "stores": MOST_STORES - 1, "fields": 1000,
 }  # fmt: skip
 
 

@@ -224,7 +224,8 @@ function say(asked, { field, groups, left }) {
   leave(left, Object.keys(LEFT));
   draw();
   table(asked, apart);
-  page("ranking-caption").textContent = `Geometric means over the trials of ${word("size", field.size)} x ${word("records", field.records)}${apart ? ", as shipped; stores with different guarantees are ranked apart" : ""}. ${data.space ?? ""} Memory has the engine's caches and the files that it maps. ${data.legend}`;
+  const space = Object.values(field.stores).some((store) => store.space) ? ` ${data.space}` : "";
+  page("ranking-caption").textContent = `Geometric means over the trials of ${word("size", field.size)} x ${word("records", field.records)}${apart ? ", as shipped; stores with different guarantees are ranked apart" : ""}.${space} Memory has the engine's caches and the files that it maps. ${data.legend}`;
   page("prediction").textContent = prediction(asked);
   for (const id of ["changes", "copied"]) page(id).hidden = false;
   for (const group of groups.filter((group) => suits(asked, group))) change(asked, group, apart);

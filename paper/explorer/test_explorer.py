@@ -127,7 +127,7 @@ def test_a_level_is_recommended_with_its_caution(opened: webdriver.Chrome) -> No
     caution = opened.find_element(By.ID, "caution")
     levels = Select(opened.find_element(By.NAME, "durability"))
     levels.select_by_value("process")
-    assert "a loss of power may cost more than the last writes" in caution.text
+    assert "a loss of power may cost some stores more than the last writes" in caution.text
     levels.select_by_value("sync")
     assert "Files are overwritten in place" in caution.text
 
