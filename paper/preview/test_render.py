@@ -16,6 +16,7 @@ import psutil
 import pypandoc
 import pytest
 import yaml
+from selenium import webdriver
 
 PAPER = Path(__file__).resolve().parents[1]
 LEFTOVERS = "touch paper/index.html paper/index.typ $TMPDIR/x; mkdir -p paper/index_files/figures\n"
@@ -229,6 +230,35 @@ def test_a_table_scrolls_and_a_long_one_is_folded(
     assert ("beforeprint" in html) is folded
     assert html.count("<tr") == rows + 1
     assert "details" not in laid_out(table, "typst")
+
+
+@pytest.mark.skipif(not shutil.which("chromedriver"), reason="needs Chromium and its driver")
+def test_a_wide_table_scrolls_within_the_page_of_a_phone(tmp_path: Path) -> None:
+    words = "| [commercially](https://example.org) " * 12 + "|\n"
+    table = laid_out(f"{words}{'|---' * 12}|\n{words}", "html")
+    style = (PAPER / "pages.css").read_text()
+    (tmp_path / "page.html").write_text(
+        '<!doctype html><meta name="viewport" content="width=device-width">'
+        f"<style>{style}</style><main>{table}"
+    )
+    options = webdriver.ChromeOptions()
+    for option in ("--headless=new", "--no-sandbox", f"--user-data-dir={tmp_path / 'profile'}"):
+        options.add_argument(option)
+    browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    try:
+        phone = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+        browser.get((tmp_path / "page.html").as_uri())
+        page, hidden, lines = browser.execute_script(
+            "const table = document.querySelector('.wide');"
+            "return [document.documentElement.scrollWidth, table.scrollWidth - table.clientWidth,"
+            " [...document.querySelectorAll('td a')].map((link) => link.getClientRects().length)]"
+        )
+    finally:
+        browser.quit()
+    assert page == 390
+    assert hidden > 0
+    assert set(lines) == {1}  # no word is broken
 
 
 @pytest.mark.parametrize("target", ["html", "typst"])
