@@ -12,6 +12,7 @@ from kvbench.stats import points
 NOT_STATED = factors.NOT_STATED
 NO_ROWS = "These results have no rows for this table."
 RULE = 36  # dashes at most below a table's column
+LONG_COUNT = re.compile(r"(?<![\d.,])\d{5,}(?![\d.,])")
 SPECIAL = re.compile(r"[\\`*$\[\]|]")  # what Markdown acts upon
 
 
@@ -93,6 +94,11 @@ def level(value: Any) -> Any:
     """A value for a text or table: the thousands of a count are apart."""
     counts = isinstance(value, int) and not isinstance(value, bool)
     return f"{value:,}" if counts else value
+
+
+def apart(text: str) -> str:
+    """A text with the thousands of its long counts apart."""
+    return LONG_COUNT.sub(lambda found: f"{int(found[0]):,}", text)
 
 
 def heading(name: str) -> str:

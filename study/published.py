@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from study import formats
 from study.notebook import root
 
 KEYS = {
@@ -53,7 +54,7 @@ def audit() -> pd.DataFrame:
         {
             "source": own.source.str.removesuffix("-wal") + ", " + own.section,
             "finding": own.finding,
-            "stated": own.published + unit,
-            "shown": own.recomputed + unit,
+            "stated": (own.published + unit).map(formats.apart),
+            "shown": (own.recomputed + unit).map(formats.apart),
         }
     )

@@ -35,6 +35,11 @@ def test_sizes_counts_and_shares_as_text() -> None:
     assert {share: formats.share(share) for share in shares} == shares
 
 
+def test_the_thousands_of_a_quoted_count_are_apart() -> None:
+    texts = {"2246004 KB": "2,246,004 KB", "2400 ops/s": "2400 ops/s", "0.00012": "0.00012"}
+    assert {text: formats.apart(text) for text in texts} == texts
+
+
 def test_markup_in_a_name_has_no_effect() -> None:
     """The name is shown unchanged as a cell, as the name of a column and as the best store."""
     best = pd.DataFrame(
