@@ -5,6 +5,7 @@ A stand-in for quarto fails or waits as the test needs; where Quarto is installe
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -259,6 +260,25 @@ def test_a_wide_table_scrolls_within_the_page_of_a_phone(tmp_path: Path) -> None
     assert page == 390
     assert hidden > 0
     assert set(lines) == {1}  # no word is broken
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_this_machine_has_no_heading_without_data(tmp_path: Path, measured: bool) -> None:
+    (tmp_path / "paper").mkdir()
+    page = tmp_path / "paper/this-machine.qmd"
+    shutil.copy(PAPER / page.name, page)
+    folder = tmp_path / "build/this-machine"
+    if measured:
+        folder.mkdir(parents=True)
+        (folder / "beside.md").write_text("| store | here |\n|---|---|\n| lmdb | 1.2 |\n")
+        (folder / "space.svg").write_text("<svg></svg>")
+    html = pypandoc.convert_file(
+        str(page), "html", format="markdown", extra_args=[f"--lua-filter={PAPER / 'local.lua'}"]
+    )
+    heads = re.findall("<h1.*?>(.*?)</h1>", html)
+    assert heads == (["Beside the paper", "Space here"] if measured else [])
+    assert ("Nothing has been measured" in html) is not measured
+    assert ("<td>1.2</td>" in html.replace(' style="text-align: left;"', "")) is measured
 
 
 @pytest.mark.parametrize("target", ["html", "typst"])
