@@ -195,22 +195,20 @@ def test_a_store_that_syncs_at_process_is_not_told_for_another_device() -> None:
 def test_measuring_that_ends_too_soon_leaves_the_answer_as_it_was(
     kvbench: Run, make: Make, tmp_path: Path
 ) -> None:
-    """The answer rests on what was known, what was measured is beside it, and the status says so.
-    What is measured is kept, and the same command goes on."""
+    """The answer rests on what was known, and the status says so."""
     folder = make({"lmdb": lambda *_: 480.0, "leveldb": even, "sqlite": lambda *_: 5000.0})
     out = tmp_path / "mine"
     command = ("advise", "--record-size", "100B", "--records", "100", "--data", folder)
     known = json.loads(kvbench(*command, "--json").stdout)
-    done = kvbench(*command, "--measure", "2s", "--out", out, "--json")
+    done = kvbench(*command, "--measure", "1us", "--out", out, "--json")
     assert done.returncode == 3
     found = json.loads(done.stdout)
     measured = found.pop("measured")
     assert found == known
-    assert measured["finished"] is False and measured["why"] == "its 2 s were over"
-    assert len(list((out / "cells").iterdir())) >= 1
+    assert measured == {"finished": False, "why": "its 1e-06 s were over", "report": None}
     again = kvbench(*command, "--measure", "1us", "--out", out)
     assert again.returncode == 3
-    first = "measuring did not finish: its 1e-06 s were over, after "
+    first = "measuring did not finish: its 1e-06 s were over, after 0 whole trials"
     assert again.stdout.startswith(first)
     assert f"the answer rests on {folder}\n\nuse lmdb or leveldb\n" in again.stdout
 
