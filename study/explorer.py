@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from kvbench import factors, stores
+from kvbench import BadInput, factors, stores
 from kvbench.about import about, consequence, has_c_interface
 from kvbench.bindings import full_name
 from kvbench.factors import (
@@ -81,6 +81,9 @@ def _trials(rows: pd.DataFrame, column: str, trials: int) -> dict[str, list[floa
     """By operation, the value of each trial."""
     found = {}
     for operation, own in rows.groupby("operation", observed=True):
+        if own.trial.duplicated().any():
+            at = ", ".join(f"{own[name].iloc[0]}" for name in ("store", *FIELD))
+            raise BadInput(f"{at}: two results of one trial of {operation}; allowed: one")
         values = dict(zip(own.trial, own[column], strict=True))
         found[str(operation)] = [
             _rounded(values.get(trial, float("nan"))) for trial in range(1, trials + 1)
