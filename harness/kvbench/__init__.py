@@ -35,7 +35,9 @@ def listed(names: Iterable[object], given: object = "", where: str = "") -> str:
     text = ", ".join(found)
     if len(text) <= MOST_LISTED:
         return text
-    close = difflib.get_close_matches(str(given).lower(), found, 3)
+    begun = str(given).lower()
+    close = [name for name in found if begun and name.startswith(begun)]
+    close = close or difflib.get_close_matches(begun, found, 3)
     shown: list[str] = []
     for name in close or found:
         if shown and len(", ".join([*shown, name])) > MOST_LISTED:
