@@ -58,6 +58,13 @@ class BadInput(Exception):  # noqa: N818 - it names what was given, not what wen
         return [f"{type(self).__name__}: {self}"]
 
 
+def brief(text: str, most: int = 60) -> str:
+    """A text of the user's for a message, its middle left out where it is long: a path's end says
+    most."""
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
+
+
 def say(text: str) -> None:
     """Print a line on standard error. A closed terminal or pipe must not end a sweep."""
     try:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from tabulate import tabulate
 
-from kvbench import STOPS, BadInput, listed, one_line, say, stores, why_not, write_whole
+from kvbench import STOPS, BadInput, brief, listed, one_line, say, stores, why_not, write_whole
 from kvbench.factors import (
     DEFAULT,
     FACTORS,
@@ -62,8 +62,8 @@ class _StoresFolder(click.Path):
         near = difflib.get_close_matches(str(value).split(",")[0], stores.names(), 1)
         hint = f"; to choose {near[0]}, name it in `stores` of the grid" if near else ""
         raise BadInput(
-            f"{option}: {str(value)!r:.60} is not a folder; allowed: a folder below which stores "
-            f"are made{hint}"
+            f"{option}: {brief(str(value))!r} is not a folder; allowed: a folder below which "
+            f"stores are made{hint}"
         )
 
 
@@ -904,7 +904,7 @@ def _check_advice(
 ) -> None:
     """Refuse options of which one makes another useless."""
     if out is not None and budget is None:
-        raise BadInput(f"--out: {str(out)!r:.60} is of no use without --measure")
+        raise BadInput(f"--out: {brief(str(out))!r} is of no use without --measure")
     if sync_time is not None and budget is not None:
         raise BadInput(
             f"--sync-time: {sync_time!r:.60} is of no use with --measure: here is this device"
@@ -1153,8 +1153,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         say(error.format_message())
         code = error.exit_code
     except click.ClickException as error:
-        brief = re.sub(r"('[^']{60})[^']+(?=')", r"\1", error.format_message())
-        say(f"kvbench: {one_line(brief)}")
+        said = re.sub(r"'([^']+)'", lambda found: f"'{brief(found[1])}'", error.format_message())
+        say(f"kvbench: {one_line(said)}")
         code = error.exit_code
     except BadInput as error:
         say(f"kvbench: {error}")

@@ -193,8 +193,6 @@ class Folder:
         folder = self.path / kind
         try:
             return sorted(folder / name for name in os.listdir(folder) if name.endswith(".json"))
-        except FileNotFoundError:  # moved away
-            return []
         except NotADirectoryError:
             raise BadInput(f"{folder}: not a folder") from None
         except OSError as error:

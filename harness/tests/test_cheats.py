@@ -65,7 +65,7 @@ static const struct kv_setting my_settings[] = {{
 @pytest.mark.parametrize(
     ("written", "compressibility", "said"),
     [
-        (0, "incompressible", "the store occupies 0 B, less than the"),
+        (0, "incompressible", "less than the 102,400 B of its incompressible values"),
         (0, "compressible", "done, though its key exists"),
         (1, "incompressible", "done, though its key exists"),
     ],
@@ -77,7 +77,7 @@ def test_records_that_are_only_kept_in_the_process_are_missing(
     kvbench: Run,
     write_grid: WriteGrid,
     alter_shim: AlterShim,
-    tmp_path: Path,
+    on_disk: Path,
 ) -> None:
     """A process that never had the store open checks it, at each durability level."""
     code = CACHED.format(written=written)
@@ -88,7 +88,7 @@ def test_records_that_are_only_kept_in_the_process_are_missing(
         compressibility=[compressibility],
         workloads=["rounds", "fillseq, readrandom"],
     )
-    found = cells(kvbench, grid, tmp_path / "out")
+    found = cells(kvbench, grid, on_disk / "out")
     assert len(found) == 2 * len(DURABILITY)
     for cell in found:
         assert cell["status"] == "failed"

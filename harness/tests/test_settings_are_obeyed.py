@@ -2,6 +2,7 @@
 with the ones requested."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -102,8 +103,9 @@ def test_a_shim_that_ignores_compression_is_detected(
     """The code of a published benchmark does so: it builds the options, and opens without them."""
     compile_shim("leveldb", IGNORES_COMPRESSION, "-lleveldb")
     monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
+    altered = replace(KNOWN["leveldb"], version="")  # of another build than the one that was asked
     with pytest.raises(AssertionError):
-        test_compression_makes_the_files_smaller(KNOWN["leveldb"], "snappy", tmp_path)
+        test_compression_makes_the_files_smaller(altered, "snappy", tmp_path)
 
 
 BUDGETED = [label for label in KEEPING if not KNOWN[label].lacks("memory", str(LARGE))]
