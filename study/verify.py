@@ -53,7 +53,7 @@ class Finding(NamedTuple):
 
 
 def _spread(level: str, data: Results) -> "pd.Series[float]":
-    rows = where(data.operations, operation="insert", record_size=data.sizes()[0])
+    rows = where(data.reusing().operations, operation="insert", record_size=data.sizes()[0])
     by = rows.groupby(["durability", "trial"]).mean_ns
     spread = by.max() / by.min()
     found: pd.Series[float] = spread[DEFAULT] / spread[level]
