@@ -87,6 +87,7 @@ def draw(rows: pd.DataFrame, data: Results) -> Figure:
     operations were due, above a grey band of what the loop itself adds."""
     found, below = curves(rows), bounds(rows)
     opened = found[found.load > 0]
+    data.require(opened, "step under load that the machine's host did not disturb")
     fields = list(opened.groupby(FIELD).groups)
     figure, axes = figures.grid(len(fields), len(PERCENTILES), 1.35)
     handles: dict[str, Any] = {}

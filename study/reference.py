@@ -129,8 +129,9 @@ def worst(found: pd.DataFrame, stores: Sequence[str], count: int = 10) -> pd.Dat
         .sort_values("low", ascending=False)
         .head(count)
     )
-    span = own.low.map(formats.number) + " to " + own.high.map(formats.number)
-    return own[["store", *FIELD]].assign(regret=span)
+    number = formats.number
+    spans = [f"{number(row.low)} to {number(row.high)}" for row in each(own)]
+    return own[["store", *FIELD]].assign(regret=spans)
 
 
 def fits(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:

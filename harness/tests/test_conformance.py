@@ -705,7 +705,6 @@ def test_the_template_conforms(compile_shim: Callable[..., Path], own_shims: Pat
             "from, &place, &end), end = place;",
             "test_a_backward_scan_is_in_reverse_key_order",
         ),
-        ("    .scan = scan,\n", "", "test_stores_that_can_scan"),
         ("found ? mode == KV_INSERT :", "found ? false :", "test_duplicate_keys_are_refused"),
         ("buffer, capacity, size)\n", "buffer, ROOM, size)\n", "test_a_value_larger"),
         ("MAP_SHARED", "MAP_PRIVATE", "test_random_operations_match_a_dict_and_survive_reopening"),
