@@ -200,8 +200,10 @@ def replicated(data: Results) -> pd.DataFrame:
             within = (ratios.var() / ratios.count()).mean()
             surplus += [(key[0], value) for value in ratios.mean().var() - within]
     spread = pd.DataFrame(surplus, columns=["durability", "surplus"]).groupby("durability").surplus
+    if not surplus:  # no two stores to compare
+        return pd.DataFrame()
     deviation = np.sqrt(spread.mean().clip(lower=0))
-    shared = deviation * _weight(data)
+    shared = deviation.reindex(rows.durability.unique(), fill_value=0.0) * _weight(data)
     wider = [
         regrets(own, "mean_ns", FIELD, shared=shared[level])
         for level, own in rows.groupby("durability", sort=False)
@@ -313,7 +315,8 @@ def turns(found: pd.DataFrame) -> pd.DataFrame:
     the best on each device, the best first, the third and further ones counted."""
     kept = found[found.verdict.isin(["in", "undecided"])]
     texts = kept.groupby([*FIELD, "device"], sort=False).store.agg(formats.some, most=2)
-    return texts.unstack("device")[list(dict.fromkeys(found.device))].reset_index()
+    wide = texts.unstack("device") if len(texts) else pd.DataFrame()
+    return wide.reindex(columns=list(dict.fromkeys(found.device))).reset_index()
 
 
 def profiles(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
@@ -350,7 +353,7 @@ def turned(found: pd.DataFrame, home: str) -> pd.DataFrame:
     )
     shown["mean"] = np.exp(shown["mean"])
     order = [name for name in dict.fromkeys(found.device) if name != home]
-    return shown.loc[order].reset_index()
+    return shown.reindex(order).rename_axis("device").reset_index()
 
 
 def turning(found: pd.DataFrame, home: str) -> dict[Any, dict[Any, Any]]:
