@@ -45,9 +45,9 @@ def over_fields(data: Results, need: "Need") -> "pd.Series[float]":
         & rows.operation.isin(need.mix)
         & (data.operations.store != "null")  # the harness's own floor
     ]
+    rows = warm(rows, [*FIELD, "operation"])
     if rows.empty:
         return pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], []], names=INDEX))
-    rows = warm(rows, [*FIELD, "operation"])
     weighted = rows.assign(part=rows.mean_ns * rows.operation.map(dict(need.mix)))
     by = weighted.groupby([*FIELD, *INDEX], observed=True)
     whole = by.part.sum()[by.operation.nunique() == len(need.mix)]

@@ -315,8 +315,10 @@ def turns(found: pd.DataFrame) -> pd.DataFrame:
     the best on each device, the best first, the third and further ones counted."""
     kept = found[found.verdict.isin(["in", "undecided"])]
     texts = kept.groupby([*FIELD, "device"], sort=False).store.agg(formats.some, most=2)
-    wide = texts.unstack("device") if len(texts) else pd.DataFrame()
-    return wide.reindex(columns=list(dict.fromkeys(found.device))).reset_index()
+    devices = list(dict.fromkeys(found.device))
+    if texts.empty:
+        return pd.DataFrame(columns=[*FIELD, *devices])
+    return texts.unstack("device").reindex(columns=devices).reset_index()
 
 
 def profiles(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
@@ -412,9 +414,11 @@ def growing(data: Results) -> pd.DataFrame:
     those in which its mean time is below that of the best other store, the geometric mean of its
     time over that store's, and what growth() found."""
     found = regrets_of(data)
-    reuses = found.store.map(about.reuses)
+    reuses = found.store.map(about.reuses).astype(bool)
     ranked = found[reuses & (found.verdict != NOT_RANKED)]
     best = ranked.groupby(FIELD, observed=True)["mean"].min().rename("best")
+    if reuses.all():
+        return pd.DataFrame(columns=["durability", "store", "fields", "faster", "mean", "space"])
     own = found[~reuses].join(best, on=FIELD)
     own = own.assign(faster=own["mean"] < own.best, log=np.log(own["mean"] / own.best))
     shown = (
