@@ -90,8 +90,8 @@ def _content(file: IO[bytes]) -> str:
 
 def _unanswered(why: str, errors: str) -> dict[str, Any]:
     """The result of a worker that gave no answer, with the last line of its errors; an engine that
-    is out of space may write more after it said so."""
-    lines = errors.strip().splitlines()
+    is out of space may write more after it said so. A traceback that was cut off says nothing."""
+    lines = [line for line in errors.strip().splitlines() if not line.startswith("Traceback")]
     last = [line for line in lines if NO_SPACE in line][-1:] or lines[-1:]
     return {"status": "failed", "reason": ": ".join([why, *(line[:200] for line in last)])}
 

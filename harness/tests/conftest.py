@@ -96,11 +96,12 @@ def kvbench() -> Run:
 
 
 @pytest.fixture
-def tiny(kvbench: Run, tmp_path: Path) -> Callable[[str], Path]:
-    """Sweeps an experiment at its tiny scale; returns the folder of the collected results."""
+def tiny(kvbench: Run, tmp_path: Path) -> Callable[..., Path]:
+    """Sweeps an experiment at its tiny scale; returns the folder of the collected results. It is
+    made below the folder that is given, or in memory, where no store can sync to a disk."""
 
-    def sweep(name: str) -> Path:
-        grid, out = SHIMS.parent / "grids" / f"{name}.toml", tmp_path / "out"
+    def sweep(name: str, below: Path = tmp_path) -> Path:
+        grid, out = SHIMS.parent / "grids" / f"{name}.toml", below / "out"
         assert kvbench("sweep", grid, "--scale", "tiny", "--out", out).returncode == 0
         assert kvbench("collect", out).returncode == 0
         return out

@@ -27,10 +27,10 @@ PUBLISHED = {  # of the README: milliseconds over operations, MiB over records
 
 @pytest.mark.check
 def test_redbs_benchmark_stands_beside_the_published_table(
-    tiny: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    tiny: Callable[..., Path], on_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    out = tiny("redb-2026")
+    out = tiny("redb-2026", on_disk)
     data = Results(str(out), varying=LEVELS)
     page = Page(data)
     assert set(data.cells[data.cells.label == "removals"].guarantee) == {"process"}

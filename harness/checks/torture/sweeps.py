@@ -145,5 +145,6 @@ def liar_environment(place: Path, honest: str, names: Iterable[str]) -> dict[str
 
 
 def traceback(done: subprocess.CompletedProcess[str] | str) -> bool:
+    """Whether the command itself printed one; a cell's reason may quote its worker's."""
     text = done if isinstance(done, str) else done.stderr
-    return "Traceback" in text
+    return any(line.startswith("Traceback") for line in text.splitlines())
