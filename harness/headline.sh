@@ -16,12 +16,12 @@ sweep() { # NAME GRID...: some cells may fail, the others count
 }
 
 fs="" out=build/headline-own capped="rocksdb-2013 beyond-memory"
-if python -c 'from pathlib import Path; from kvbench.loopback import check; check("ext4", Path("build"))' 2>/dev/null; then
+if python -c 'from pathlib import Path; from kvbench.machine.loopback import check; check("ext4", Path("build"))' 2>/dev/null; then
     fs="--fs ext4" out=build/headline
 else
     echo "no loop devices: the stores are on this folder's file system" >&2
 fi
-why=$(python -c 'from kvbench.control_group import refused; print(refused())')
+why=$(python -c 'from kvbench.cell.control_group import refused; print(refused())')
 if [ -n "$why" ]; then
     echo "memory cannot be capped: $capped are left out; $why" >&2
     capped=""

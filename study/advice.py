@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from kvbench import BadInput
-from kvbench.advise import Query, advise, common, nearest
-from kvbench.measured import Measured, Point
-from kvbench.regret import IN
+from kvbench.answers.advise import Query, advise, common, nearest
+from kvbench.common.messages import BadInput
+from kvbench.results.measured import Measured, Point
+from kvbench.stats.regret import IN
 
 MIXES: Mapping[str, Mapping[str, float]] = {
     "gets": {"get": 1.0},

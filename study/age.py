@@ -6,9 +6,9 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from kvbench.factors import UNCAPPED, parse_bytes
-from kvbench.stats import WINDOWS, Steadiness, steadiness
-from kvbench.workload import CHURN, parse
+from kvbench.cell.factors import UNCAPPED, parse_bytes
+from kvbench.cell.workload import CHURN, parse
+from kvbench.stats.intervals import WINDOWS, Steadiness, steadiness
 from matplotlib.figure import Figure
 
 from study import figures, formats

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from kvbench import BadInput, write_whole
-from kvbench.factors import OPERATIONS
+from kvbench.cell.factors import OPERATIONS
+from kvbench.common.files import write_whole
+from kvbench.common.messages import BadInput
 
 from study import formats
 from study.fields import NOT_RANKED, best_of, regrets

@@ -4,9 +4,10 @@ import math
 from typing import Any
 
 import pandas as pd
-from kvbench import stores
-from kvbench.factors import UNCAPPED, RecordSize, parse_bytes
-from kvbench.regret import IN
+from kvbench.cell.factors import UNCAPPED, RecordSize, parse_bytes
+from kvbench.experiment.factors import NOT_STATED
+from kvbench.stats.regret import IN
+from kvbench.stores import catalogue
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
@@ -30,7 +31,7 @@ def steps(data: Results) -> pd.DataFrame:
         read = (rows.read_bytes / rows.n).set_axis([rows.cell, rows.operation]).reindex(keys)
         found.append(own.assign(kind=kind, read=read.to_numpy()))
     shown: pd.DataFrame = pd.concat(found)
-    shown = shown[~shown.memory_max.isin([UNCAPPED, formats.NOT_STATED])]
+    shown = shown[~shown.memory_max.isin([UNCAPPED, NOT_STATED])]
     data.require(shown, "get or update of a mix with capped memory")
     live = shown.records * [RecordSize.parse(size).mean for size in shown.record_size]
     shown["share"] = live / shown.memory_max.map(parse_bytes)
@@ -57,7 +58,7 @@ def recommended() -> pd.DataFrame:
     return pd.DataFrame(
         [
             {"store": store.name, "recommended": setting.means}
-            for store in stores.known().values()
+            for store in catalogue.known().values()
             for setting in store.settings
             if (setting.name, setting.value) == ("profile", LABELS[1])
             and not store.binding
@@ -97,7 +98,7 @@ def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
         "stores": len(shipped.dropna()),
         "fastest_tuned": formats.number(best.min()),
         "fastest_stores": formats.listed(sorted(best.index[best < IN * best.min()]), "and")
-        or formats.NOT_STATED,
+        or NOT_STATED,
         "spread": {"least": spread[least], "most": spread[most]},
         "time": levels.extremes(shipped.dropna().sort_values(), ".0f", ".0f"),
         "gain": levels.extremes((shipped / recommended).dropna().sort_values(), ".2f", ".1f"),

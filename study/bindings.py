@@ -6,11 +6,11 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from kvbench import BadInput
-from kvbench.bindings import BINDINGS, full_name
-from kvbench.factors import DEFAULT, DURABILITY, OPERATIONS, RecordSize
-from kvbench.histogram import LOG_WIDTH
-from kvbench.regret import by_trial, rank
+from kvbench.cell.bindings import BINDINGS, full_name
+from kvbench.cell.factors import DEFAULT, DURABILITY, OPERATIONS, RecordSize
+from kvbench.cell.histogram import LOG_WIDTH
+from kvbench.common.messages import BadInput
+from kvbench.stats.regret import by_trial, rank
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 

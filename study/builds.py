@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from kvbench.factors import OPERATIONS
-from kvbench.stats import Points, median_interval
-from kvbench.stores import DISTRIBUTED
+from kvbench.cell.factors import OPERATIONS
+from kvbench.experiment.factors import NOT_STATED
+from kvbench.stats.intervals import Points, median_interval
+from kvbench.stores.catalogue import DISTRIBUTED
 
-from study import formats, levels
+from study import levels
 from study.fields import each
 from study.results import Results
 
@@ -75,7 +76,7 @@ def table(found: pd.DataFrame, data: Results) -> pd.DataFrame:
     }
     return pd.DataFrame(
         {"store": store, "operation": name}
-        | {size: shown.get((store, name, size), formats.NOT_STATED) for size in data.sizes()}
+        | {size: shown.get((store, name, size), NOT_STATED) for size in data.sizes()}
         for store in data.stores()
         for name in OPERATIONS
         if any(key[:2] == (store, name) for key in shown)

@@ -7,8 +7,9 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from kvbench.crashes import KINDS
-from kvbench.factors import format_bytes
+from kvbench.cell.factors import format_bytes
+from kvbench.durability.crashes import KINDS
+from kvbench.experiment.factors import NOT_STATED
 from matplotlib.figure import Figure
 
 from study import figures, formats
@@ -138,7 +139,7 @@ def _range(values: "pd.Series[float]") -> str:
     """Median and greatest of what is known."""
     known = values.dropna()
     if known.empty:
-        return formats.NOT_STATED
+        return NOT_STATED
     middle, most = (f"{x:,.0f}" if x >= 100 else f"{x:.3g}" for x in (known.median(), known.max()))
     return f"{middle} ({most})"
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from kvbench import about, stores
-from kvbench.bindings import full_name
-from kvbench.factors import DEFAULT
-from kvbench.regret import RECOMMENDED, Ranking, by_trial, rank
-from kvbench.warm import warm
+from kvbench.cell.bindings import full_name
+from kvbench.cell.factors import DEFAULT
+from kvbench.experiment.factors import NOT_STATED
+from kvbench.results.warm import warm
+from kvbench.stats.regret import RECOMMENDED, Ranking, by_trial, rank
+from kvbench.stores import about, catalogue
 
 from study import beyond, facts, formats
 from study.fields import where
-from study.formats import NOT_STATED
 from study.results import Results
 
 INDEX = ["store", "trial"]
@@ -88,7 +88,7 @@ def callable_from_c(store: str) -> bool:
 
 def whole(store: str) -> bool:
     """Whether a crash in an update leaves the old value or the new one."""
-    known = stores.known().get(_engine(store))
+    known = catalogue.known().get(_engine(store))
     return known is None or not known.tears
 
 
@@ -154,7 +154,7 @@ SAFE = (MIXED, READS)  # the mixes over which a store should never be far from t
 
 def ranking(data: Results, need: Need, shared: float = 0.0) -> Ranking:
     """The regret of each suitable store, over the trials that all fields of the need have. `shared`
-    is the deviation of a ratio that all trials share, as kvbench.regret takes it."""
+    is the deviation of a ratio that all trials share, as kvbench.stats.regret takes it."""
     costs = need.cost(data, need)
     trials = costs.index.get_level_values("trial")
     planned = range(1, int(trials.max()) + 1) if len(trials) else ()

@@ -6,26 +6,25 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from kvbench import BadInput, factors, stores
-from kvbench.about import about, consequence, has_c_interface
-from kvbench.bindings import full_name
-from kvbench.factors import (
-    COMPARED,
+from kvbench.answers.report import CAUTIONS, LEGEND, SPACE
+from kvbench.cell import factors
+from kvbench.cell.bindings import full_name
+from kvbench.cell.factors import (
     COMPRESSIBILITY,
-    CONDITION,
     DEFAULT,
     DURABILITY,
-    FACTORS,
-    NOT_STATED,
     OPERATIONS,
     RecordSize,
     parse_bytes,
 )
-from kvbench.importer import GIVEN, MOST_BYTES
-from kvbench.measured import equal_work
-from kvbench.regret import IN, RECOMMENDED, look
-from kvbench.report import CAUTIONS, LEGEND, SPACE
-from kvbench.warm import SELDOM, WARM, warm
+from kvbench.common.messages import BadInput
+from kvbench.experiment.factors import COMPARED, CONDITION, FACTORS, NOT_STATED
+from kvbench.results.importer import GIVEN, MOST_BYTES
+from kvbench.results.measured import equal_work
+from kvbench.results.warm import SELDOM, WARM, warm
+from kvbench.stats.regret import IN, RECOMMENDED, look
+from kvbench.stores import catalogue
+from kvbench.stores.about import about, consequence, has_c_interface
 from scipy.special import stdtrit
 
 from study.fields import where
@@ -181,7 +180,7 @@ def quantiles() -> tuple[list[int], dict[int, dict[int, dict[int, float]]]]:
 def _facts(name: str, guarantee: str) -> dict[str, Any]:
     """What is known of a store; as shipped, it amounts to `guarantee`."""
     store, _, binding = name.partition("/")
-    known, facts = stores.known().get(name), about(store)
+    known, facts = catalogue.known().get(name), about(store)
     named = facts.name if facts else store
     levels = (DEFAULT,) if binding else DURABILITY  # bindings are measured as shipped
     lost = {level: consequence(name, level, guarantee) for level in levels}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pandas as pd
-from kvbench.about import About, everything
+from kvbench.stores.about import About, everything
 
 from study import formats
 from study.notebook import parameter_table

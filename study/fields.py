@@ -5,16 +5,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from kvbench.histogram import quantile
-from kvbench.regret import rank
-from kvbench.stats import Points, points
-from kvbench.warm import warm
+from kvbench.cell.histogram import quantile
+from kvbench.experiment.factors import NOT_STATED
+from kvbench.results.warm import warm
+from kvbench.stats.intervals import Points, points
+from kvbench.stats.regret import rank
 
 from study import formats
-from study.formats import NOT_STATED
 
 NOT_WARM, ALONE = "not warm", "no store to compare"  # why no store of a field is ranked
-NOT_RANKED = "not ranked"  # the verdict on a store that lacks trials; see kvbench.regret
+NOT_RANKED = "not ranked"  # the verdict on a store that lacks trials; see kvbench.stats.regret
 
 WRITTEN = {
     "device": "device_write_bytes", "write calls": "wchar", "storage layer": "write_bytes"

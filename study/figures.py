@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from kvbench.experiment.factors import NOT_STATED
 from matplotlib import font_manager
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -289,7 +290,7 @@ def best_figure(
         axis.set_title(title, loc="left", fontweight="bold", pad=14 if above else 4)
         for position, kind in enumerate(kinds):
             if above:
-                head = formats.kind(kind) if kind == formats.NOT_STATED else kind
+                head = formats.kind(kind) if kind == NOT_STATED else kind
                 middle = (position + 0.5) * len(counts)
                 axis.text(middle, -0.15, head, ha="center", va="bottom", fontsize=7)
             axis.axvline(position * len(counts), color="black", linewidth=1)

@@ -6,10 +6,9 @@ from math import isnan
 from typing import Any
 
 import pandas as pd
-from kvbench import factors
-from kvbench.stats import points
+from kvbench.experiment.factors import NOT_STATED
+from kvbench.stats.intervals import points
 
-NOT_STATED = factors.NOT_STATED
 NO_ROWS = "These results have no rows for this table."
 RULE = 36  # dashes at most below a table's column
 LONG_COUNT = re.compile(r"(?<![\d.,])\d{5,}(?![\d.,])")

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from kvbench import about
-from kvbench.factors import DEFAULT
+from kvbench.cell.factors import DEFAULT
+from kvbench.stores import about
 
 from study import formats
 from study.fields import each, over_trials, where

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from kvbench.histogram import enough
-from kvbench.workload import parse
+from kvbench.cell.histogram import enough
+from kvbench.cell.workload import parse
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 

@@ -7,7 +7,8 @@ from itertools import takewhile
 from pathlib import Path
 
 import pandas as pd
-from kvbench import BadInput, read_whole
+from kvbench.common.files import read_whole
+from kvbench.common.messages import BadInput
 
 
 def root() -> Path:

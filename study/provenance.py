@@ -12,8 +12,10 @@ from pathlib import Path
 from string import ascii_uppercase
 
 import pandas as pd
-from kvbench import BadInput, write_whole
-from kvbench.tables import read_tables
+from kvbench.common.files import write_whole
+from kvbench.common.messages import BadInput
+from kvbench.experiment.factors import NOT_STATED
+from kvbench.results.tables import read_tables
 
 from study import formats
 from study.notebook import root
@@ -67,7 +69,7 @@ def codes(cells: Mapping[str, pd.DataFrame]) -> list[str]:
 
 def listed(values: Iterable[object], between: str = ", ") -> str:
     """Each value once, as text."""
-    return between.join(dict.fromkeys(map(str, values))) or formats.NOT_STATED
+    return between.join(dict.fromkeys(map(str, values))) or NOT_STATED
 
 
 def short(revision: str) -> str:

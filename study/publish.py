@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 import yaml
-from kvbench import write_whole
-from kvbench.factors import FACTORS, KEY_SIZE, format_bytes
-from kvbench.histogram import LOG_WIDTH
-from kvbench.loop import BATCH_BYTES, BATCH_RECORDS
-from kvbench.machine import FSYNC_BYTES
-from kvbench.meter import INTERVAL
-from kvbench.noise import SPREAD
-from kvbench.plan import CHURN_SHARE, EVICTIONS, PER_EVICTION, SAMPLES, TRIED
-from kvbench.regret import IN, LOOKS, RECOMMENDED
-from kvbench.warm import WARM
-from kvbench.worker import RATIO_BLOCK
+from kvbench.cell.factors import KEY_SIZE, format_bytes
+from kvbench.cell.histogram import LOG_WIDTH
+from kvbench.cell.loop import BATCH_BYTES, BATCH_RECORDS
+from kvbench.cell.plan import CHURN_SHARE, EVICTIONS, PER_EVICTION, SAMPLES, TRIED
+from kvbench.cell.worker import RATIO_BLOCK
+from kvbench.common.files import write_whole
+from kvbench.experiment.factors import FACTORS
+from kvbench.machine.description import FSYNC_BYTES
+from kvbench.machine.noise import SPREAD
+from kvbench.results.warm import WARM
+from kvbench.stats.regret import IN, LOOKS, RECOMMENDED
+from kvbench.sweep.sampling import INTERVAL
 from matplotlib.figure import Figure
 
 from study import formats

@@ -7,10 +7,10 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from kvbench import about
-from kvbench.advise import SELDOM_SYNCS
-from kvbench.factors import OPERATIONS
-from kvbench.regret import IN, RECOMMENDED
+from kvbench.answers.advise import SELDOM_SYNCS
+from kvbench.cell.factors import OPERATIONS
+from kvbench.stats.regret import IN, RECOMMENDED
+from kvbench.stores import about
 from matplotlib.figure import Figure
 
 from study import figures, formats
@@ -60,7 +60,7 @@ def decisions(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def noise(data: Results) -> pd.DataFrame:
-    """What kvbench.regret takes for granted of its data, a row a durability level: of the log
+    """What kvbench.stats.regret takes for granted of its data, a row a durability level: of the log
     ratios of each store to the best of its field, trial by trial, the deviation in the median and
     the upper quartile, the correlation of one trial with the next, and the skewness. Independent
     normal ones correlate by -1 over their number, and have skewness 0, in the mean."""

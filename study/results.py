@@ -6,27 +6,26 @@ from pathlib import Path
 from typing import Any, Self
 
 import pandas as pd
-from kvbench import BadInput, about
-from kvbench.factors import (
+from kvbench.cell.factors import (
     CACHE,
-    COMPARED,
     COMPRESSIBILITY,
     COMPRESSION,
-    CONDITION,
     DEFAULT,
     DURABILITY,
     UNCAPPED,
     RecordSize,
     parse_bytes,
 )
-from kvbench.noise import SPREAD, STOLEN, disturbed, stolen_share, unsteady
-from kvbench.tables import SCHEMAS, TIMELINE, read_tables
-from kvbench.warm import WARM, resident
-from kvbench.workload import ROUNDS
+from kvbench.cell.workload import ROUNDS
+from kvbench.common.messages import BadInput
+from kvbench.experiment.factors import COMPARED, CONDITION, NOT_STATED
+from kvbench.machine.noise import SPREAD, STOLEN, disturbed, stolen_share, unsteady
+from kvbench.results.tables import SCHEMAS, TIMELINE, read_tables
+from kvbench.results.warm import WARM, resident
+from kvbench.stores import about
 
 from study import formats
 from study.fields import where
-from study.formats import NOT_STATED
 from study.notebook import parameter_folder
 from study.stores import STORES
 

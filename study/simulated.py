@@ -1,4 +1,4 @@
-"""What kvbench.regret decides on simulated fields, whose answer is known."""
+"""What kvbench.stats.regret decides on simulated fields, whose answer is known."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from kvbench.regret import IN, LOOKS, Ranking, rank
+from kvbench.stats.regret import IN, LOOKS, Ranking, rank
 
 Logs = npt.NDArray[np.float64]
 

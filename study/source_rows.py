@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
-from kvbench import BadInput
-from kvbench.factors import RecordSize
-from kvbench.importer import import_table
+from kvbench.cell.factors import RecordSize
+from kvbench.common.messages import BadInput
+from kvbench.results.importer import import_table
 
 from study.claims import files_or_store
 from study.notebook import root

@@ -4,7 +4,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from kvbench.factors import OPERATIONS
+from kvbench.cell.factors import OPERATIONS
 from matplotlib.figure import Figure
 
 from study import figures, formats

@@ -4,7 +4,8 @@ import math
 from typing import Any
 
 import pandas as pd
-from kvbench.workload import TRAFFIC, parse
+from kvbench.cell.workload import TRAFFIC, parse
+from kvbench.experiment.factors import NOT_STATED
 from matplotlib.figure import Figure
 
 from study import figures, formats, levels
@@ -67,7 +68,7 @@ def fairness(found: pd.DataFrame) -> pd.DataFrame:
         ends = own.groupby("store")[["least", "most"]].median()
         said = [f"{end.least:.2f} to {end.most:.2f}" for end in each(ends)]
         text[f"{kind}, {own.number.max()} threads"] = pd.Series(said, ends.index)
-    table = pd.DataFrame(text).fillna(formats.NOT_STATED)
+    table = pd.DataFrame(text).fillna(NOT_STATED)
     return table.rename_axis("store").reset_index()
 
 

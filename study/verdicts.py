@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from kvbench.factors import DEFAULT, UNCAPPED
-from kvbench.stats import Interval, mean_interval
-from kvbench.tables import read_tables
-from kvbench.warm import WARM, resident
+from kvbench.cell.factors import DEFAULT, UNCAPPED
+from kvbench.results.tables import read_tables
+from kvbench.results.warm import WARM, resident
+from kvbench.stats.intervals import Interval, mean_interval
 
 from study import formats
 from study.fields import longest_share, quantiles, where, written

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-from kvbench import BadInput
-from kvbench.factors import COMPARED, DEFAULT
-from kvbench.regret import RECOMMENDED
-from kvbench.stats import points
-from kvbench.tables import read_tables
+from kvbench.cell.factors import DEFAULT
+from kvbench.common.messages import BadInput
+from kvbench.experiment.factors import COMPARED
+from kvbench.results.tables import read_tables
+from kvbench.stats.intervals import points
+from kvbench.stats.regret import RECOMMENDED
 
 from study import beyond, claims, formats, reference, verdicts
 from study.claims.rocksdb_2013 import AUDITED, ORDER

@@ -16,7 +16,11 @@ from typing import Any
 
 import psutil
 import pytest
-from kvbench import cache, cli, stores
+from kvbench import cli
+from kvbench.cell import cache
+from kvbench.cell.library import shims_folder
+from kvbench.cell.store import Store
+from kvbench.stores import catalogue
 from tabulate import tabulate
 
 # A shell ignores Ctrl-C in background jobs, and the processes that the tests start inherit that.
@@ -24,7 +28,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MEMORY = Path("/dev/shm")
 SHIMS = Path(__file__).parents[1] / "shims"
-KNOWN = stores.known()
+KNOWN = catalogue.known()
 AVAILABLE = [name for name, store in KNOWN.items() if store.available and not store.binding]
 KEEPING = [name for name in AVAILABLE if name != "null"]
 BOUND = [n for n, s in KNOWN.items() if s.available and s.binding not in ("", "null")]
@@ -160,7 +164,7 @@ def on_disk() -> Iterator[Path]:
 def own_shims(tmp_path: Path) -> Path:
     """A copy of the built shims, to which a test may add or from which it may remove."""
     folder = tmp_path / "shims"
-    shutil.copytree(stores.shims_folder(), folder)
+    shutil.copytree(shims_folder(), folder)
     return folder
 
 
@@ -238,11 +242,11 @@ LIBRARIES = {"lmdb": ("-llmdb",), "leveldb": ("-lleveldb",)}
 @pytest.fixture
 def alter_shim(
     compile_shim: Callable[..., Path], own_shims: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., stores.Store]:
+) -> Callable[..., Store]:
     """Builds a store on the shim `honest`, whose driver the C code finds under that name. The code
     defines my_get, my_write ... for each of the functions, which replace the driver's own."""
 
-    def build(honest: str, code: str, *functions: str, name: str = "altered") -> stores.Store:
+    def build(honest: str, code: str, *functions: str, name: str = "altered") -> Store:
         if honest != "template" and honest not in AVAILABLE:
             pytest.skip(f"built on the shim of {honest}: {KNOWN[honest].reason}")
         text = (SHIMS / "stores" / f"{honest}.c").read_text()
@@ -252,7 +256,7 @@ def alter_shim(
         source = ALTERED.format(honest=text, code=code, replaced=replaced)
         compile_shim(name, source, *LIBRARIES.get(honest, ()))
         monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
-        return stores.Store(name)
+        return Store(name)
 
     return build
 

@@ -14,14 +14,15 @@ import pandas as pd
 import pytest
 from conftest import Run
 from hypothesis import given, strategies
-from kvbench import BadInput, stores
-from kvbench.advise import Query, advise, nearest, weights
-from kvbench.bindings import BINDINGS, full_name
-from kvbench.factors import OPERATIONS
-from kvbench.importer import import_table
-from kvbench.measured import Measured
-from kvbench.regret import by_trial, rank
-from kvbench.report import report
+from kvbench.answers.advise import Query, advise, nearest, weights
+from kvbench.answers.report import report
+from kvbench.cell.bindings import BINDINGS, full_name
+from kvbench.cell.factors import OPERATIONS
+from kvbench.common.messages import BadInput
+from kvbench.results.importer import import_table
+from kvbench.results.measured import Measured
+from kvbench.stats.regret import by_trial, rank
+from kvbench.stores import catalogue
 
 from study import advice
 
@@ -442,7 +443,7 @@ def test_stores_as_shipped_are_never_ranked_across_guarantees(kvbench: Run) -> N
                        "--json")  # fmt: skip
         for found in json.loads(done.stdout)["guarantees"]:
             for row in found["stores"]:
-                store = stores.known()[row["store"]]
+                store = catalogue.known()[row["store"]]
                 assert store.default_durability == found["query"]["guarantee"], row["store"]
 
 

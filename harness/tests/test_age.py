@@ -5,7 +5,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
-from kvbench.factors import LEVELS
+from kvbench.cell.factors import LEVELS
 
 from study import age
 from study.results import Results

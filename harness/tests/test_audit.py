@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from conftest import Run, runs
-from kvbench import evidence
 from kvbench.cli import STOPPED
-from kvbench.strace import tracing_fails
+from kvbench.durability import evidence
+from kvbench.durability.strace import tracing_fails
 
 pytestmark = pytest.mark.skipif(bool(tracing_fails()), reason=tracing_fails() or "")
 

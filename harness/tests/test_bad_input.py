@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import Run
-from kvbench import BadInput, results, tables
+from kvbench.common.messages import BadInput
+from kvbench.results import folder, tables
 
 from study.results import Results
 
@@ -123,13 +124,13 @@ def test_another_schema_version_is_refused(
 ) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    mark = out / results.MARK
+    mark = out / folder.MARK
     mark.write_text(json.dumps({"schema": 999}))
     for command in (("sweep", write_grid(), "--out", out), ("status", out), ("collect", out)):
         assert_refused(kvbench(*command), "999", f"allowed: {tables.SCHEMA_VERSION}")
     mark.write_text("not JSON")
-    assert_refused(kvbench("status", out), results.MARK)
-    assert os.listdir(out) == [results.MARK]
+    assert_refused(kvbench("status", out), folder.MARK)
+    assert os.listdir(out) == [folder.MARK]
 
 
 def test_a_damaged_result_file_is_refused(

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from kvbench import stores
-from kvbench.library import loop_library
-from kvbench.loop import PythonLoop
+from kvbench.cell.library import loop_library
+from kvbench.cell.loop import PythonLoop
+from kvbench.cell.store import Store
+from kvbench.stores import catalogue
 
 BENCH = Path(__file__).parents[1] / "checks/bench"
 sys.path.insert(0, str(BENCH))
@@ -46,7 +47,7 @@ def test_a_bare_loop_leaves_the_same_records_as_the_harness(
 ) -> None:
     """But for the tag at the end of each value, by which the harness checks it."""
     library = bare_loops / f"{engine}.so"
-    assert library.exists() == stores.known()[loops.packaged(engine)].available
+    assert library.exists() == catalogue.known()[loops.packaged(engine)].available
     what = (str(library), "update", RECORDS, 1)
     times = measures.in_fresh_process(loops.run_loop, *what, str(tmp_path))
     assert all(times.values())
@@ -54,8 +55,8 @@ def test_a_bare_loop_leaves_the_same_records_as_the_harness(
     for plan in (records.live("insert"), records.drawn("update", RECORDS)):
         for _ in records.taken(plan):
             pass
-    expected = PythonLoop(stores.Store("null", "null"), records, loops.pool(records))
-    with contextlib.closing(stores.Store(engine).open(tmp_path)) as store:
+    expected = PythonLoop(Store("null", "null"), records, loops.pool(records))
+    with contextlib.closing(Store(engine).open(tmp_path)) as store:
         for _, _, key, value in expected.taken(records.live("get")):
             found = store.get(key)
             assert found is not None

@@ -5,8 +5,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 from conftest import SHIMS, Run
-from kvbench.control_group import refused
-from kvbench.factors import LEVELS
+from kvbench.cell.control_group import refused
+from kvbench.cell.factors import LEVELS
 
 from study import beyond
 from study.results import Results

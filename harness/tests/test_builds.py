@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from conftest import KNOWN
-from kvbench.stores import DISTRIBUTED, Store, libraries
+from kvbench.cell.store import Store
+from kvbench.stores.catalogue import DISTRIBUTED
+from kvbench.stores.identity import libraries
 
 # What assertions leave in a file: the function that reports one, and the text of each function of
 # the engine that holds one. LMDB reports its own. RocksDB's library also holds compressors, whose

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from conftest import ALTERED, SHIMS, Run
-from kvbench.factors import DURABILITY
-from kvbench.stores import Store
+from kvbench.cell.factors import DURABILITY
+from kvbench.cell.store import Store
 
 WriteGrid = Callable[..., Path]
 AlterShim = Callable[..., Store]

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import Run
-from kvbench.compare import Side, compare
-from kvbench.importer import import_table
+from kvbench.answers.compare import Side, compare
+from kvbench.results.importer import import_table
 
 Make = Callable[..., Path]
 

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from kvbench.advise import Query, advise
-from kvbench.factors import LEVELS
-from kvbench.measured import Measured
-from kvbench.tables import TABLES, read_tables, write_tables
-from kvbench.warm import SELDOM
+from kvbench.answers.advise import Query, advise
+from kvbench.cell.factors import LEVELS
+from kvbench.results.measured import Measured
+from kvbench.results.tables import TABLES, read_tables, write_tables
+from kvbench.results.warm import SELDOM
 from test_notebooks import papermill
 
 from study import builds, cold, decision, explorer, fields, figures, formats, reference

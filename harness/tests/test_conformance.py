@@ -18,20 +18,21 @@ from typing import Any, NamedTuple
 
 import pytest
 from conftest import AVAILABLE, SHIMS
-from kvbench import stores
-from kvbench.contract import OpenStore, StoreError, TooLarge
-from kvbench.factors import Cell, RecordSize
-from kvbench.library import Direction, structure, visit_type
-from kvbench.loop import ShimLoop, Traffic, make_loop
-from kvbench.plan import Records, make_pool
-from kvbench.shim import OpenShim
+from kvbench.cell.contract import OpenStore, StoreError, TooLarge
+from kvbench.cell.factors import Cell, RecordSize
+from kvbench.cell.library import Direction, structure, visit_type
+from kvbench.cell.loop import ShimLoop, Traffic, make_loop
+from kvbench.cell.plan import Records, make_pool
+from kvbench.cell.shim import OpenShim
+from kvbench.cell.store import Store
+from kvbench.stores import catalogue
 
 LARGEST_TRIED = 1 << 20  # bytes
-KNOWN = stores.known()
+KNOWN = catalogue.known()
 KYOTO = {"small": "on", "linear": "on", "compression": "lzo"}
 
 
-def variants(store: stores.Store) -> list[dict[str, str]]:
+def variants(store: Store) -> list[dict[str, str]]:
     """Settings that change how a store works. Each of them must pass all cases, too."""
     found = [KYOTO] if store.full_name in ("kyoto-tree", "kyoto-hash") else []
     if any(setting.name == "threads" for setting in store.settings):
@@ -46,7 +47,7 @@ def variants(store: stores.Store) -> list[dict[str, str]]:
 class Subject(NamedTuple):
     """A store with its default settings, or with those of a variant."""
 
-    store: stores.Store
+    store: Store
     options: dict[str, str]
 
     def open(self, folder: Path) -> OpenStore:
@@ -602,11 +603,11 @@ FILE_LIMIT = 1_000_000  # bytes
 OUTGROW = f"""
 import os, random, resource, signal, sys
 from pathlib import Path
-from kvbench import stores
-from kvbench.contract import StoreError
+from kvbench.stores import catalogue
+from kvbench.cell.contract import StoreError
 label, folder, options = sys.argv[1], Path(sys.argv[2]), dict(o.split("=") for o in sys.argv[3:])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-store = stores.known()[label].open(folder, **options)
+store = catalogue.known()[label].open(folder, **options)
 resource.setrlimit(resource.RLIMIT_FSIZE, ({FILE_LIMIT}, {FILE_LIMIT}))
 try:
     while True:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from conftest import KNOWN, Run
-from kvbench import evidence
-from kvbench.crashes import KILL, POWER, Row, Steady, crashes
-from kvbench.stores import Store
+from kvbench.cell.store import Store
+from kvbench.durability import evidence
+from kvbench.durability.crashes import KILL, POWER, Row, Steady, crashes
 
 from study import crashes as study
 

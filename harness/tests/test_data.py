@@ -7,15 +7,17 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from conftest import Run
-from kvbench import BadInput, stores
-from kvbench.crashes import COLUMNS
-from kvbench.factors import FACTORS, LEVELS
-from kvbench.grid import read_grids
-from kvbench.tables import SCHEMA_VERSION, SCHEMAS, TABLES, read_tables
+from kvbench.cell.factors import LEVELS
+from kvbench.common.messages import BadInput
+from kvbench.durability.crashes import COLUMNS
+from kvbench.experiment.factors import FACTORS
+from kvbench.experiment.grid import read_grids
+from kvbench.results.tables import SCHEMA_VERSION, SCHEMAS, TABLES, read_tables
+from kvbench.stores import catalogue
 
 DATA = Path(__file__).parents[2] / "data"
 GRIDS = Path(__file__).parents[1] / "grids"
-KNOWN = stores.names()
+KNOWN = catalogue.names()
 
 
 def dictionary() -> dict[str, list[tuple[str, ...]]]:

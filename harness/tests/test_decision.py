@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from kvbench.factors import LEVELS
-from kvbench.importer import import_table
-from kvbench.regret import by_trial, rank
+from kvbench.cell.factors import LEVELS
+from kvbench.results.importer import import_table
+from kvbench.stats.regret import by_trial, rank
 
 from study import decision
 from study.decision import Need

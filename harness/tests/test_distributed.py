@@ -203,7 +203,7 @@ def measure(task):
     row = result["operations"][0]
     exec(how)
     return found
-measure.__module__, measure.__qualname__ = "kvbench.distributed", "measure"
+measure.__module__, measure.__qualname__ = "kvbench.sweep.distributed", "measure"
 distributed.measure = measure
 def dask_setup(worker): pass
 """
@@ -286,7 +286,9 @@ def test_an_answer_that_does_not_fit_costs_its_cells(
     assert set(cells(out).status) == {"ok"}
 
 
-IMPATIENT = "import kvbench.distributed as d; d.GRACE = 1; from kvbench.cli import main; main()"
+IMPATIENT = (
+    "import kvbench.sweep.distributed as d; d.GRACE = 1; from kvbench.cli import main; main()"
+)
 
 
 def test_a_worker_that_hangs_is_awaited_as_long_as_its_cells_may_take(

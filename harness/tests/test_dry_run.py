@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from kvbench import evidence, machine, scratch
+from kvbench.durability import evidence
+from kvbench.machine import description, scratch
 
 WriteGrid = Callable[..., Path]
 Mount = Callable[..., Path]
@@ -217,12 +218,12 @@ def test_no_sync_is_measured_in_memory(
 def test_an_overlay_is_memory_only_if_it_ignores_syncs_or_lies_above_it(
     mount: Mount, on_disk: Path
 ) -> None:
-    assert machine.in_memory(on_disk) == ""
+    assert description.in_memory(on_disk) == ""
     (on_disk / "one").mkdir()
     (on_disk / "two").mkdir()
-    assert machine.in_memory(overlay(mount, on_disk / "one", "one")) == ""
+    assert description.in_memory(overlay(mount, on_disk / "one", "one")) == ""
     volatile = overlay(mount, on_disk / "two", "two", ",volatile")
-    assert machine.in_memory(volatile) == "an overlay in memory"
+    assert description.in_memory(volatile) == "an overlay in memory"
 
 
 def test_cells_that_are_to_be_in_memory_say_what_they_guarantee(

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from conftest import BOUND, KEEPING, KNOWN
-from kvbench import evidence
+from kvbench.cell.contract import StoreError
+from kvbench.cell.factors import DEFAULT
+from kvbench.cell.store import Store
 from kvbench.cli import STOPPED
-from kvbench.contract import StoreError
-from kvbench.factors import DEFAULT
-from kvbench.stores import Store
-from kvbench.strace import tracing_fails
+from kvbench.durability import evidence
+from kvbench.durability.strace import tracing_fails
 
 PAIRS = [(KNOWN[name], level) for name in KEEPING + BOUND for level in evidence.levels(KNOWN[name])]
 
@@ -103,7 +103,7 @@ def test_acknowledged_writes_survive_a_power_failure(
 SYNCING = """
 import os, random, signal, sys
 from pathlib import Path
-from kvbench.stores import Store
+from kvbench.cell.store import Store
 
 folder, name, seed = sys.argv[1:]
 store, choose = Store(name).open(Path(folder), durability="process"), random.Random(seed)
@@ -238,8 +238,8 @@ SYNCING_WRITES = {
 METERED = """
 import sys
 from pathlib import Path
-from kvbench.meter import open_meter
-from kvbench.stores import Store
+from kvbench.cell.meter import open_meter
+from kvbench.cell.store import Store
 
 folder = Path(sys.argv[1])
 meter, store = open_meter(folder, None), Store("altered").open(folder)
@@ -283,7 +283,7 @@ def test_a_shim_that_does_not_log_loses_writes_when_killed(
 CUT = """
 import resource, signal, sys
 from pathlib import Path
-from kvbench.stores import Store
+from kvbench.cell.store import Store
 
 folder, name, level, limit = sys.argv[1:]
 store = Store(name).open(Path(folder), durability=level)

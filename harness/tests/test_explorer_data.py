@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from kvbench import BadInput
-from kvbench.importer import import_table
+from kvbench.common.messages import BadInput
+from kvbench.results.importer import import_table
 
 from study import explorer
 from study.results import Results

@@ -16,12 +16,14 @@ from typing import Any
 
 import pytest
 from conftest import Run, runs
-from kvbench import BadInput, cache, filesystem, loopback
+from kvbench.cell import cache, filesystem
+from kvbench.cell.contract import StoreError
+from kvbench.cell.factors import Cell, RecordSize
+from kvbench.cell.filesystem import Mounted
 from kvbench.cli import STOPPED
-from kvbench.contract import StoreError
-from kvbench.factors import Cell, RecordSize
-from kvbench.filesystem import Mounted
-from kvbench.shelf import MountedShelf
+from kvbench.common.messages import BadInput
+from kvbench.machine import loopback
+from kvbench.machine.shelf import MountedShelf
 
 WriteGrid = Callable[..., Path]
 COMMAND = [sys.executable, "-m", "kvbench.cli", "sweep"]

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import KNOWN
-from kvbench import BadInput, stores
-from kvbench.decide import needed
-from kvbench.estimate import seconds
-from kvbench.factors import Cell, RecordSize, format_bytes, parse_bytes
-from kvbench.grid import Grid, read_grids
-from kvbench.stores import DISTRIBUTED, compared
-from kvbench.sweep import Sweep
+from kvbench.cell.factors import Cell, RecordSize, format_bytes, parse_bytes
+from kvbench.common.messages import BadInput
+from kvbench.experiment.decide import needed
+from kvbench.experiment.estimate import seconds
+from kvbench.experiment.factors import told
+from kvbench.experiment.grid import Grid, read_grids
+from kvbench.stores import catalogue
+from kvbench.stores.catalogue import DISTRIBUTED, compared
+from kvbench.sweep.sweep import Sweep
 
 GRIDS = Path(__file__).parents[1] / "grids"
 STORES = ["null", "flat", "lmdb", "sqlite"]
@@ -246,7 +248,7 @@ def test_levels_become_the_settings_of_a_store() -> None:
 
 def test_a_default_cell_has_no_settings() -> None:
     for cell in grid().cells():
-        assert (cell.settings(), cell.levels()) == ({}, [])
+        assert (cell.settings(), told(cell)) == ({}, [])
 
 
 def test_a_cell_over_the_byte_limit_is_skipped_with_the_reason() -> None:
@@ -260,7 +262,7 @@ def test_parts_that_differ_only_in_their_label_are_measured_separately() -> None
     first, second = (grid(label=label, trials=1) for label in ("as shipped", "equal settings"))
     assert not {*first.cells()} & {*second.cells()}
     (cell,) = (cell for cell in second.cells() if cell.store == "lmdb")
-    assert (cell.levels(), cell.settings()) == (["equal settings"], {})
+    assert (told(cell), cell.settings()) == (["equal settings"], {})
     assert Grid.from_values(second.values(), STORES) == second
 
 
@@ -273,8 +275,8 @@ def test_factors_survive_a_result_file() -> None:
 def test_shipped_grids_are_valid(path: Path) -> None:
     scales = tomllib.loads(path.read_text()).get("scale", {"": None})
     for scale in scales:
-        for levels in read_grids(path, stores.names(), scale=scale or None):
-            assert Grid.from_values(levels.values(), stores.names()) == levels
+        for levels in read_grids(path, catalogue.names(), scale=scale or None):
+            assert Grid.from_values(levels.values(), catalogue.names()) == levels
 
 
 @pytest.mark.check
@@ -329,7 +331,7 @@ def test_a_scale_can_only_be_like_another_of_the_file(like: str, tmp_path: Path)
 
 def test_the_main_grid_has_every_store_in_each_of_its_fields() -> None:
     """With as many trials as can decide a field; no folder holds a million files."""
-    grids = read_grids(GRIDS / "reference.toml", stores.names(), scale="reference")
+    grids = read_grids(GRIDS / "reference.toml", catalogue.names(), scale="reference")
     trials: dict[tuple[object, ...], dict[str, int]] = {}
     for levels in grids:
         for cell in levels.cells():

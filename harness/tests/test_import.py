@@ -8,8 +8,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from conftest import Run
-from kvbench import BadInput, importer
-from kvbench.tables import read_tables, table_of, write_tables
+from kvbench.common.messages import BadInput
+from kvbench.results import importer
+from kvbench.results.tables import read_tables, table_of, write_tables
 
 from study import fields, levels
 from study.results import Results

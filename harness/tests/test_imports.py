@@ -1,6 +1,7 @@
 """Imports form no cycle, the harness does not import the study, and a plain install is complete."""
 
 import ast
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -36,7 +37,7 @@ def imported(path: Path, late: bool) -> set[str]:
 
 
 def module_of(name: str) -> str:
-    """The module of an imported name: `kvbench.grid` itself, or the package that has the name."""
+    """The module of an imported name: a module itself, or the package that has the name."""
     return name if name in MODULES else name.rpartition(".")[0]
 
 
@@ -45,8 +46,32 @@ def test_imports_form_no_cycle() -> None:
         name: set(map(module_of, imported(path, late=False))) & MODULES.keys() - {name}
         for name, path in MODULES.items()
     }
-    assert graph["study.results"] >= {"study.fields", "kvbench.factors"}
+    assert graph["study.results"] >= {"study.fields", "kvbench.cell.factors"}
     list(TopologicalSorter(graph).static_order())
+
+
+# Each room imports only those before it. `cell` imports no more than messages and processes.
+ROOMS = [
+    "common", "cell", "stats", "stores", "experiment", "machine", "results", "sweep", "durability",
+    "answers", "cli",
+]  # fmt: skip
+
+
+def test_each_room_imports_only_those_below_it() -> None:
+    package = ROOT / "harness/kvbench"
+    assert {path.parent.name for path in package.glob("*/*.py")} == {*ROOMS}
+    assert [path.name for path in package.glob("*.py")] == ["__init__.py"]
+    for path in package.rglob("*.py"):
+        room = path.relative_to(package).parts[0]
+        names = [name for name in imported(path, late=True) if name.startswith("kvbench.")]
+        for name in names:
+            below = ROOMS[: ROOMS.index(room) + 1]
+            assert name.split(".")[1] in below, f"{path} imports {name}"
+
+
+def test_the_list_of_rooms_in_the_package_is_in_this_order() -> None:
+    text = (ROOT / "harness/kvbench/__init__.py").read_text()
+    assert re.findall(r"^    (\w+)  ", text, re.M) == ROOMS
 
 
 @pytest.mark.parametrize("path", HARNESS, ids=name_of)
@@ -105,7 +130,7 @@ for module in pkgutil.walk_packages(kvbench.__path__, "kvbench."):
         importlib.import_module(module.name)
     except ModuleNotFoundError as error:
         # These are imported on first use, and the extra that they need is named then.
-        if not module.name.startswith(("kvbench.bindings.", "kvbench.distributed")):
+        if not module.name.startswith(("kvbench.cell.bindings.", "kvbench.sweep.distributed")):
             raise
     print(module.name)
 """
@@ -119,4 +144,4 @@ def test_a_plain_install_imports_everything_it_installs() -> None:
         [sys.executable, "-I", "-c", PLAIN, *present], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "kvbench.worker" in done.stdout.split()
+    assert "kvbench.cell.worker" in done.stdout.split()

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kvbench import stores
-from kvbench.contract import StoreError, TooLarge
+from kvbench.cell.contract import StoreError, TooLarge
+from kvbench.stores import catalogue
 
-KNOWN = stores.known()
+KNOWN = catalogue.known()
 VARIANTS = [
     (label, options)
     for label in ("flat", "nested", "flat/io")

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import Run
-from kvbench.factors import LEVELS
+from kvbench.cell.factors import LEVELS
 
 from study import load
 from study.results import Results

@@ -16,16 +16,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from conftest import BOUND, KEEPING, SHIMS
-from kvbench import stores
-from kvbench.bindings import Binding, load
-from kvbench.contract import StoreError
-from kvbench.factors import KEY_ORDER, OPERATIONS, Cell, RecordSize
-from kvbench.library import Constant, filled, structure
-from kvbench.loop import CHURN, CHURNING, WALL, Loop, PythonLoop, ShimLoop, make_loop
-from kvbench.phase import SECOND, Phase
-from kvbench.plan import CODES, SAMPLES, Records, make_pool
+from kvbench.cell.bindings import Binding, load
+from kvbench.cell.contract import StoreError
+from kvbench.cell.factors import KEY_ORDER, OPERATIONS, Cell, RecordSize
+from kvbench.cell.library import Constant, filled, shims_folder, structure
+from kvbench.cell.loop import CHURN, CHURNING, WALL, Loop, PythonLoop, ShimLoop, make_loop
+from kvbench.cell.phase import SECOND, Phase
+from kvbench.cell.plan import CODES, SAMPLES, Records, make_pool
+from kvbench.cell.store import Store
+from kvbench.stores import catalogue
 
-KNOWN = stores.known()
+KNOWN = catalogue.known()
 SIZE = RecordSize.parse("100-200 B")
 POOL = make_pool("incompressible", SIZE.high, 1)
 
@@ -35,13 +36,13 @@ def cell(store: str, binding: str = "", **levels: Any) -> Cell:
     return dataclasses.replace(plain, **levels)
 
 
-def open_loop(store: stores.Store, records: Records, folder: Path) -> Any:
+def open_loop(store: Store, records: Records, folder: Path) -> Any:
     loop = make_loop(store, records, POOL)
     loop.open(folder, {})
     return loop
 
 
-def loaded(store: stores.Store, folder: Path, **levels: Any) -> tuple[Any, Records]:
+def loaded(store: Store, folder: Path, **levels: Any) -> tuple[Any, Records]:
     """An open loop on a loaded store, and its records."""
     records = Records(cell(store.name, store.binding, **levels))
     loop = open_loop(store, records, folder)
@@ -183,12 +184,12 @@ static int my_write(struct kv *kv, enum kv_mode mode, const struct kv_record *re
 
 
 def test_all_time_from_the_first_operation_to_the_last_is_charged(
-    alter_shim: Callable[..., stores.Store], tmp_path: Path
+    alter_shim: Callable[..., Store], tmp_path: Path
 ) -> None:
     """What the harness does between two operations is in the wall time of a phase, too."""
     store = alter_shim("null", NOTED, "get", "write", name="null")
     loop, records = loaded(store, tmp_path)
-    library = ctypes.CDLL(str(stores.shims_folder() / "null.so"))
+    library = ctypes.CDLL(str(shims_folder() / "null.so"))
     first, last = (ctypes.c_uint64.in_dll(library, name) for name in ("first", "last"))
 
     def charged(run: Callable[[], list[Phase]]) -> None:
@@ -348,7 +349,7 @@ def test_a_wrong_answer_is_found(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for where in ("kvbench.loop.load", "kvbench.bindings.load"):
+    for where in ("kvbench.cell.loop.load", "kvbench.cell.bindings.load"):
         monkeypatch.setattr(where, lambda name: altered(**methods))
     loop, records = loaded(KNOWN["leveldb/plyvel"], tmp_path)
     with pytest.raises(StoreError, match=said):
@@ -373,7 +374,7 @@ def test_every_update_by_a_binding_changes_the_value(
         updated[key] += 1
         return Whole.update(store, key, value)
 
-    for where in ("kvbench.loop.load", "kvbench.bindings.load"):
+    for where in ("kvbench.cell.loop.load", "kvbench.cell.bindings.load"):
         monkeypatch.setattr(where, lambda name: altered(update=update))
     levels = {"records": count, "record_size": size, "key_order": key_order}
     loop, _ = loaded(KNOWN["leveldb/plyvel"], tmp_path, **levels)
@@ -435,7 +436,7 @@ def test_a_wrong_answer_of_a_store_in_c_is_found(
     before: str,
     after: str,
     said: str,
-    alter_shim: Callable[..., stores.Store],
+    alter_shim: Callable[..., Store],
     tmp_path: Path,
 ) -> None:
     code = WRONG.format(get=get, before=before, after=after)
@@ -458,7 +459,7 @@ static int my_get(struct kv *kv, struct kv_slice key, void *buffer, size_t capac
 
 @pytest.mark.parametrize("size", ["1 B", "4 B", "5 B", "100-200 B"])
 def test_a_get_that_copies_nothing_never_passes(
-    size: str, alter_shim: Callable[..., stores.Store], tmp_path: Path
+    size: str, alter_shim: Callable[..., Store], tmp_path: Path
 ) -> None:
     """Not even of the record that was read just before, whose value is in the buffer."""
     store = alter_shim("lmdb", IDLE, "get")
@@ -491,7 +492,7 @@ def altered_scan(
         source = TEMPLATE.replace(VISITED, f"{before}{each}\n{after}")
         compile_shim("altered", source.replace(STOPPED, f"!= 0)\n            {end}"))
         monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
-        return loaded(stores.Store("altered"), folder, **levels)
+        return loaded(Store("altered"), folder, **levels)
 
     return build
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 import pytest
 from conftest import Run
+from kvbench.cell.factors import parse_bytes
 from kvbench.cli import cli
-from kvbench.factors import parse_bytes
 
 LONGEST = 200  # characters of a message, but for the paths in it
 WriteGrid = Callable[..., Path]
@@ -177,8 +177,8 @@ def test_a_wrong_value_in_a_grid_is_one_short_line(
 
 @pytest.mark.parametrize("value", [None, True, [], {}, "", "many"], ids=str)
 def test_trials_from_a_notebook_name_every_form_that_is_allowed(value: object) -> None:
-    from kvbench import BadInput  # noqa: PLC0415 - beside its use
-    from kvbench.grid import Grid  # noqa: PLC0415
+    from kvbench.common.messages import BadInput  # noqa: PLC0415 - beside its use
+    from kvbench.experiment.grid import Grid  # noqa: PLC0415
 
     with pytest.raises(BadInput, match=r'allowed: a whole number from 1 to 10,000, or .* "7-15"$'):
         Grid.from_values({"trials": value}, ["lmdb"])
@@ -246,7 +246,7 @@ def test_without_a_command_the_help_is_printed_in_lines(kvbench: Run) -> None:
 
 
 def test_names_are_listed_as_far_as_one_reads_them() -> None:
-    from kvbench import MOST_LISTED, listed  # noqa: PLC0415 - beside its use
+    from kvbench.common.messages import MOST_LISTED, listed  # noqa: PLC0415 - beside its use
 
     assert listed(["a", "b"]) == "a, b"
     names = [f"{first}{second}{'x' * 9}" for first, second in itertools.product("abcd", repeat=2)]

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 from conftest import AVAILABLE, Run
-from kvbench import machine
-from kvbench.meter import Board, Memory
-from kvbench.stats import steadiness
-from kvbench.sweep import ENVIRONMENT
-from kvbench.tables import read_tables
+from kvbench.cell.board import Board
+from kvbench.machine import description
+from kvbench.results.tables import read_tables
+from kvbench.stats.intervals import steadiness
+from kvbench.sweep.sampling import Memory
+from kvbench.sweep.sweep import ENVIRONMENT
 
 WriteGrid = Callable[..., Path]
 COUNTED = ("syncs", "read_calls", "write_calls", "wchar")
@@ -38,7 +39,7 @@ def measured(script: str, folder: Path) -> Any:
     head = """
 import json, mmap, os, sys, threading, time
 from pathlib import Path
-from kvbench.meter import count_system_calls, open_meter
+from kvbench.cell.meter import count_system_calls, open_meter
 folder = Path(sys.argv[1])
 meter = open_meter(folder, None)
 """
@@ -436,8 +437,8 @@ def test_the_limits_of_the_machine_are_measured_once(
     assert not (out / "stores").exists()
     assert kvbench("sweep", write_grid(records=[120], least_ms=0), "--out", out).returncode == 0
     again = machine_of(out)
-    assert {name: again.get(name) for name in machine.LIMITS} == {
-        name: found.get(name) for name in machine.LIMITS
+    assert {name: again.get(name) for name in description.LIMITS} == {
+        name: found.get(name) for name in description.LIMITS
     }
 
 
@@ -461,7 +462,7 @@ def test_a_sweep_that_is_killed_while_it_probes_leaves_nothing_in_the_way(
     out, grid = tmp_path / "out", write_grid(least_ms=0)
     command = [sys.executable, "-m", "kvbench.cli", "sweep", str(grid), "--out", str(out)]
     with subprocess.Popen([*command, "--probe"]) as process:
-        while not (out / "stores" / machine.PROBE).exists() and process.poll() is None:
+        while not (out / "stores" / description.PROBE).exists() and process.poll() is None:
             pass
         process.send_signal(signal.SIGKILL)
     assert kvbench("sweep", grid, "--out", out).stdout.strip() == "1 ok"
@@ -475,8 +476,8 @@ def test_proactive_reclaim_is_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     system = tmp_path / "kdamonds"
-    monkeypatch.setattr(machine, "DAMON", system)
-    monkeypatch.setattr(machine, "DAMON_RECLAIM", tmp_path / "enabled")
+    monkeypatch.setattr(description, "DAMON", system)
+    monkeypatch.setattr(description, "DAMON_RECLAIM", tmp_path / "enabled")
 
     def said(name: str) -> str:
         out = tmp_path / name

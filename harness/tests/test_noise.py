@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import psutil
 from conftest import Run
-from kvbench import noise
+from kvbench.machine import noise
 
 WriteGrid = Callable[..., Path]
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
-from kvbench import BadInput
-from kvbench.importer import import_table
-from kvbench.tables import read_tables
+from kvbench.common.messages import BadInput
+from kvbench.results.importer import import_table
+from kvbench.results.tables import read_tables
 from traitlets.config import Config
 
 from study.results import Results

@@ -11,9 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
-from kvbench import BadInput
-from kvbench.importer import import_table
-from kvbench.tables import SCHEMAS, read_tables, write_tables
+from kvbench.common.messages import BadInput
+from kvbench.results.importer import import_table
+from kvbench.results.tables import SCHEMAS, read_tables, write_tables
 from traitlets.config import Config
 
 ROOT = Path(__file__).parents[2]

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from kvbench.factors import KEY_ORDER, OPERATIONS, Cell, RecordSize
-from kvbench.histogram import Histogram
-from kvbench.library import loop_library, make_keys
-from kvbench.loop import ShimLoop
-from kvbench.phase import Phases
-from kvbench.plan import SAMPLES, TRIED, Plan, Records, make_pool
-from kvbench.stores import Store
-from kvbench.workload import CHURN_SHARES, YCSB
+from kvbench.cell.factors import KEY_ORDER, OPERATIONS, Cell, RecordSize
+from kvbench.cell.histogram import Histogram
+from kvbench.cell.library import loop_library, make_keys
+from kvbench.cell.loop import ShimLoop
+from kvbench.cell.phase import Phases
+from kvbench.cell.plan import SAMPLES, TRIED, Plan, Records, make_pool
+from kvbench.cell.store import Store
+from kvbench.cell.workload import CHURN_SHARES, YCSB
 
 CELL = Cell(
     store="flat",

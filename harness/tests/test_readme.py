@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from kvbench import about
+from kvbench.stores import about
 
 from study import formats
 

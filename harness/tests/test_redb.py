@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from conftest import KNOWN, SHIMS
-from kvbench.factors import LEVELS
+from kvbench.cell.factors import LEVELS
 
 from study.reruns import redb_2026
 from study.reruns.redb_2026 import SPACE, TIMES, Page

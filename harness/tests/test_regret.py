@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from kvbench.regret import LOOKS, Ranking, look, rank
+from kvbench.stats.regret import LOOKS, Ranking, look, rank
 
 from study.simulated import Logs, fields, until_decided
 

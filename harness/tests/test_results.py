@@ -1,6 +1,7 @@
 """What identifies a result, which of several results counts, and what `collect` never loses."""
 
 import csv
+import importlib
 import json
 import os
 import shutil
@@ -9,48 +10,51 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import kvbench
 import openpyxl
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import KNOWN, Run
-from kvbench import BadInput, one_line, stores, tables, write_whole
-from kvbench.grid import Grid
-from kvbench.results import Folder, answer_of
-from kvbench.sweep import Sweep
+from kvbench.cell.library import shims_folder
+from kvbench.cell.store import Store
+from kvbench.common.files import write_whole
+from kvbench.common.messages import BadInput, one_line
+from kvbench.experiment.grid import Grid
+from kvbench.results import tables
+from kvbench.results.folder import Folder, answer_of
+from kvbench.stores import catalogue, identity
+from kvbench.sweep.sweep import Sweep
 
-PACKAGE = Path(stores.__file__).parent
+PACKAGE = Path(kvbench.__file__).parent
 DATA = Path(__file__).parents[2] / "data"
-NOT_IMPORTED = {"control_group.py"}  # caps a worker from outside
 
-CHANGE_EACH_MODULE = """
+CHANGE_EACH_FILE = """
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from kvbench import stores
+import kvbench
+from kvbench.cell.store import Store
+from kvbench.stores import identity
 
-root = Path(stores.__file__).parent
-store = stores.Store(*sys.argv[1:])
-digest = stores.checksum(store)
-for path in sorted(root.rglob("*.py")):
+root = Path(kvbench.__file__).parent
+store = Store(*sys.argv[1:])
+digest = identity.checksum(store)
+for path in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".toml")):
     code = path.read_bytes()
     path.write_bytes(code + b"# changed")
-    stores._checksum.cache_clear()
-    if stores.checksum(store) != digest:
+    identity._checksum.cache_clear()
+    if identity.checksum(store) != digest:
         print(path.relative_to(root))
     path.write_bytes(code)
 """
-IMPORT_A_WORKER = """
+RUN_A_WORKER = """
 import importlib, sys
-from pathlib import Path
-import kvbench.worker
+import kvbench.cell.worker
 
-for name in sys.argv[2:]:
-    importlib.import_module(f"kvbench.bindings.{name}")
-for name, module in sys.modules.items():
-    if name.partition(".")[0] == "kvbench":
-        print(Path(module.__file__).relative_to(Path(kvbench.__file__).parent))
+for name in sys.argv[1:]:
+    importlib.import_module(f"kvbench.cell.bindings.{name}")
+print(*(name for name in sys.modules if name.partition(".")[0] == "kvbench"), sep="\\n")
 """
 
 
@@ -62,36 +66,52 @@ def run_python(code: str, *arguments: str, path: Path) -> set[str]:
         text=True,
         check=True,
         cwd=path,
-        env={**os.environ, "PYTHONPATH": str(path), "KVBENCH_SHIMS": str(stores.shims_folder())},
+        env={**os.environ, "PYTHONPATH": str(path), "KVBENCH_SHIMS": str(shims_folder())},
     )
     return set(done.stdout.splitlines())
 
 
 @pytest.mark.parametrize("store", [("leveldb",), ("sqlite", "sqlite3")], ids="/".join)
-def test_a_result_is_identified_by_the_code_that_shapes_it_and_no_other(
+def test_a_result_is_identified_by_all_of_the_cell_and_nothing_else(
     store: tuple[str, ...], tmp_path: Path
 ) -> None:
+    """What a factor means, an answer or a command may be reworded, and results stay valid."""
     shutil.copytree(PACKAGE, tmp_path / "kvbench", ignore=shutil.ignore_patterns("shims"))
-    bindings = (*store[1:], "null") if store[1:] else ()
-    changing = run_python(CHANGE_EACH_MODULE, *store, path=tmp_path)
-    imported = run_python(IMPORT_A_WORKER, store[0], *bindings, path=tmp_path)
-    assert changing == imported | NOT_IMPORTED
+    changing = run_python(CHANGE_EACH_FILE, *store, path=tmp_path)
+    cell = PACKAGE / "cell"
+    assert changing == {str(path.relative_to(PACKAGE)) for path in cell.rglob("*.py")}
+
+
+def importable(module: str) -> bool:
+    try:
+        importlib.import_module(module)
+    except ImportError:  # of an engine that is not here
+        return False
+    return True
+
+
+def test_a_worker_runs_no_code_that_identifies_no_result(tmp_path: Path) -> None:
+    """But for messages, files that are written whole, and the ends of processes."""
+    bindings = [path.stem for path in (PACKAGE / "cell/bindings").glob("[a-z]*.py")]
+    there = [name for name in bindings if importable(f"kvbench.cell.bindings.{name}")]
+    for module in run_python(RUN_A_WORKER, *there, path=tmp_path):
+        assert module == "kvbench" or module.split(".")[1] in ("cell", "common"), module
 
 
 def test_only_the_libraries_of_core_store_and_null_store_identify_a_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for path in stores.shims_folder().iterdir():
+    for path in shims_folder().iterdir():
         shutil.copy(path, tmp_path)
     monkeypatch.setenv("KVBENCH_SHIMS", str(tmp_path))
-    before = stores.checksum(stores.Store("flat"))
+    before = identity.checksum(Store("flat"))
     changing = set()
     for name in ("libloop", "null", "flat", "nested", "libother"):
         path = tmp_path / f"{name}.so"
         code = path.read_bytes() if path.exists() else b""
         path.write_bytes(code + b"changed")
-        stores._checksum.cache_clear()
-        if stores.checksum(stores.Store("flat")) != before:
+        identity._checksum.cache_clear()
+        if identity.checksum(Store("flat")) != before:
             changing.add(name)
         path.write_bytes(code)
     assert changing == {"libloop", "null", "flat"}
@@ -110,17 +130,17 @@ def test_the_libraries_that_a_shim_loads_from_its_folder_identify_a_result(
 
     def changing(name: str) -> set[str]:
         """The libraries whose change changes the store's checksum."""
-        found, before = set(), stores.checksum(stores.Store(name))
+        found, before = set(), identity.checksum(Store(name))
         for library in own_shims.glob("lib*"):
             code = library.read_bytes()
             library.write_bytes(code + b"changed")
-            stores._checksum.cache_clear()
-            if stores.checksum(stores.Store(name)) != before:
+            identity._checksum.cache_clear()
+            if identity.checksum(Store(name)) != before:
                 found.add(library.name.partition(".")[0])
             library.write_bytes(code)
         return found
 
-    assert stores.Store("loading").driver().abi  # the loader finds them in the folder, too
+    assert Store("loading").driver().abi  # the loader finds them in the folder, too
     assert changing("loading") == {"libloop", "libengine", "libinner"}
     assert changing("flat") == {"libloop"}
     current = KNOWN["rocksdb"].available and "maven" in KNOWN["rocksdb"].version.lower()
@@ -133,7 +153,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     measurements."""
     out = tmp_path_factory.mktemp("swept") / "out"
     values = {"stores": ["flat"], "records": [100], "trials": 3, "byte_limit": 1}
-    Sweep([Grid.from_values(values, stores.names())], out).run()
+    Sweep([Grid.from_values(values, catalogue.names())], out).run()
     Folder(out).collect()
     return out
 
@@ -378,10 +398,10 @@ def test_a_reason_of_any_length_fits_the_tables(collected: Path) -> None:
 def test_a_revision_by_a_tag_with_a_slash_fits_the_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    facts = stores.build_facts() | {"revision": "release/1.0-3-g0123abc-dirty"}
+    facts = catalogue.build_facts() | {"revision": "release/1.0-3-g0123abc-dirty"}
     (tmp_path / "build.json").write_text(json.dumps(facts))
     monkeypatch.setenv("KVBENCH_SHIMS", str(tmp_path))
-    assert stores.build_facts() == facts | {"revision": "release-1.0-3-g0123abc-dirty"}
+    assert catalogue.build_facts() == facts | {"revision": "release-1.0-3-g0123abc-dirty"}
 
 
 HOSTILE = ("<img src=x onerror=alert(1)>", "a\nb", "../../etc", "x" * 1000, "\u202egpj")

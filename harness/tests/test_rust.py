@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from conftest import KNOWN, SHIMS
-from kvbench.library import Mode, Status, structure
-from kvbench.shim import OpenShim, make_slice
+from kvbench.cell.library import Mode, Status, structure
+from kvbench.cell.shim import OpenShim, make_slice
 
 pytestmark = pytest.mark.skipif(not KNOWN["fjall"].available, reason=KNOWN["fjall"].reason)
 

@@ -15,10 +15,10 @@ import pandas as pd
 import psutil
 import pytest
 from conftest import KNOWN, Run
-from kvbench import evidence
 from kvbench.cli import STOPPED
-from kvbench.results import Folder
-from kvbench.shelf import MARK, runs
+from kvbench.durability import evidence
+from kvbench.machine.shelf import MARK, runs
+from kvbench.results.folder import Folder
 
 DATA = Path(__file__).parents[2] / "data"
 CRASH = ("crash", "sqlite", "--crashes", "2", "--records", "300", "--seconds", "0.05")
@@ -88,7 +88,7 @@ def processes(folder: Path) -> list[psutil.Process]:
 
 
 def writes(place: Path) -> bool:
-    return any("kvbench.writer" in " ".join(own.cmdline()) for own in processes(place))
+    return any("kvbench.durability.writer" in " ".join(own.cmdline()) for own in processes(place))
 
 
 def stopped(place: Path) -> bool:

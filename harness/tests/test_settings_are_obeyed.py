@@ -8,11 +8,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from conftest import KEEPING, KNOWN, Run
-from kvbench.contract import StoreError
-from kvbench.factors import COMPRESSION, DURABILITY
-from kvbench.shim import OpenShim
-from kvbench.stores import Store
-from kvbench.worker import allocated
+from kvbench.cell.contract import StoreError
+from kvbench.cell.factors import COMPRESSION, DURABILITY
+from kvbench.cell.shim import OpenShim
+from kvbench.cell.store import Store
+from kvbench.cell.worker import allocated
 
 WriteGrid = Callable[..., Path]
 

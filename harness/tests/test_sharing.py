@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from conftest import AVAILABLE, Run
-from kvbench.sharing import NO, YES
+from kvbench.durability.sharing import NO, YES
 
 SEEN = {  # whether a second process may open the store, and whether it sees what the first inserts
     "flat": (True, True),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import Run, runs
 from kvbench.cli import STOPPED
-from kvbench.shelf import MARK, Shelf
+from kvbench.machine.shelf import MARK, Shelf
 
 WriteGrid = Callable[..., Path]
 STORE = "flat_c_1KiB_100_t1_0123456789abcdef"  # named like the folder of a cell

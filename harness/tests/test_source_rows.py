@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from kvbench.importer import import_table
+from kvbench.results.importer import import_table
 
 from study import source_rows
 from study.claims import files_or_store

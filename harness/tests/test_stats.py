@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
-from kvbench.histogram import enough
-from kvbench.stats import Points, mean_interval, median_interval, points, steadiness
+from kvbench.cell.histogram import enough
+from kvbench.stats.intervals import Points, mean_interval, median_interval, points, steadiness
 
 from study.fields import best_of, decided, over_trials, regrets, shares
 from study.results import FLOORS

@@ -17,11 +17,15 @@ from typing import Any
 import pandas as pd
 import pytest
 from conftest import BINDINGS, KEEPING, SHIMS, Run
-from kvbench import BadInput, control_group, results, stores, tables
-from kvbench.bindings import full_name
+from kvbench.cell import control_group
+from kvbench.cell.bindings import full_name
+from kvbench.cell.factors import parse_bytes
 from kvbench.cli import STOPPED
-from kvbench.factors import parse_bytes
-from kvbench.progress import progress
+from kvbench.common.messages import BadInput
+from kvbench.common.progress import progress
+from kvbench.results import tables
+from kvbench.results.folder import Folder
+from kvbench.stores import catalogue
 
 WriteGrid = Callable[..., Path]
 
@@ -65,7 +69,7 @@ def test_every_store_measures_a_cell(kvbench: Run, write_grid: WriteGrid, tmp_pa
 
 def test_a_worker_loads_no_more_than_it_needs() -> None:
     """The imports of a worker add to the cost of every cell."""
-    code = "import sys, kvbench.worker; print(*sys.modules)"
+    code = "import sys, kvbench.cell.worker; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in done.stdout.split()}
     assert "numpy" in loaded
@@ -200,7 +204,7 @@ def test_two_levels_of_each_factor_over_all_stores(
     assert done.returncode == 0, kvbench("status", out).stdout
     measured = 0
     for result in cells(out):
-        cell, store = result["cell"], stores.known()[result["cell"]["store"]]
+        cell, store = result["cell"], catalogue.known()[result["cell"]["store"]]
         asked = {name: cell[name] for name in ("durability", "memory", "compression")}
         asked["memory"] = str(parse_bytes(cell["memory"]))
         lacking = [name for name, level in asked.items() if store.lacks(name, level)]
@@ -386,7 +390,7 @@ def test_two_machines_results_merge_by_copying(
 ) -> None:
     out = tmp_path / "out"
     assert kvbench("sweep", write_grid(), "--out", out).returncode == 0
-    folder = results.Folder(out)
+    folder = Folder(out)
     name, result = next(folder.results())
     other = json.loads(next((out / "machines").iterdir()).read_text()) | {"machine": "other"}
     folder.add_machine(other)
@@ -486,7 +490,7 @@ def test_a_signal_after_the_last_word_changes_nothing(name: str) -> None:
 
 def test_capabilities_are_listed(kvbench: Run) -> None:
     rows = listed_stores(kvbench)
-    assert set(rows) == set(stores.known())
+    assert set(rows) == set(catalogue.known())
     assert rows["lmdb"]["capabilities"] == ["batch", "scan", "threads", "writers"]
     assert rows["lmdb"]["max_key"] == 511
     assert rows["sqlite"]["version"].startswith("3.")
@@ -627,7 +631,7 @@ def test_a_pipe_in_the_folder_of_a_store_does_not_block(tmp_path: Path) -> None:
     (tmp_path / "store" / "link").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "store" / "nowhere").symlink_to(tmp_path / "gone")
     code = (
-        "import sys; from pathlib import Path; from kvbench.cache import cached_share, evict\n"
+        "import sys; from pathlib import Path; from kvbench.cell.cache import cached_share, evict\n"
         "evict(Path(sys.argv[1])); print(cached_share(Path(sys.argv[1])))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "store")]
@@ -695,7 +699,7 @@ def test_progress_into_a_pipe_is_plain_lines(
         return capsys.readouterr().err.splitlines()
 
     assert lines() == []  # less than a minute has passed
-    monkeypatch.setattr("kvbench.progress.INTERVAL", 0)
+    monkeypatch.setattr("kvbench.common.progress.INTERVAL", 0)
     assert lines() == ["1/2 done, about 00:00 left", "2/2 done, about 00:00 left"]
 
 

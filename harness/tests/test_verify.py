@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
-from kvbench.tables import SCHEMAS, read_tables, write_tables
+from kvbench.results.tables import SCHEMAS, read_tables, write_tables
 
 from study import verify
 

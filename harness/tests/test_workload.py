@@ -11,17 +11,17 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 from conftest import KEEPING, KNOWN, SHIMS, Run
-from kvbench import BadInput
-from kvbench.contract import StoreError
-from kvbench.factors import Cell, RecordSize
-from kvbench.loop import TICK, ShimLoop, make_loop
-from kvbench.plan import Records, make_pool
-from kvbench.results import Folder
-from kvbench.scratch import TMPFS
-from kvbench.shelf import own_name
-from kvbench.stores import Store
-from kvbench.worker import allocated
-from kvbench.workload import YCSB, normal, parse
+from kvbench.cell.contract import StoreError
+from kvbench.cell.factors import Cell, RecordSize
+from kvbench.cell.loop import TICK, ShimLoop, make_loop
+from kvbench.cell.plan import Records, make_pool
+from kvbench.cell.store import Store
+from kvbench.cell.worker import allocated
+from kvbench.cell.workload import YCSB, normal, parse
+from kvbench.common.messages import BadInput
+from kvbench.machine.scratch import TMPFS
+from kvbench.machine.shelf import own_name
+from kvbench.results.folder import Folder
 
 WriteGrid = Callable[..., Path]
 MIXES = ", ".join(f"{name} ops=300" for name in (*YCSB, "mix") if name != "ycsb-e")

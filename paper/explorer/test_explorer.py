@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from explorer import ANSWERS, HERE, page
-from kvbench.bindings import BINDINGS
-from kvbench.grid import Grid
+from kvbench.cell.bindings import BINDINGS
+from kvbench.experiment.grid import Grid
 from kvbench.regret import rank
 from selenium import webdriver
 from selenium.webdriver.common.by import By

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
-from kvbench.factors import DEFAULT, RecordSize
+from kvbench.cell.factors import DEFAULT, RecordSize
 
 from study.fields import each
 from study.formats import level

@@ -1,7 +1,7 @@
 """Files or an embedded store, 2023: the best of each field, the cliffs and the stalls."""
 
 import pandas as pd
-from kvbench.factors import OPERATIONS, UNCAPPED, parse_bytes
+from kvbench.cell.factors import OPERATIONS, UNCAPPED, parse_bytes
 
 from study import formats
 from study.claims.files_or_store import SMALL

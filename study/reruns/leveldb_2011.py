@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pandas as pd
+from kvbench.experiment.factors import NOT_STATED
 
 from study import formats
 from study.claims.leveldb_2011 import BASE, run
@@ -50,7 +51,7 @@ class Page:
                 row[printed] += f"; {own / self.printed[source, BASE, step, store]:.2g}"
                 start = self.speed(BASE, step, store, log)
                 said += f"; {(measured / start).median():.2g}"
-            said = said if len(measured) else formats.NOT_STATED
+            said = said if len(measured) else NOT_STATED
             # Only SQLite differs between the versions; the others were measured once.
             row[here] = said if source == FIRST or store == "sqlite" else ""
         return row

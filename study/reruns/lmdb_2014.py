@@ -3,7 +3,7 @@
 from typing import Any
 
 import pandas as pd
-from kvbench.workload import parse
+from kvbench.cell.workload import parse
 
 from study import formats, published
 from study.claims.lmdb_2014 import READ, RUN, SMALL, WRITE

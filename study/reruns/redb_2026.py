@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from kvbench.workload import TRAFFIC, Step, parse
+from kvbench.cell.workload import TRAFFIC, Step, parse
+from kvbench.experiment.factors import NOT_STATED
 
 from study import formats, published, verdicts
 from study.fields import each, over_trials, ranked, where
-from study.formats import NOT_STATED
 from study.notebook import root
 from study.results import Results
 from study.verdicts import Claim, Figure, Limit, Side, ratio

@@ -4,6 +4,7 @@ equal settings, and with one setting changed."""
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
+from kvbench.experiment.factors import NOT_STATED
 
 from study import formats, published
 from study.claims.rocksdb_2013 import (
@@ -32,7 +33,7 @@ class Page:
             own = where(known, store=store)
             data.require(own[own.operation.isin(STEPS.values())], f"load or overwrite of {store}")
         rows = written(data.operations)
-        counted = " and ".join(sorted(set(rows.written_by) - {""})) or formats.NOT_STATED
+        counted = " and ".join(sorted(set(rows.written_by) - {""})) or NOT_STATED
         self.amplification = f"B written a byte ({counted})"
         size = data.cells.set_index("cell").record_size_max
         keys = pd.to_numeric(rows.key_size, errors="coerce")  # imports may not state it

@@ -1,7 +1,7 @@
 """YCSB's core workloads."""
 
 import pandas as pd
-from kvbench.workload import parse
+from kvbench.cell.workload import parse
 
 from study import formats
 from study.fields import over_trials, regrets, where

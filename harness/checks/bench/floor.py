@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from kvbench.library import address, loop_library
-from kvbench.plan import Plan, Records
+from kvbench.cell.library import address, loop_library
+from kvbench.cell.plan import Plan, Records
 from loops import VALUE, make_loop, make_records
 from measures import Line, Rounds, Scale, Timer, in_fresh_process
 

@@ -5,10 +5,11 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from kvbench import stores
-from kvbench.factors import OPERATIONS, Cell, RecordSize
-from kvbench.loop import BATCH_RECORDS, ShimLoop
-from kvbench.plan import Records, make_pool
+from kvbench.cell.factors import OPERATIONS, Cell, RecordSize
+from kvbench.cell.loop import BATCH_RECORDS, ShimLoop
+from kvbench.cell.plan import Records, make_pool
+from kvbench.cell.store import Store
+from kvbench.stores import catalogue
 from measures import Line, Rounds, Scale, Timer, in_folder, interleaved
 
 # Two B-trees, an LSM tree and files. All but the files lack an update that reports a missing key.
@@ -29,7 +30,7 @@ class BareLoop(ShimLoop):
     """A loop written by hand: a library with the functions of loop.h."""
 
     def __init__(self, library: str, records: Records) -> None:
-        super().__init__(stores.Store("null"), records, pool(records))
+        super().__init__(Store("null"), records, pool(records))
         self._library = ctypes.CDLL(library)
 
 
@@ -39,15 +40,15 @@ def pool(records: Records) -> Any:
 
 def packaged(engine: str) -> str:
     """The store on the library that bare loops and peers have: the one of the distribution."""
-    second = engine + stores.DISTRIBUTED
-    return second if second in stores.names() else engine
+    second = engine + catalogue.DISTRIBUTED
+    return second if second in catalogue.names() else engine
 
 
 def make_loop(what: str, records: Records) -> ShimLoop:
     """The harness's on an engine's shim, or a bare loop where `what` is its library."""
     if what.endswith(".so"):
         return BareLoop(what, records)
-    return ShimLoop(stores.Store(what), records, pool(records))
+    return ShimLoop(Store(what), records, pool(records))
 
 
 def run_loop(what: str, update: str, count: int, seed: int, folder: str) -> dict[str, float]:
@@ -68,7 +69,7 @@ def run_loop(what: str, update: str, count: int, seed: int, folder: str) -> dict
 
 def bare(scale: Scale, libraries: Path, place: Path) -> dict[str, Rounds]:
     """For each engine, the throughput of the harness over that of the bare loop."""
-    known = stores.known()
+    known = catalogue.known()
     return {
         f"bare loop, {engine}": _bare(scale, engine, libraries / f"{engine}.so", place)
         for engine in ENGINES

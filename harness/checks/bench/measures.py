@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kvbench import BadInput
-from kvbench.sweep import ENVIRONMENT
+from kvbench.common.messages import BadInput
+from kvbench.sweep.sweep import ENVIRONMENT
 
 ROOT = Path(__file__).parents[3]
 CONFIDENCE = 0.95

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kvbench import BadInput
-from kvbench.factors import OPERATIONS, Cell, RecordSize
-from kvbench.library import loop_library, structure
-from kvbench.meter import open_meter
-from kvbench.sweep import run_cell
-from kvbench.worker import QUIET_S
+from kvbench.cell.factors import OPERATIONS, Cell, RecordSize
+from kvbench.cell.library import loop_library, structure
+from kvbench.cell.meter import open_meter
+from kvbench.cell.worker import QUIET_S
+from kvbench.common.messages import BadInput
+from kvbench.experiment.factors import title
+from kvbench.sweep.sweep import run_cell
 from loops import DURABILITY, VALUE, make_loop, make_records
 from measures import Line, Rounds, Scale, Timer, in_folder
 
@@ -39,7 +40,7 @@ def run_whole(cell: Cell, folder: str) -> dict[str, Any]:
     with Timer() as timer:
         answer = run_cell(cell, Path(folder), time_limit=3600)
     if answer["status"] != "ok":
-        raise BadInput(f"{cell}: {answer['reason']}")
+        raise BadInput(f"{title(cell)}: {answer['reason']}")
     return answer | {"wall_s": timer.seconds}
 
 

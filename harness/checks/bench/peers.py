@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from kvbench import BadInput
-from kvbench.plan import CODES, Plan, Records
+from kvbench.cell.plan import CODES, Plan, Records
+from kvbench.common.messages import BadInput
 from loops import DURABILITY, VALUE, make_loop, make_records, packaged
 from measures import Line, Rounds, Scale, Timer, in_folder, interleaved
 

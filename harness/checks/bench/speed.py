@@ -14,10 +14,14 @@ from pathlib import Path
 import click
 import pandas as pd
 from floor import floor
-from kvbench import STOPS, BadInput, machine, stores, write_whole
 from kvbench.cli import STOPPED
-from kvbench.progress import BAR
-from kvbench.scratch import scratch
+from kvbench.common.files import write_whole
+from kvbench.common.messages import BadInput
+from kvbench.common.processes import STOPS
+from kvbench.common.progress import BAR
+from kvbench.machine import description
+from kvbench.machine.scratch import scratch
+from kvbench.stores import catalogue
 from loops import ENGINES, bare
 from measures import LOOKS, Rounds, Scale, Series, run_rounds
 from pauses import pauses
@@ -91,7 +95,7 @@ def main(
         ]
         _run(series, math.inf if quick else seconds)
     table = pd.DataFrame([row for one in series for row in one.rows()])
-    table = table.assign(**machine.conditions(out, stores.known()))
+    table = table.assign(**description.conditions(out, catalogue.known()))
     write_whole(out / "speed.csv", table.to_csv(index=False).encode())
     shown = table[["group", "measure", "value", "low", "high", "interval", "n", "goal", "met"]]
     click.echo(tabulate(shown, headers="keys", showindex=False, floatfmt=".3f"))
@@ -115,7 +119,7 @@ def _run(series: Sequence[Series], seconds: float) -> None:
 
 def _peer(text: str) -> tuple[str, str]:
     engine, _, program = text.partition("=")
-    path, known = shutil.which(program), stores.names()
+    path, known = shutil.which(program), catalogue.names()
     if engine not in known or path is None:
         raise BadInput(f"--peer {text}: no such program, or none of {', '.join(known)}")
     return engine, str(Path(path).resolve())

@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from kvbench import BadInput, machine, stores
-from kvbench.estimate import seconds
-from kvbench.factors import Cell
-from kvbench.grid import read_grids
-from kvbench.results import Folder
-from kvbench.scratch import scratch
-from kvbench.sweep import Sweep
-from kvbench.tables import read_tables
-from kvbench.worker import QUIET_S
+from kvbench.cell.factors import Cell
+from kvbench.cell.worker import QUIET_S
+from kvbench.common.messages import BadInput
+from kvbench.experiment.estimate import seconds
+from kvbench.experiment.grid import read_grids
+from kvbench.machine import description
+from kvbench.machine.scratch import scratch
+from kvbench.results.folder import Folder
+from kvbench.results.tables import read_tables
+from kvbench.stores import catalogue
+from kvbench.sweep.sweep import Sweep
 from measures import ROOT, Line, Rounds, Scale, Timer, in_folder, in_fresh_process
 from pauses import make_cell, run_whole
 
@@ -61,8 +63,8 @@ def _quick_grid(results: Path) -> Rounds:
     rows = rows[rows.status == "ok"]
     shares = rows.check_s / rows.wall_s
     worst = ", ".join(map(str, rows.loc[shares.idxmax(), ["store", "record_size", "records"]]))
-    job = Sweep(read_grids(ROOT / "harness/grids/quick.toml", stores.names()), results)
-    fsync = machine.fsync_milliseconds(results)
+    job = Sweep(read_grids(ROOT / "harness/grids/quick.toml", catalogue.names()), results)
+    fsync = description.fsync_milliseconds(results)
     planned = sum(
         seconds(cell, fsync)
         for _, cell, why in job.plan()

@@ -19,10 +19,14 @@ from pathlib import Path
 
 import click
 import pandas as pd
-from kvbench import STOPS, die_with_parent, machine, say, stores, write_whole
 from kvbench.cli import STOPPED
-from kvbench.scratch import scratch
-from kvbench.shelf import OWNER, end_processes
+from kvbench.common.files import write_whole
+from kvbench.common.messages import say
+from kvbench.common.processes import STOPS, die_with_parent
+from kvbench.machine import description
+from kvbench.machine.scratch import scratch
+from kvbench.machine.shelf import OWNER, end_processes
+from kvbench.stores import catalogue
 from table import Form, Row, rows_of, show
 
 PARTS = ("kills", "disks", "lies", "stateful", "mutations", "sanitizers")
@@ -62,7 +66,7 @@ def main(parts: Sequence[str], short: bool, seed: int, only: tuple[str, ...], ou
         form="short" if short else "long",
         seed=seed,
         run_s=run_s,
-        **machine.conditions(out, stores.known()),
+        **description.conditions(out, catalogue.known()),
     )
     write_whole(out / "torture.csv", table.to_csv(index=False).encode())
     click.echo(show(rows))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
-from kvbench import stores
+from kvbench.stores import catalogue
 
 ROOT = Path(__file__).parents[3]
 SHIMS = ROOT / "harness/shims"
@@ -24,11 +24,11 @@ def available(short: bool) -> list[str]:
     """The shims that are here and keep what they are given; in the short form, one of each kind."""
     return [
         store.name
-        for store in stores.known().values()
+        for store in catalogue.known().values()
         if store.available
         and not store.binding
         and "forgets" not in store.capabilities
-        and (store.name in FEW if short else stores.compared(store.name))
+        and (store.name in FEW if short else catalogue.compared(store.name))
     ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from builds import available
-from kvbench import stores
+from kvbench.stores import catalogue
 from sweeps import Sweep, liar_environment, scratch, traceback
 from table import Form, Row
 
@@ -144,7 +144,7 @@ def breaks(honest: str, ways: Sequence[str], functions: Sequence[str], place: Pa
 
 
 def rows(form: Form) -> Iterator[Row]:
-    seed, place, known = form.seed, form.place, stores.known()
+    seed, place, known = form.seed, form.place, catalogue.known()
     honest = sorted(available(True), key="lmdb".__ne__)  # LMDB first: the short form tries one
     for name in honest[: 1 if form.short else None]:
         scans = "scan" in known[name].capabilities

@@ -31,11 +31,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from builds import ROOT
 from IPython.core.interactiveshell import InteractiveShell
-from kvbench import BadInput, cli, one_line, stores
-from kvbench.histogram import quantile
-from kvbench.results import MARK
-from kvbench.sweep import Sweep
-from kvbench.tables import TABLES, read_tables
+from kvbench import cli
+from kvbench.cell.histogram import quantile
+from kvbench.common.messages import BadInput, one_line
+from kvbench.results.folder import MARK
+from kvbench.results.tables import TABLES, read_tables
+from kvbench.stores import catalogue
+from kvbench.sweep.sweep import Sweep
 from papermill.translators import PythonTranslator
 from sweeps import toml
 from table import Form, Row
@@ -641,7 +643,7 @@ KINDS = {
 def rows(form: Form) -> Iterator[Row]:
     """Yields a row for each kind of input. Keeps inputs that break a rule in place/violations."""
     place = form.place
-    stores.known()  # loads engines and bindings once, for all children
+    catalogue.known()  # loads engines and bindings once, for all children
     pa.set_cpu_count(1)
     import_all(NOTEBOOKS)
     whole = small_results(place)

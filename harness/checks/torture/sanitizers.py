@@ -22,7 +22,7 @@ from builds import (
     sanitized_environment,
     sanitized_shims,
 )
-from kvbench.stores import known
+from kvbench.stores.catalogue import known
 from table import Form, Row
 
 SOURCES = ROOT / "harness/checks/sanitize"

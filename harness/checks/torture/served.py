@@ -13,11 +13,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from kvbench import die_with_parent
-from kvbench.bindings import load
-from kvbench.contract import OpenStore, StoreError, TooLarge
-from kvbench.shim import OpenShim
-from kvbench.stores import Store
+from kvbench.cell.bindings import load
+from kvbench.cell.contract import OpenStore, StoreError, TooLarge
+from kvbench.cell.shim import OpenShim
+from kvbench.cell.store import Store
+from kvbench.common.processes import die_with_parent
 
 LARGEST = 100_000  # bytes of a value
 PATIENCE = 20  # seconds: an engine may wait for ever on what a kill has left

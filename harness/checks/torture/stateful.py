@@ -25,10 +25,10 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from kvbench import stores
-from kvbench.contract import StoreError
-from kvbench.factors import DEFAULT
-from kvbench.stores import Store
+from kvbench.cell.contract import StoreError
+from kvbench.cell.factors import DEFAULT
+from kvbench.cell.store import Store
+from kvbench.stores import catalogue
 from served import LARGEST, Child, Record, Step
 from table import Form, Row
 
@@ -441,7 +441,7 @@ def _apart(label: str, options: dict[str, str], form: Form, shims: Path) -> Row:
 def rows(form: Form) -> Iterator[Row]:
     """One for each store that is here and keeps what it is given."""
     shims = sanitized_shims()
-    for label, store in stores.known().items():
+    for label, store in catalogue.known().items():
         wanted = not form.only or label in form.only
         if wanted and store.available and "forgets" not in store.capabilities:
             for options in variants(store)[: 1 if form.short else None]:
@@ -450,6 +450,6 @@ def rows(form: Form) -> Iterator[Row]:
 
 if __name__ == "__main__":
     label, options, short, seed, place = json.loads(sys.argv[1])
-    known = stores.known()
+    known = catalogue.known()
     subject = Subject.of(known[label], options, known[known[label].name])
     print(json.dumps(asdict(_tried(subject, short, seed, Path(place)))))

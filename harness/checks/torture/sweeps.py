@@ -14,11 +14,11 @@ from typing import Any
 
 import psutil
 from builds import SHIMS
-from kvbench import BadInput
-from kvbench.library import shims_folder
-from kvbench.results import Folder
-from kvbench.scratch import TMPFS
-from kvbench.shelf import marked, own_name
+from kvbench.cell.library import shims_folder
+from kvbench.common.messages import BadInput
+from kvbench.machine.scratch import TMPFS
+from kvbench.machine.shelf import marked, own_name
+from kvbench.results.folder import Folder
 
 HERE = Path(__file__).parent
 MARK = "KVBENCH_TORTURE"  # an environment variable that a sweep and all its processes share
@@ -81,7 +81,7 @@ class Sweep:
         found = []
         for process in self.processes():
             with contextlib.suppress(psutil.Error):
-                if "kvbench.worker" in process.cmdline():
+                if "kvbench.cell.worker" in process.cmdline():
                     found.append(process)
         return found
 

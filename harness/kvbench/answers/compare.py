@@ -1,0 +1,261 @@
+"""What changed between two results folders, cell by cell, beyond the noise of their trials.
+
+The datum is the log of a trial's mean time. Each operation of each cell that both folders have is
+compared by Welch's t-test (B. L. Welch, Biometrika 34:1/2, 1947). Of many comparisons some differ
+by chance: which ones changed is decided with a false discovery rate of 5% (Y. Benjamini and Y.
+Hochberg, JRSS B 57:1, 1995), and if nothing changed, none is called changed in 95% of cases. The
+intervals of the changed ratios cover theirs at the same rate (Y. Benjamini and D. Yekutieli, JASA
+100:469, 2005).
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from kvbench.common.messages import BadInput, listed
+from kvbench.experiment.factors import CONDITION, NOT_STATED
+from kvbench.results.measured import BUILD
+from kvbench.results.tables import read_tables
+
+RATE = 0.05  # of false discoveries
+KEY = [*CONDITION, "access", "operation"]
+ALWAYS = ["store", "record_size", "records", "durability", "operation"]  # columns that are shown
+DRIFT = (
+    "The folders' trials were not measured in turn: where the machine became faster or slower "
+    "meanwhile, that counts as change. Measure them again in turn, a trial each, by sweep --again."
+)
+CHANGED = ["engine_version", "binding_version", "revision"]
+
+
+def _refuse_several(folder: Path, cells: pd.DataFrame) -> None:
+    """Refuse what is no trial, though it would count as one: other records, or another build."""
+    for store, own in cells.groupby("store"):
+        for name in ("seed", *BUILD):
+            levels = sorted(map(str, set(own[name].dropna())))
+            if len(levels) > 1:
+                raise BadInput(
+                    f"{folder}: several levels of {name} of {store}: {listed(levels)}; "
+                    "compare each by itself"
+                )
+    keys = [*KEY[:-1], "trial", "timed"]
+    for row in cells[cells.duplicated(keys) & cells.trial.notna()].head(1).itertuples():
+        raise BadInput(f"{folder}: {row.store}: trial {row.trial} is there twice: {row.cell}")
+
+
+class Side:
+    """One of the two folders: `rows` has the log of each trial's mean."""
+
+    def __init__(self, folder: Path) -> None:
+        tables = {name: table.to_pandas() for name, table in read_tables(folder).items()}
+        cells = tables["cells"][tables["cells"].status == "ok"]
+        if cells.empty:
+            raise BadInput(f"{folder}: no cell was measured")
+        if cells.machine.nunique() > 1:
+            raise BadInput(f"{folder}: results of several machines; collect each by itself")
+        timed = (
+            tables["operations"].assign(mean=lambda own: own.sum_ns / own.n).dropna(subset="mean")
+        )
+        if timed.empty:
+            raise BadInput(f"{folder}: no mean times; medians cannot be compared")
+        stated = {name: cells[name].astype(object) for name in [*KEY[:-1], "seed"]}
+        cells = cells.assign(
+            **{name: level.where(level.notna(), NOT_STATED) for name, level in stated.items()}
+        )
+        _refuse_several(folder, cells)
+        self.rows = cells[["cell", *KEY[:-1], "trial"]].merge(
+            timed[["cell", "operation", "mean"]], on="cell"
+        )
+        self.rows["log"] = np.log(self.rows["mean"])
+        self.cells = cells
+        self.begun = cells.groupby("trial").started.min()
+        self.machine = tables["machines"].set_index("machine").loc[cells.machine.iloc[0]]
+
+    def trials(self) -> "pd.Series[Any]":
+        """The logs of the trials of each key."""
+        found: pd.Series[Any] = self.rows.groupby(KEY)["log"].agg(list)
+        return found
+
+
+def compare(before: Side, after: Side) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What both folders have, before and after: a row each store, over all operations of all its
+    cells, and a row each operation of each cell. Their columns: the geometric mean times in ns,
+    their `ratio` (after over before) with its interval, the trials, and whether it `changed`. The
+    changed come first, the largest ratio first. Raises BadInput if nothing can be compared."""
+    both = pd.concat({"before": before.trials(), "after": after.trials()}, axis=1).dropna()
+    enough = both[(both.before.map(len) > 1) & (both.after.map(len) > 1)]
+    if enough.empty:
+        raise BadInput(_nothing(before, after, both))
+    whole = {
+        store: [_means(own[side]) for side in ("before", "after")]
+        for store, own in enough.groupby("store")
+    }
+    stores = pd.DataFrame.from_dict(whole, "index", columns=["before", "after"]).rename_axis(
+        "store"
+    )
+    kept = stores[(stores.before.map(len) > 1) & (stores.after.map(len) > 1)]
+    tests = [list(map(_test, own.after, own.before)) for own in (kept, enough)]
+    level = _level([test.pvalue for both in tests for test in both])
+    first, second = (_table_of(*both, level) for both in zip((kept, enough), tests, strict=True))
+    return first, second
+
+
+def _means(logs: "pd.Series[Any]") -> list[float]:
+    """The mean of each trial over all rows, as far as all have so many trials."""
+    least = min(map(len, logs))
+    found: list[float] = np.mean([own[:least] for own in logs], axis=0).tolist()
+    return found
+
+
+def _test(after: Sequence[float], before: Sequence[float]) -> Any:
+    return stats.ttest_ind(after, before, equal_var=False)
+
+
+def _level(chances: Sequence[float]) -> float:
+    """The chance up to which a difference counts as a change, of all that are tested; 0 if none
+    does."""
+    known = np.nan_to_num(chances, nan=1.0)
+    lines = RATE * np.arange(1, len(known) + 1) / len(known)
+    below = np.flatnonzero(np.sort(known) <= lines)
+    return float(lines[below[-1]]) if len(below) else 0.0
+
+
+def _table_of(logs: pd.DataFrame, tests: Sequence[Any], level: float) -> pd.DataFrame:
+    """The comparison of each row's logs before and after."""
+    spans = [test.confidence_interval(1 - (level or RATE)) for test in tests]
+    found = pd.DataFrame(
+        {
+            "before": np.exp(logs.before.map(np.mean)),
+            "after": np.exp(logs.after.map(np.mean)),
+            "ratio": np.exp(logs.after.map(np.mean) - logs.before.map(np.mean)),
+            "low": np.exp([span.low for span in spans]),
+            "high": np.exp([span.high for span in spans]),
+            "trials_before": logs.before.map(len),
+            "trials_after": logs.after.map(len),
+            "changed": [bool(test.pvalue <= level) for test in tests],
+        }
+    ).reset_index()
+    return found.sort_values(["changed", "ratio"], ascending=False, kind="stable")
+
+
+def _nothing(before: Side, after: Side, both: pd.DataFrame) -> str:
+    """Why no operation can be compared."""
+    if not both.dropna().empty:
+        return "one trial has no noise to compare with: measure two or more in both folders"
+    for name in KEY:
+        levels = [sorted(map(str, set(side.rows[name]))) for side in (before, after)]
+        if not set(levels[0]) & set(levels[1]):
+            first, second = (", ".join(one[:5]) for one in levels)
+            return (
+                f"no cell is in both: {name} is {first} in the first folder, {second} in the second"
+            )
+    return "no cell is in both folders: their levels differ in combination"
+
+
+def differences(before: Side, after: Side) -> list[tuple[str, str, str]]:
+    """What else differs: machine, file system, kernel, versions of engines, revision."""
+    found = []
+    for name in ("hostname", "cpu", "cores", "memory_bytes", "kernel", "file_system"):
+        one, other = (_stated(side.machine.get(name)) for side in (before, after))
+        if one != other:
+            found.append((name, one, other))
+    for name in CHANGED:
+        versions = [
+            side.cells.groupby("store")[name].agg(lambda own: ", ".join(sorted(set(own.dropna()))))
+            for side in (before, after)
+        ]
+        for store in sorted(set(versions[0].index) & set(versions[1].index)):
+            one, other = versions[0][store], versions[1][store]
+            if one != other:
+                found.append((f"{name} of {store}", one, other))
+    return found
+
+
+def _stated(value: Any) -> str:
+    return NOT_STATED if pd.isna(value) else str(value)
+
+
+def _known(word: str) -> str | None:
+    return None if word == NOT_STATED else word
+
+
+def in_turn(before: Side, after: Side) -> bool | None:
+    """Whether the two sides' trials were measured in turn, two of one side in a row at most. If
+    they were not, the machine's drift counts as change. None where tables lack the times."""
+    order = pd.concat({"before": before.begun, "after": after.begun}).sort_values()
+    if order.isna().any() or order.empty:
+        return None
+    sides = [side for side, _ in order.index]
+    return not any(len(set(sides[at : at + 3])) == 1 for at in range(len(sides) - 2))
+
+
+def shown(found: pd.DataFrame) -> list[str]:
+    """The columns of the key that say something."""
+    varying = [name for name in KEY if name not in ALWAYS and found[name].nunique() > 1]
+    return [*ALWAYS, *varying]
+
+
+def report(before: Side, after: Side, stores: pd.DataFrame, cells: pd.DataFrame) -> str:
+    """What differs, and what changed, as Markdown."""
+    parts = []
+    differing = differences(before, after)
+    if differing:
+        table = pd.DataFrame(differing, columns=["what differs", "before", "after"])
+        parts.append(table.to_markdown(index=False, disable_numparse=True))
+    if in_turn(before, after) is False:
+        parts.append(DRIFT)
+    parts.append(_table(stores, ["store"]))
+    changed = cells[cells.changed]
+    parts.append(f"{len(changed)} of {len(cells)} operations of cells changed.")
+    if len(changed):
+        parts.append(_table(changed, shown(cells)))
+    return "\n\n".join(parts)
+
+
+def _table(found: pd.DataFrame, columns: Sequence[str]) -> str:
+    rows = found[list(columns)].rename(columns={"record_size": "record size"})
+    rows["before"], rows["after"] = found.before.map(_time), found.after.map(_time)
+    spans = zip(found.ratio, found.low, found.high, strict=True)
+    rows["after / before"] = [f"{x:.2f} ({low:.2f} to {high:.2f})" for x, low, high in spans]
+    rows["changed"] = found.changed.map({True: "yes", False: ""})
+    trials = zip(found.trials_before, found.trials_after, strict=True)
+    rows["trials"] = [f"{one}, {other}" for one, other in trials]
+    return str(rows.to_markdown(index=False, disable_numparse=True))
+
+
+def _time(nanoseconds: float) -> str:
+    unit, size = next(
+        (one for one in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)) if nanoseconds >= one[1]), ("ns", 1)
+    )
+    return f"{nanoseconds / size:.3g} {unit}"
+
+
+def slower(found: pd.DataFrame, share: float) -> pd.DataFrame:
+    """What became slower by more than a share of its time, beyond the noise."""
+    return found[found.changed & (found.ratio > 1 + share)]
+
+
+def to_json(before: Side, after: Side, stores: pd.DataFrame, cells: pd.DataFrame) -> str:
+    """What differs, and all that was compared, in ns."""
+
+    def rows(found: pd.DataFrame) -> Any:
+        known = found.where(found != NOT_STATED, None)
+        return json.loads(known.to_json(orient="records", double_precision=6))
+
+    names = ("what", "before", "after")
+    return json.dumps(
+        {
+            "differences": [
+                {name: _known(word) for name, word in zip(names, row, strict=True)}
+                for row in differences(before, after)
+            ],
+            "in_turn": in_turn(before, after),
+            "stores": rows(stores),
+            "operations": rows(cells[[*shown(cells), *stores.columns.drop("store")]]),
+        },
+        indent=1,
+    )

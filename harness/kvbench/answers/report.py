@@ -1,0 +1,272 @@
+"""What `kvbench advise` says of an answer: as plain values, which become JSON, and as text."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from tabulate import tabulate
+
+from kvbench.answers.advise import Advice
+from kvbench.cell.factors import DEFAULT, format_bytes
+from kvbench.experiment.factors import NOT_STATED
+from kvbench.results.measured import Measured
+from kvbench.stats.regret import IN, RECOMMENDED
+from kvbench.stores import catalogue
+from kvbench.stores.about import about, consequence
+
+MOST_REGRET = 1000  # above it a bound tells nothing
+MOST_SHOWN = 5  # stores whose settings are printed
+LEGEND = (
+    f"in: surely less than {IN - 1:.0%} slower than the best; out: surely more; undecided: not "
+    f"known. Use: surely less than {RECOMMENDED - 1:.0%} slower."
+)
+CAUTIONS = {  # what a level leaves open
+    "none": "At level none a crash of the process may cost the last writes, in some engines more.",
+    "process": "At level process a loss of power may cost some stores more than the last writes, "
+    "as stated beside each setting. Settings between process and sync, such as a sync each second, "
+    "were not measured.",
+    "sync": "Files are overwritten in place: a crash in an update may leave neither value. Level "
+    "atomic avoids that, and makes updates slower. Kyoto Cabinet's hash tears updates, too.",
+    DEFAULT: "As shipped, stores survive different things: see the paper's table of levels.",
+}
+SPACE = "Space is that of all records after each was written once and overwritten once more."
+NO_SPACE = "Space was not measured after equal work around these records, so none is shown."
+
+
+def _known(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _facts(data: Measured, advice: Advice, store: str) -> dict[str, Any]:
+    """What else was measured of a store in the field that weighs most, and what is known of it."""
+    query = advice.query
+    size, records = max(advice.rests_on, key=lambda point: advice.rests_on[point])
+
+    def own(table: pd.DataFrame) -> pd.DataFrame:
+        found = data.at(table, query.durability, query.memory, query.guarantee)
+        here = (found.record_size == size) & (found.records == records)
+        return found[here & (found.store == store)]
+
+    cells, rows = own(data.cells), own(data.rows)
+    writes = rows[rows.operation != "get"]
+    shares = [share for name, share in query.mix.items() if name != "get"]
+    names = [name for name in query.mix if name != "get"]
+    syncs = (writes.syncs / writes.n).groupby(writes.operation).median().reindex(names)
+    heaviest = max(query.mix, key=lambda name: query.mix[name])
+    found = {
+        # A percentile of a write on another device is not known.
+        "p99_ns": math.nan
+        if query.sync_ns is not None and heaviest != "get"
+        else float(rows[rows.operation == heaviest].p99_ns.median()),
+        "space": advice.space.get(store, math.nan),
+        "memory_bytes": float(cells.memory_bytes.median()),
+        "syncs_per_write": float(np.average(syncs, weights=shares)) if shares else math.nan,
+    }
+    known, facts = catalogue.known().get(store), about(store.partition("/")[0])
+    means = [
+        setting.means
+        for setting in (known.settings if known else ())
+        if (setting.name, setting.value) == ("durability", query.durability)
+    ]
+    shipped = "as shipped" if query.durability == DEFAULT else ""
+    version = next((name for name in cells.engine_version if name != NOT_STATED), "")
+    texts = {
+        "settings": means[0] if means else shipped,
+        "consequence": consequence(store, query.durability, query.guarantee),
+        "measured": str(version),
+    }
+    for name in ("language", "licence", "latest", "maintained_by", "processes", "known"):
+        texts[name] = getattr(facts, name) if facts else ""
+    return {name: _known(value) for name, value in found.items()} | texts
+
+
+def report(data: Measured, advice: Advice) -> dict[str, Any]:
+    """The advice as plain values, the best store first. Of times that were computed no store is
+    recommended. What is not known, or not stated by an import, is None."""
+    query = advice.query
+    computed = query.sync_ns is not None
+    rows = []
+    for store, own in advice.ranking.regrets.items():
+        rows.append(
+            {
+                "store": store,
+                "verdict": own.verdict,
+                "recommended": own.recommended and not computed,
+                "candidate": store in advice.candidates,
+                "time_ns": advice.times[store],
+                "regret": _known(own.estimate),
+                "low": _known(own.low),
+                "high": _known(own.high),
+                **_facts(data, advice, store),
+            }
+        )
+    return {
+        "computed": computed,
+        "data": str(data.name),
+        "query": {
+            "record_size": format_bytes(query.size), "records": query.records,
+            "mix": dict(query.mix), "access": _level(data.access),
+            "durability": _level(query.durability), "guarantee": _level(query.level),
+            "memory": _level(query.memory), "sync_ns": query.sync_ns, "may_grow": query.may_grow,
+            "c_interface": query.c_interface,
+        },
+        "trials": advice.trials,
+        "average": data.average,
+        "rests_on": [
+            {"record_size": format_bytes(size), "records": records, "weight": round(weight, 3)}
+            for (size, records), weight in advice.rests_on.items()
+        ],
+        "stores": rows,
+        "left_out": dict(advice.left_out),
+        "machine": None if pd.isna(data.machine.cpu) else str(data.machine.cpu),
+    }  # fmt: skip
+
+
+def _level(name: str) -> str | None:
+    return None if name == NOT_STATED else name
+
+
+def _time(ns: float | None) -> str:
+    if ns is None:
+        return ""
+    unit, scale = next(
+        (unit, scale) for unit, scale in (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1))
+        if ns >= scale or unit == "ns"
+    )  # fmt: skip
+    return f"{ns / scale:.3g} {unit}"
+
+
+def _number(value: float | None, pattern: str = "{:.3g}") -> str:
+    return "" if value is None else pattern.format(value)
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    if low is None:
+        return ""
+    known = high is not None and high < MOST_REGRET
+    return f"{_number(low)} to {_number(high)}" if known else f"{_number(low)} or more"
+
+
+def answer(found: Mapping[str, Any]) -> list[str]:
+    """What a report advises, in a line or two; of computed times only what to measure."""
+    rows = found["stores"]
+    maybe = [row["store"] for row in rows if row["candidate"]]
+    sure = [row["store"] for row in rows if row["recommended"]]
+    if found["computed"]:
+        device = _time(found["query"]["sync_ns"])
+        return [
+            f"computed, not measured: times as on a device that syncs in {device}",
+            f"to measure there: {', '.join(maybe) or 'no store was measured whole here'}",
+        ]
+    others = [store for store in maybe if sure and store not in sure]
+    if sure:
+        lines = [f"use {' or '.join(sure)}"]
+    elif maybe:
+        lines = [f"not told apart: {', '.join(maybe)}"]
+    elif len(rows) == 1:
+        lines = [f"{rows[0]['store']} alone was measured whole here, so it is not ranked"]
+    else:
+        lines = ["no two stores were measured whole here, so none is ranked"]
+    return [*lines, f"may be as good: {', '.join(others)}"] if others else lines
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """The stores of a report, the best first."""
+    mix = found["query"]["mix"]
+    time = "time" if found["average"] == "mean" else "median time"
+    tail = f"P99 of {max(mix, key=mix.get)}"
+    headers = ("store", "verdict", time, "regret", "95% interval", tail, "space", "memory",
+               "syncs a write")  # fmt: skip
+    rows = [
+        (
+            row["store"], row["verdict"], _time(row["time_ns"]), _number(row["regret"]),
+            _interval(row["low"], row["high"]),
+            _time(row["p99_ns"]), _number(row["space"], "{:.2f} x"),
+            _number(row["memory_bytes"] and row["memory_bytes"] / 2**20, "{:.0f} MiB"),
+            _number(row["syncs_per_write"]),
+        )
+        for row in found["stores"]
+    ]  # fmt: skip
+    return str(tabulate(rows, headers=headers, disable_numparse=True))
+
+
+def _settings(chosen: Sequence[Mapping[str, Any]]) -> str:
+    facts = {
+        "store": "store", "settings": "settings", "consequence": "what a crash may cost",
+        "language": "language", "licence": "licence", "measured": "measured",
+        "latest": "latest release", "maintained_by": "maintained by", "processes": "processes",
+    }  # fmt: skip
+    width = [None, 32, 32, None, 20, 16, 20, 24, 30]
+    cells = [tuple(row[name] for name in facts) for row in chosen]
+    headers = tuple(facts.values())
+    return str(tabulate(cells, headers=headers, maxcolwidths=width, disable_numparse=True))
+
+
+def _asked(query: Mapping[str, Any]) -> str:
+    """What was asked, with the shares as parts of the whole."""
+    whole = sum(query["mix"].values())
+    mix = ", ".join(f"{name} {share / whole:.3g}" for name, share in query["mix"].items())
+    guarantee, durability = (query[name] or NOT_STATED for name in ("guarantee", "durability"))
+    level = f"durability {guarantee}"
+    if durability == DEFAULT:
+        level = f"as shipped, which amounts to durability {guarantee}"
+    return f"for {query['record_size']} x {query['records']:,}; {mix}; {level}"
+
+
+def text(found: Mapping[str, Any]) -> str:
+    """The report as text, the answer first."""
+    rows, query = found["stores"], found["query"]
+    lines = [*answer(found), _asked(query), table(found)]
+    candidates = [row for row in rows if row["candidate"] or row["recommended"]]
+    sure = [row for row in candidates if row["recommended"]]
+    chosen = (sure or candidates or rows)[:MOST_SHOWN]
+    if any(row["settings"] or row["licence"] for row in chosen):
+        lines.append(_settings(chosen))
+        lines.append("\n".join(f"{row['store']}: {row['known']}" for row in chosen if row["known"]))
+        lines.append(CAUTIONS.get(query["guarantee"], ""))
+    fields = [
+        f"{at['record_size']} x {at['records']:,} ({at['weight']:.0%})" for at in found["rests_on"]
+    ]
+    lines.append(LEGEND)
+    if len(fields) > 1:
+        heaviest = max(found["rests_on"], key=lambda at: at["weight"])
+        at = f"{heaviest['record_size']} x {heaviest['records']:,}"
+        lines.append(f"P99, memory and syncs are those of {at}")
+    lines.append(SPACE if any(row["space"] for row in rows) else NO_SPACE)
+    some = "s" if found["trials"] != 1 else ""
+    how = "measured in" if len(fields) == 1 else "interpolated between"
+    machine = found["machine"] or f"machine {NOT_STATED}"
+    trials = f"{found['trials']} trial{some}"
+    lines.append(f"{how} {', '.join(fields)} of {found['data']}; {trials}; {machine}")
+    if found["average"] == "median":
+        lines.append("times are medians: no mean time is stated")
+    for reason in sorted(set(found["left_out"].values())):
+        names = [store for store, own in found["left_out"].items() if own == reason]
+        lines.append(f"left out: {', '.join(names)} ({reason})")
+    return "\n\n".join(line for line in lines if line)
+
+
+def both(found: Mapping[str, Any]) -> str:
+    """The report of an answer after measuring here: what it rests on, the answer, and beside it
+    what the other of the two, measured or known before, says."""
+    measured, known = found["measured"], found.get("known")
+    if known:
+        beside = [f"beside it, {known['data']} says", *answer(known), table(known)]
+        return "\n\n".join(["measured here", text(found), *beside])
+    head = measured["why"]
+    own = measured["report"]
+    if not measured["finished"]:
+        trials = own["trials"] if own else 0
+        head = (
+            f"measuring did not finish: {head}, after {trials} whole "
+            f"trial{'' if trials == 1 else 's'}; the answer rests on {found['data']}"
+        )
+    beside = ["beside it, as far as it was measured here", table(own)] if own else []
+    return "\n\n".join([head, text(found), *beside])
+
+
+def to_json(found: object) -> str:
+    return json.dumps(found, indent=1, allow_nan=False)

@@ -1,0 +1,29 @@
+"""GNU dbm by the standard library, as shipped, on the file of gdbm.c."""
+
+import _gdbm
+import dbm.gnu
+from pathlib import Path
+from typing import Any
+
+from kvbench.cell.bindings.mapping import Mapping
+
+LIMIT = (2**31 - 1) // 4  # bytes, as in gdbm.c
+
+
+class Open(Mapping):
+    max_key = max_value = LIMIT
+    default_durability = "none"  # as gdbm.c
+
+    @staticmethod
+    def engine_version() -> str:
+        module: Any = _gdbm  # dbm.gnu does not pass it on
+        return ".".join(map(str, module._GDBM_VERSION))
+
+    def __init__(self, folder: Path) -> None:
+        self._db = dbm.gnu.open(str(folder / "records.gdbm"), "c")  # noqa: SIM115
+
+    def sync(self) -> None:
+        self._db.sync()
+
+    def effective_options(self) -> dict[str, str]:
+        return {"options": "library defaults (the binding reads none back)", "sync": "off"}

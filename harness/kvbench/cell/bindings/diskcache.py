@@ -1,0 +1,66 @@
+"""SQLite and files by diskcache, as shipped but for eviction, which would remove records beyond
+1 GiB. Values of 32 KiB and more are files. diskcache pickles neither keys nor values of bytes."""
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from diskcache import Cache
+
+from kvbench.cell.bindings import Binding
+from kvbench.cell.bindings.sql import MAX_KEY, MAX_VALUE, read_pragmas
+from kvbench.cell.cache import sync_file_system
+from kvbench.cell.contract import Capability, TooLarge
+
+
+class Open(Binding):
+    capabilities = Capability.THREADS
+    max_key, max_value = MAX_KEY, MAX_VALUE
+    default_durability = "process"  # commits are not synced, and files never
+
+    @staticmethod
+    def engine_version() -> str:
+        return sqlite3.sqlite_version
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._cache = Cache(str(folder), eviction_policy="none")
+
+    def get(self, key: bytes) -> bytes | None:
+        if not 0 < len(key) <= MAX_KEY:
+            raise TooLarge
+        return self._cache.get(key)
+
+    def insert(self, key: bytes, value: bytes) -> bool:
+        if not 0 < len(key) <= MAX_KEY or len(value) > MAX_VALUE:
+            raise TooLarge
+        return self._cache.add(key, value)
+
+    def update(self, key: bytes, value: bytes) -> bool:
+        if not 0 < len(key) <= MAX_KEY or len(value) > MAX_VALUE:
+            raise TooLarge
+        return key in self._cache and self._cache.set(key, value)
+
+    def remove(self, key: bytes) -> bool:
+        if not 0 < len(key) <= MAX_KEY:
+            raise TooLarge
+        return self._cache.delete(key)
+
+    def write_batch(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        """One by one: within a transaction, diskcache removes replaced files before it commits."""
+        self._check_batch(records)
+        for key, value in records:
+            self._cache.set(key, value)
+
+    def sync(self) -> None:
+        sync_file_system(self._folder)  # diskcache has no such call
+
+    def end(self) -> None:
+        self._cache.close()  # the connection of this thread
+
+    def effective_options(self) -> dict[str, str]:
+        own = ("eviction_policy", "disk_min_file_size")
+        return read_pragmas(self._cache._sql) | {n: str(getattr(self._cache, n)) for n in own}
+
+    def close(self) -> None:
+        self._cache.close()

@@ -1,0 +1,80 @@
+"""RocksDB by python-rocksdb, options as shipped. It needs RocksDB 6 or older."""
+
+from collections.abc import Generator, Sequence
+from pathlib import Path
+
+import rocksdb
+
+from kvbench.cell.bindings import Binding
+from kvbench.cell.bindings.rocksdb_options import (
+    MAX_KEY,
+    MAX_VALUE,
+    effective_options,
+    engine_version,
+)
+from kvbench.cell.contract import Capability, TooLarge
+
+
+class Open(Binding):
+    capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
+    max_key, max_value = MAX_KEY, MAX_VALUE
+    default_durability = "process"
+
+    @staticmethod
+    def engine_version() -> str:
+        return engine_version(Open)
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._db = rocksdb.DB(str(folder), rocksdb.Options(create_if_missing=True))
+
+    def get(self, key: bytes) -> bytes | None:
+        if not 0 < len(key) <= MAX_KEY:
+            raise TooLarge
+        return self._db.get(key)
+
+    def insert(self, key: bytes, value: bytes) -> bool:
+        if not 0 < len(key) <= MAX_KEY or len(value) > MAX_VALUE:
+            raise TooLarge
+        if self._db.get(key) is not None:
+            return False
+        self._db.put(key, value)
+        return True
+
+    def update(self, key: bytes, value: bytes) -> bool:
+        if not 0 < len(key) <= MAX_KEY or len(value) > MAX_VALUE:
+            raise TooLarge
+        if self._db.get(key) is None:
+            return False
+        self._db.put(key, value)
+        return True
+
+    def remove(self, key: bytes) -> bool:
+        if not 0 < len(key) <= MAX_KEY:
+            raise TooLarge
+        if self._db.get(key) is None:
+            return False
+        self._db.delete(key)
+        return True
+
+    def write_batch(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        self._check_batch(records)
+        batch = rocksdb.WriteBatch()
+        for key, value in records:
+            batch.put(key, value)
+        self._db.write(batch)
+
+    def scan(self, start: bytes = b"") -> Generator[tuple[bytes, bytes], None, None]:
+        cursor = self._db.iteritems()
+        cursor.seek(start)
+        yield from cursor
+
+    def sync(self) -> None:
+        self._db.write(rocksdb.WriteBatch(), sync=True)  # an empty batch syncs the log
+
+    def effective_options(self) -> dict[str, str]:
+        return effective_options(self._folder)
+
+    def close(self) -> None:
+        """By letting go of it: after the close() of version 0.8 that would free it twice."""
+        del self._db

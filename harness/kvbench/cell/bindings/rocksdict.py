@@ -1,0 +1,82 @@
+"""RocksDB by rocksdict in raw mode (bytes in, bytes out), options as shipped."""
+
+from collections.abc import Generator, Sequence
+from pathlib import Path
+
+from rocksdict import Options, Rdict, WriteBatch
+
+from kvbench.cell.bindings import Binding
+from kvbench.cell.bindings.rocksdb_options import (
+    MAX_KEY,
+    MAX_VALUE,
+    effective_options,
+    engine_version,
+)
+from kvbench.cell.contract import Capability, TooLarge
+
+
+class Open(Binding):
+    capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
+    max_key, max_value = MAX_KEY, MAX_VALUE
+    default_durability = "process"
+
+    @staticmethod
+    def engine_version() -> str:
+        return engine_version(Open)
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._db = Rdict(str(folder), Options(raw_mode=True))
+
+    def get(self, key: bytes) -> bytes | None:
+        if not 0 < len(key) <= MAX_KEY:
+            raise TooLarge
+        return self._db.get(key)
+
+    def insert(self, key: bytes, value: bytes) -> bool:
+        if not 0 < len(key) <= MAX_KEY or len(value) > MAX_VALUE:
+            raise TooLarge
+        if key in self._db:
+            return False
+        self._db.put(key, value)
+        return True
+
+    def update(self, key: bytes, value: bytes) -> bool:
+        if not 0 < len(key) <= MAX_KEY or len(value) > MAX_VALUE:
+            raise TooLarge
+        if key not in self._db:
+            return False
+        self._db.put(key, value)
+        return True
+
+    def remove(self, key: bytes) -> bool:
+        if not 0 < len(key) <= MAX_KEY:
+            raise TooLarge
+        if key not in self._db:
+            return False
+        self._db.delete(key)
+        return True
+
+    def write_batch(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        self._check_batch(records)
+        batch = WriteBatch(raw_mode=True)
+        for key, value in records:
+            batch.put(key, value)
+        self._db.write(batch)
+
+    def scan(self, start: bytes = b"") -> Generator[tuple[bytes, bytes], None, None]:
+        cursor = self._db.iter()
+        cursor.seek(start)
+        while cursor.valid():
+            yield cursor.key(), cursor.value()
+            cursor.next()
+        cursor.status()  # raises what ended it early
+
+    def sync(self) -> None:
+        self._db.flush_wal(sync=True)
+
+    def effective_options(self) -> dict[str, str]:
+        return effective_options(self._folder)
+
+    def close(self) -> None:
+        self._db.close()

@@ -1,0 +1,61 @@
+"""What the bindings of SQLite share: the table and the statements of sqlite.c, and what their
+connections do alike."""
+
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
+from typing import Any, Self
+
+from kvbench.cell.bindings import Binding
+from kvbench.cell.contract import Capability
+
+MAX_KEY, MAX_VALUE = 1_000_000, 990_000_000  # bytes, as in sqlite.c
+BUSY_TIMEOUT = 600  # seconds that a connection waits for another's lock
+
+CREATE = "CREATE TABLE IF NOT EXISTS records (key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL)"
+GET = "SELECT value FROM records WHERE key = ?"
+INSERT = "INSERT INTO records (key, value) VALUES (?, ?)"
+UPDATE = "UPDATE records SET value = ? WHERE key = ?"
+REMOVE = "DELETE FROM records WHERE key = ?"
+REPLACE = "REPLACE INTO records (key, value) VALUES (?, ?)"
+SCAN = "SELECT key, value FROM records WHERE key >= ? ORDER BY key"
+PRAGMAS = (
+    "journal_mode",
+    "synchronous",
+    "page_size",
+    "cache_size",
+    "locking_mode",
+    "mmap_size",
+)
+
+
+def read_pragmas(execute: Callable[[str], Iterable[Any]]) -> dict[str, str]:
+    """What a connection answers."""
+    return {name: str(next(iter(execute(f"PRAGMA {name}")))[0]) for name in PRAGMAS}
+
+
+class Sqlite(Binding):
+    """A connection of its own for each session: connections wait for each other's locks."""
+
+    capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
+    max_key, max_value = MAX_KEY, MAX_VALUE
+    default_durability = "process"  # the removal of its journal is not synced, see sqlite.c
+    _folder: Path
+    _db: Any  # the binding's connection
+
+    def scan(self, start: bytes = b"") -> Generator[tuple[bytes, bytes], None, None]:
+        yield from self._db.execute(SCAN, (start,))
+
+    def sync(self) -> None:
+        """Every commit is synced already: synchronous is FULL."""
+
+    def session(self) -> Self:
+        return type(self)(self._folder)
+
+    def end(self) -> None:
+        self.close()
+
+    def effective_options(self) -> dict[str, str]:
+        return read_pragmas(self._db.execute)
+
+    def close(self) -> None:
+        self._db.close()

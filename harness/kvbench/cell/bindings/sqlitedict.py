@@ -1,0 +1,39 @@
+"""SQLite by sqlitedict: each write is a transaction of its own, and values stay bytes, which
+sqlitedict would pickle by default. Else as shipped: a thread of its own has the connection."""
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlitedict import SqliteDict
+
+from kvbench.cell.bindings.mapping import Mapping
+from kvbench.cell.bindings.sql import MAX_KEY, MAX_VALUE, read_pragmas
+from kvbench.cell.cache import sync_file_system
+from kvbench.cell.contract import Capability
+
+
+class Open(Mapping):
+    capabilities = Capability.THREADS
+    max_key, max_value = MAX_KEY, MAX_VALUE
+    default_durability = "process"  # synchronous is OFF
+
+    @staticmethod
+    def engine_version() -> str:
+        return sqlite3.sqlite_version
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        file = str(folder / "records.sqlite")
+        self._db = SqliteDict(file, autocommit=True, encode=bytes, decode=bytes)
+
+    def write_batch(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        self._check_batch(records)
+        self._db.update(records)  # waits once, though each record is a transaction
+
+    def sync(self) -> None:
+        self._db.commit()
+        sync_file_system(self._folder)
+
+    def effective_options(self) -> dict[str, str]:
+        return read_pragmas(self._db.conn.select)

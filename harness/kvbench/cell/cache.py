@@ -1,0 +1,155 @@
+"""The page cache: how much of a store is in it, how to write it back and how to evict it."""
+
+import ctypes
+import itertools
+import mmap
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from kvbench.cell.contract import StoreError
+from kvbench.cell.filesystem import Found, Mounted, walk
+
+PAGE = mmap.PAGESIZE
+FILES = 1000  # that are looked at; of more, this many at equal distances
+WARM_S = 10.0  # seconds for which files are read before a warm cell is timed
+DROP = Path("/proc/sys/vm/drop_caches")
+
+# Of a fixed size and touched at once: what warming takes is not counted as memory of the store.
+_buffer = bytearray(b"\1" * (256 << 10))
+_library = ctypes.CDLL(None, use_errno=True)
+_library.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+
+
+def _error(call: str) -> OSError:
+    code = ctypes.get_errno()
+    return OSError(code, f"{call}: {os.strerror(code)}")
+
+
+def sync_file_system(folder: Path) -> None:
+    """Write back all dirty pages of the file system that `folder` is on."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if _library.syncfs(descriptor) != 0:
+            raise _error(f"{folder}: syncfs")
+    finally:
+        os.close(descriptor)
+
+
+def _files(folder: Path) -> Iterator[Found]:
+    """The regular files below a folder, one by one: a list of a million names would count as
+    memory of the store."""
+    for found in walk(folder):
+        if found.entry is not None and found.entry.is_file(follow_symlinks=False):
+            yield found
+
+
+def _opened(folder: Path, every: int = 1) -> Iterator[int]:
+    """Descriptors of the regular files below a folder, or of each so many."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
+    for above, name, _ in itertools.islice(_files(folder), None, None, every):
+        try:  # an engine may remove a file, or put a pipe in its place, at any time
+            descriptor = os.open(name, flags, dir_fd=above)
+        except FileNotFoundError:
+            continue
+        try:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def _cached_pages(descriptor: int) -> int:
+    """How many pages of a file are in the page cache, by mincore(2)."""
+    try:
+        view = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
+    except ValueError:  # an empty file
+        return 0
+    with view:
+        pages = np.zeros(-(-len(view) // PAGE), np.uint8)
+        address = np.frombuffer(view, np.uint8).ctypes.data
+        if _library.mincore(address, len(view), pages.ctypes.data) != 0:
+            raise _error("mincore")
+    return int((pages & 1).sum())
+
+
+def _data_pages(descriptor: int) -> int:
+    """How many pages of a file hold data: no holes, and nothing that was only reserved."""
+    pages = end = 0
+    while True:
+        try:
+            start = os.lseek(descriptor, end, os.SEEK_DATA)
+        except OSError:  # none from there on
+            return pages
+        end = os.lseek(descriptor, start, os.SEEK_HOLE)
+        pages += -(-end // PAGE) - start // PAGE
+
+
+def cached_share(folder: Path) -> float:
+    """The share of the data pages of a folder's files that are in the page cache; 1 if none."""
+    every = -(-sum(1 for _ in _files(folder)) // FILES)
+    cached = pages = 0
+    for descriptor in _opened(folder, max(every, 1)):
+        data = _data_pages(descriptor)
+        cached, pages = cached + min(_cached_pages(descriptor), data), pages + data
+    return cached / pages if pages else 1.0
+
+
+def stays_cached(path: Path) -> bool:
+    """Whether what is written and synced at `path`, where nothing is yet, cannot be evicted: it is
+    nowhere but in memory."""
+    with open(path, "xb+") as file:
+        try:
+            file.write(bytes(1 << 20))
+            file.flush()
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            return _cached_pages(file.fileno()) == (1 << 20) // PAGE
+        finally:
+            path.unlink()
+
+
+def warm(folder: Path, seconds: float = WARM_S) -> None:
+    """Read into the page cache what of a folder's files left it: a kernel that reclaims idle pages
+    takes what was loaded first before the last is there. Stops after so many seconds."""
+    end = time.monotonic() + seconds
+    for descriptor in _opened(folder):
+        if time.monotonic() > end:
+            return
+        if _cached_pages(descriptor) < _data_pages(descriptor):
+            at = 0
+            while found := os.preadv(descriptor, [_buffer], at):
+                at += found
+
+
+def evict(folder: Path, mounted: Mounted | None = None) -> str:
+    """Evict the files of a closed store from the page cache, and open none of them afterwards.
+    Returns how.
+
+    "remount", where the folder is on a file system of its own: unmounted, the kernel's cache
+    dropped, and mounted again, so that no name, inode or table of it is left in memory. Otherwise,
+    as root, "drop_caches": the kernel drops its whole cache, with the names and inodes that nobody
+    uses. Otherwise "fadvise": posix_fadvise evicts file by file, and leaves names and inodes
+    cached. Raises StoreError if the file system cannot be unmounted, as when the engine keeps a
+    file open.
+    """
+    if mounted:
+        try:
+            mounted.detach()
+        except OSError as error:
+            raise StoreError(f"no cold cache: after close, {error.strerror}") from None
+        DROP.write_text("3")
+        mounted.attach()
+        return "remount"
+    sync_file_system(folder)
+    try:
+        DROP.write_text("3")
+        return "drop_caches"
+    except OSError:
+        for descriptor in _opened(folder):
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        return "fadvise"

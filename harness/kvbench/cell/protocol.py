@@ -1,0 +1,68 @@
+"""What a worker is told and what it answers, each as JSON.
+
+The sweep writes a Task to the worker's standard input, and reads from its output one object: an
+Answer with `status` "ok", or `status` "failed" and a `reason`.
+"""
+
+import dataclasses
+from typing import Any
+
+import msgspec
+
+from kvbench.cell.factors import Cell
+from kvbench.cell.filesystem import Mounted
+from kvbench.cell.store import Store
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A cell to be measured in a folder."""
+
+    factors: dict[str, Any]  # of the cell
+    store: Store
+    folder: str  # empty, for the store's files
+    parent: int  # the number of the process with which the worker ends
+    members: str  # the file by which a process joins the cell's control group; empty: none
+    mounted: Mounted | None  # the file system of its own that the folder is on
+    board: int  # the descriptor of a file in memory: see sampling.Board
+
+    @property
+    def cell(self) -> Cell:
+        return Cell.from_factors(self.factors)
+
+
+@dataclasses.dataclass
+class Answer:
+    """The columns of a cell that its worker measures, and rows of two other tables. data/README.md
+    says what each means. None: it could not be measured."""
+
+    effective_options: dict[str, str]  # as the engine states them
+    compressed_share: float
+    snappy_share: float
+    cached_share: float | None
+    cached_end: float | None
+    eviction: str
+    live_records: int
+    live_bytes: int
+    disk_bytes: int
+    settled: str
+    debt_s: float
+    debt_cpu_s: float
+    debt_bytes: int
+    ended_disk_bytes: int
+    debt_disk_bytes: int
+    floor_ns: float
+    open_s: float
+    reopen_s: float
+    load_s: float
+    rounds_s: float
+    check_s: float
+    close_s: float
+    operations: list[dict[str, Any]]
+    timeline: list[dict[str, Any]]  # with `start_ns` and `end_ns` of the monotonic clock
+
+
+MEASURED = tuple(
+    field.name
+    for field in dataclasses.fields(Answer)
+    if field.name not in ("operations", "timeline")
+)

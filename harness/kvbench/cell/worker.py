@@ -1,0 +1,412 @@
+"""Measures one cell, in a process of its own: a task as JSON in, an answer as JSON out.
+
+floor -> load -> rounds of insert, get, update, remove, or the steps of a workload
+      -> the engine settles -> close -> space -> check of every record in another process
+"""
+
+import contextlib
+import dataclasses
+import functools
+import json
+import os
+import sys
+import tempfile
+import time
+import traceback
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import cramjam
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from kvbench.cell.board import Board
+from kvbench.cell.cache import cached_share, evict, sync_file_system, warm
+from kvbench.cell.contract import StoreError
+from kvbench.cell.factors import UNCAPPED, Cell
+from kvbench.cell.filesystem import Mounted, allocated
+from kvbench.cell.loop import PythonLoop, ShimLoop, Traffic, make_loop
+from kvbench.cell.meter import Meter, count_system_calls, open_meter
+from kvbench.cell.phase import Phase
+from kvbench.cell.plan import EVICTIONS, PER_EVICTION, SAMPLES, Records, make_pool
+from kvbench.cell.protocol import Answer, Task
+from kvbench.cell.store import Store
+from kvbench.cell.workload import CHURN, GROWING, MIX, PERCENT, RANDOM_READS, ROUNDS, TRAFFIC, Step
+from kvbench.common.processes import die_with_parent, how_it_ended
+
+RATIO_BLOCK = 4096  # bytes: about what an engine compresses at once
+RATIO_BLOCKS = 32
+COMPRESSORS: dict[str, Callable[[bytes], Any]] = {
+    "zlib": lambda block: zlib.compress(block, 6),
+    "snappy": cramjam.snappy.compress_raw,
+}
+FLOOR_RUNS, FLOOR_GETS = 5, 4096
+REACH_MS, REACH_RECORDS = 100, 50_000
+COUNTED = 100  # operations of each kind whose system calls are counted
+QUIET_S, QUIET_LONG_S, LONG_S = 0.2, 2.0, 10.0  # how long an engine rests; after steps this long
+
+
+def compressed_share(records: Records, pool: npt.NDArray[np.uint8], compressor: str) -> float:
+    """Bytes after per byte before, over blocks of values as they are written."""
+    values = bytearray()
+    for *_, value in PythonLoop(Store("null", "null"), records, pool).taken(records.live("get")):
+        values += value
+        if len(values) >= RATIO_BLOCKS * RATIO_BLOCK:
+            break
+    blocks = [bytes(values[i : i + RATIO_BLOCK]) for i in range(0, len(values), RATIO_BLOCK)]
+    return sum(len(COMPRESSORS[compressor](block)) for block in blocks) / len(values)
+
+
+def floor(store: Store, cell: Cell, pool: npt.NDArray[np.uint8], folder: Path) -> float:
+    """Nanoseconds that the harness reports for a get that does nothing: the median of the means of
+    FLOOR_RUNS runs."""
+    records = Records(cell)
+    loop = make_loop(Store("null", "null" if store.binding else ""), records, pool)
+    loop.open(folder, {})
+    runs = [loop.run(records.drawn("get", FLOOR_GETS))[""].latency for _ in range(FLOOR_RUNS)]
+    loop.close()
+    return float(np.median([latency.sum / latency.n for latency in runs]))
+
+
+def reach(cell: Cell, step: Step) -> float:
+    """Records a second of a step on a store that does nothing, in a closed loop with the records of
+    a cell: no open loop holds a greater rate."""
+    few = min(cell.records, REACH_RECORDS)
+    cell = dataclasses.replace(cell, records=few, workload=str(step), least_ms=REACH_MS)
+    with tempfile.TemporaryDirectory() as name:
+        work = Measurement(cell, Store("null"), Path(name), None)
+        loop = make_loop(work.store, work.records, work.pool)
+        assert isinstance(loop, ShimLoop)
+        loop.open(work.folder, {})
+        found = work.step(step, loop)[""].speed
+        loop.close()
+    return found
+
+
+class Stopwatch:
+    """Seconds since the last look."""
+
+    def __init__(self) -> None:
+        self.last = time.monotonic()
+
+    def lap(self) -> float:
+        now = time.monotonic()
+        lap, self.last = now - self.last, now
+        return lap
+
+
+def join(members: str) -> None:
+    """Enter the control group that caps this cell, if there is one."""
+    if members:
+        Path(members).write_text(str(os.getpid()))
+
+
+class Checker:
+    """A process that checks the store when it is closed. It began before the store was opened, so
+    what an engine keeps in memory beyond close does not reach it."""
+
+    def __init__(self, work: "Measurement") -> None:
+        (below, self._to), (self._from, above) = os.pipe(), os.pipe()
+        parent = os.getpid()
+        self._process = os.fork()
+        if self._process == 0:
+            try:
+                os.close(self._to)
+                die_with_parent(parent)
+                with os.fdopen(below, "rb") as told, os.fdopen(above, "w") as out:
+                    json.dump(self._answer(work, told), out)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(0)
+        os.close(below)
+        os.close(above)
+
+    @staticmethod
+    def _answer(work: "Measurement", told: BinaryIO) -> dict[str, Any]:
+        try:
+            work.records.restore(told)
+            return work.check()
+        except (StoreError, OSError) as error:
+            return {"reason": str(error)}
+
+    def check(self, records: Records) -> dict[str, float]:
+        """What Measurement.check found in that process."""
+        with os.fdopen(self._to, "wb") as told, contextlib.suppress(BrokenPipeError):
+            records.save(told)
+        with os.fdopen(self._from) as out:
+            said = out.read()
+        _, status = os.waitpid(self._process, 0)
+        if not said:
+            how = how_it_ended(os.waitstatus_to_exitcode(status))
+            raise StoreError(f"check: its process ended without an answer: {how}")
+        answer: dict[str, Any] = json.loads(said)
+        if "reason" in answer:
+            raise StoreError(answer["reason"])
+        return answer
+
+
+class Measurement:
+    """One cell, from the open store on."""
+
+    def __init__(self, cell: Cell, store: Store, folder: Path, mounted: Mounted | None) -> None:
+        self.cell, self.store, self.folder, self.mounted = cell, store, folder, mounted
+        self.records = Records(cell)
+        self.pool = make_pool(cell.compressibility, cell.record_size.high, cell.plan_seed)
+        self.phases: dict[str, Phase] = {}
+        self.eviction = ""
+
+    def begin(self) -> Meter:
+        """Make the loop, and the counters of this process."""
+        self.loop = make_loop(self.store, self.records, self.pool)
+        self.loop.meter = open_meter(self.folder, self.mounted.stat if self.mounted else None)
+        return self.loop.meter
+
+    def open(self) -> None:
+        self.loop.open(self.folder, self.cell.settings())
+
+    def load(self) -> None:
+        if not self.records.fills:
+            self.phases["load"] = self.loop.load(self.records.live("insert"))
+
+    def rounds(self) -> None:
+        least = self.cell.least_ms / 1000
+        if self.cell.cache == "cold":
+            for operation in self.cell.timed:
+                self._cold(operation)
+        else:
+            # Rounds do inserts and removes together, but report what is timed.
+            found = self.loop.rounds(self.cell.timed, SAMPLES, least)
+            self.phases |= {name: found[name] for name in self.cell.timed}
+
+    def _cold(self, operation: str) -> None:
+        """The first operation after each eviction, and as a row of its own those that follow."""
+        first, later = (
+            self.phases.setdefault(operation + part, Phase()) for part in ("", " later")
+        )
+        for phase in (first, later):
+            phase.more["per_eviction"] = PER_EVICTION
+        for _ in range(EVICTIONS):
+            self.loop.close()
+            self.eviction = evict(self.folder, self.mounted)
+            self.open()
+            first.add(self.loop.burst(operation, 1))
+            later.add(self.loop.burst(operation, PER_EVICTION - 1))
+
+    def count_system_calls(self) -> None:
+        """Further operations, not timed, of which the system calls are counted."""
+        count = min(self.records.churn, COUNTED)
+        with count_system_calls() as calls:  # once, since beginning takes up to 30 ms
+            for name in ("insert", "get", "update", "remove"):
+                marks = [calls()]
+                for times in (0, count):  # without any, the harness's own calls are counted
+                    self.loop.burst(name, times)
+                    marks.append(calls())
+                start, own, end = (mark or 0 for mark in marks)
+                if end and name in self.phases:
+                    found = max(0, end - own - (own - start))  # threads of the engine call, too
+                    self.phases[name].more |= {"counted": count, "system_calls": found}
+
+    def steps(self) -> None:
+        loop, records = self.loop, self.records
+        assert isinstance(loop, ShimLoop)
+        if "load" in self.phases:
+            self._space("load")
+        closed: dict[int, float] = {}  # the rate of each mix in a closed loop
+        for i, step in enumerate(records.steps):
+            # The same step may come twice.
+            seen = sum(before.name == step.name for before in records.steps[:i])
+            name = step.name + (f" {seen + 1}" if seen else "")
+            share = step.get("load", 0) / PERCENT
+            rate = max(1, round(share * closed[step.reads])) if share else step.get("rate", 0)
+            # The random numbers of the gaps are far from those of the plan.
+            loop.pace(rate, step.exponential, -self.cell.plan_seed - (i << 40))
+            for kind, phase in self.step(step, loop).items():
+                self.phases[f"{name} {kind}".rstrip()] = phase
+            whole = self.phases[name]
+            whole.more |= loop.paced()
+            if step.open or step.name == MIX:
+                whole.more["reached_rate"] = whole.speed
+            if step.name == MIX:
+                if not step.open:
+                    closed[step.reads] = whole.speed
+                whole.more["closed_rate"] = closed.get(step.reads)
+            self._space(name)
+        loop.pace(0)
+
+    def step(self, step: Step, loop: ShimLoop) -> dict[str, Phase]:
+        """The phase of a step, as "", and of its parts."""
+        records, ops = self.records, self.records.ops(step)
+        usual = 0 if "ops" in dict(step.given) else self.cell.least_ms / 1000
+        least = step.get("seconds", 0) or usual
+        load = functools.partial(loop.load, batch_records=step.get("batch", 1))
+        ranges = step.name == "rangerandom"
+        length = step.get("length", 10) if ranges else 0
+        drawn = (
+            records.drawn("scan" if ranges else "get", ops, length=length)
+            if records.any_live()
+            else records.live("get")
+        )
+        simple: dict[str, Callable[[], Phase]] = {
+            "fillseq": lambda: load(records.live("insert")),
+            "fillrandom": lambda: load(records.shuffled("insert", ops)),
+            "overwrite": lambda: load(records.shuffled("update", ops)),
+            GROWING: lambda: load(records.added(ops)),
+            "deleterandom": lambda: loop.run(records.shuffled("remove", ops))[""],
+            **dict.fromkeys(RANDOM_READS, lambda: loop.run(drawn, least)[""]),
+            "readseq": lambda: loop.scan(records.live("get")),
+            "readreverse": lambda: loop.scan(records.live("get", backward=True)),
+            "compact": loop.compact,
+        }
+        if step.name in simple:
+            return {"": simple[step.name]()}
+        if step.name == TRAFFIC:
+            return loop.traffic(Traffic.of(step, records.cell))
+        if step.name == CHURN:
+            return loop.run(records.churned(step), least, step.get("most", 0))
+        growing = "insert" in step.shares()
+        return loop.run(records.mixed(step), 0 if growing else least)
+
+    def _space(self, name: str) -> None:
+        self.phases[name].more["disk_bytes"] = allocated(self.folder)
+
+    def warm(self) -> None:
+        """Read what left the page cache, but for a cell whose memory is capped to make it leave."""
+        cell = self.cell
+        if cell.cache == "warm" and cell.place == "disk" and cell.memory_max == UNCAPPED:
+            warm(self.folder)
+
+    def cached(self) -> float | None:
+        """The share of the store's files in the page cache. After an eviction nothing looks."""
+        if self.cell.cache == "cold":
+            return None
+        return cached_share(self.folder) if self.cell.place == "disk" else 1.0
+
+    def longest(self) -> float:
+        """Seconds of the longest step."""
+        return max((phase.wall_s or 0 for phase in self.phases.values()), default=0)
+
+    def check(self) -> dict[str, float]:
+        """Open the store and check that it refuses what it must, and holds the live records as they
+        were written, and no others. Returns their number and bytes, and the time to open it."""
+        self.begin()
+        watch = Stopwatch()
+        self.open()
+        reopened = watch.lap()
+        for plan in self.records.refused():
+            self.loop.refuse(plan)
+        self.loop.check()
+        self.loop.close()
+        return self.records.total() | {"reopen_s": reopened}
+
+    def refuse_hollow(self, disk_bytes: int) -> None:
+        """Refuse a store that occupies less than the values that it should hold, of which no
+        compressor can save a byte."""
+        total = self.records.total()
+        values = total["live_bytes"] - total["live_records"] * self.cell.key_size
+        keeps = self.store.name != "null"  # the only one that may forget
+        if keeps and self.cell.compressibility == "incompressible" and disk_bytes < values:
+            raise StoreError(
+                f"wrong answer: after close and sync the store occupies {disk_bytes:,} B, less "
+                f"than the {values:,} B of its incompressible values"
+            )
+
+
+def measure(
+    cell: Cell,
+    store: Store,
+    folder: Path,
+    members: str = "",
+    mounted: Mounted | None = None,
+    board: Board | None = None,
+) -> Answer:
+    """Measure a cell. `members` is the file by which a process joins the cell's control group,
+    `mounted` the file system of its own, `board` where the sweep learns when to watch the memory.
+    Raises StoreError if the store fails or answers wrongly, and OSError."""
+    work = Measurement(cell, store, folder, mounted)
+    found: dict[str, Any] = {
+        "compressed_share": compressed_share(work.records, work.pool, "zlib"),
+        "snappy_share": compressed_share(work.records, work.pool, "snappy"),
+        # Measured first, so that the loop's own memory is part of the baseline.
+        "floor_ns": floor(store, cell, work.pool, folder),
+    }
+    cached_share(Path(__file__).parent / "bindings")  # and that of looking at the page cache
+    warm(Path(__file__).parent / "bindings")
+    checker = Checker(work)
+    meter = work.begin()
+    join(members)
+    if board:
+        board.start()
+    watch = Stopwatch()
+
+    work.open()
+    found["open_s"] = watch.lap()
+    work.load()
+    found["load_s"] = watch.lap()
+    work.warm()
+    found["cached_share"] = work.cached()
+    if cell.workload == ROUNDS:
+        work.rounds()
+    else:
+        work.steps()
+    found["rounds_s"] = watch.lap()
+    if board:
+        board.stop()
+    found["ended_disk_bytes"] = found["debt_disk_bytes"] = allocated(folder)
+    found |= meter.settle(QUIET_LONG_S if work.longest() > LONG_S else QUIET_S)
+    if found["debt_bytes"]:
+        found["debt_disk_bytes"] = allocated(folder)
+    found["cached_end"] = work.cached()
+    found["eviction"] = work.eviction
+    if cell.workload == ROUNDS and cell.cache == "warm":
+        work.count_system_calls()
+
+    found["effective_options"] = work.loop.effective_options()
+    watch.lap()
+    work.loop.close()
+    found["close_s"] = watch.lap()
+    sync_file_system(folder)  # some file systems allocate only then
+    found["disk_bytes"] = allocated(folder)
+    work.refuse_hollow(found["disk_bytes"])
+    watch.lap()
+    found |= checker.check(work.records)
+    found["check_s"] = watch.lap()
+    return Answer(
+        **found,
+        operations=[phase.row(name) for name, phase in work.phases.items()],
+        timeline=[
+            {"operation": name, **row}
+            for name, phase in work.phases.items()
+            for row in phase.seconds
+            if cell.workload != ROUNDS
+        ],
+    )
+
+
+def main() -> None:
+    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    die_with_parent(task.parent)
+    # The answer has an output of its own: engines print to the standard output.
+    with os.fdopen(os.dup(1), "w") as out:
+        os.dup2(2, 1)
+        try:
+            answer = measure(
+                task.cell, task.store, Path(task.folder), task.members, task.mounted,
+                Board(task.board),
+            )  # fmt: skip
+            said = {"status": "ok", "reason": ""} | dataclasses.asdict(answer)
+        except (StoreError, OSError) as error:
+            said = {"status": "failed", "reason": str(error)}
+        json.dump(said, out)
+    # Engines may leave threads and exit handlers behind; nothing here is left to tidy.
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

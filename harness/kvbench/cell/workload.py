@@ -1,0 +1,238 @@
+"""Workloads: steps on a store, named as in LevelDB's db_bench and in YCSB.
+
+A workload is a text, "fillrandom batch=1000, readrandom ops=5000": steps in their order, each with
+its parameters. The plain workload is `rounds` (see plan.py). One that begins with no fill gets the
+harness's usual load first.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Self
+
+from kvbench.common.messages import BadInput, listed
+
+ROUNDS = "rounds"
+PAGE = "docs/measuring.md"  # that explains the steps
+FILLS = ("fillseq", "fillrandom")
+SCANS = ("readseq", "readreverse")
+RANDOM_READS = ("readrandom", "rangerandom")
+GROWING = "insertrandom"
+TRAFFIC = "readwhilewriting"
+MIX = "mix"
+CHURN = "churn"
+# Mostly updates, as in the heavy mixes of YCSB; enough removes and inserts of removed records that
+# space is freed and taken all the time, and as many of one as of the other, so that the number of
+# live records stays about the same.
+CHURN_SHARES = {"update": 0.8, "remove": 0.1, "insert": 0.1}
+CHURN_DEAD = 10  # at most one record in so many is removed at a time
+
+# The shares of YCSB's core workloads (Cooper et al., 2010): reads go by popularity, those of D to
+# the newest records. A read-modify-write is a get and an update of one record, each timed.
+YCSB: dict[str, dict[str, float]] = {
+    "ycsb-a": {"get": 0.5, "update": 0.5},
+    "ycsb-b": {"get": 0.95, "update": 0.05},
+    "ycsb-c": {"get": 1.0},
+    "ycsb-d": {"get": 0.95, "insert": 0.05},
+    "ycsb-e": {"scan": 0.95, "insert": 0.05},
+    "ycsb-f": {"get": 0.5, "read-modify-write": 0.5},
+}
+NEWEST_FIRST = ("ycsb-d",)
+
+# The parameters of each step, with the least value of each.
+_RATE = {"rate": 1, "gaps": 0}
+_OPS = {"ops": 1, **_RATE}
+PARAMETERS: dict[str, dict[str, int]] = {
+    **{name: {"batch": 1, **_RATE} for name in FILLS},
+    "overwrite": {**_OPS, "batch": 1},
+    **{name: {} for name in SCANS},
+    GROWING: {**_OPS, "batch": 1},
+    "readrandom": _OPS,
+    "rangerandom": {**_OPS, "length": 1},
+    "deleterandom": _OPS,
+    "compact": {},
+    **{name: _OPS for name in YCSB},
+    MIX: {"reads": 0, "seconds": 1, "load": 1, **_OPS},
+    CHURN: {"times": 1, "seconds": 1, "most": 1, **_RATE},
+    TRAFFIC: {"readers": 0, "writers": 0, "reads": 0, "writes": 0, "seconds": 1},
+}
+# The capability that a store needs for a step; for that of several threads, see `lacks`.
+NEEDS = {**dict.fromkeys((*SCANS, "rangerandom", "ycsb-e"), "scan"), "compact": "compact"}
+REWRITES = {"overwrite", MIX, CHURN} | {
+    name for name, shares in YCSB.items() if {"update", "read-modify-write"} & set(shares)
+}
+# The records of a batch are made at once; a timeline has a place for each tenth of a second.
+MOST_STEPS = 100
+# A clock of nanoseconds tells no more than a billion operations a second apart. At the rate of the
+# closed loop the queue of an open one never ends.
+MOST_THREADS = 1024  # of a kind
+MOST = {
+    "batch": 100_000, "seconds": 3600, "readers": MOST_THREADS, "writers": MOST_THREADS,
+    "rate": 10**9, "writes": 10**9, "load": 99, "times": 10_000, "most": 24 * 3600,
+}  # fmt: skip
+PERCENT = 100
+GAPS = ("constant", "exponential")  # in an open loop
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """`ops` operations (default: as many as records), in batches of `batch` records. `rate` of them
+    are due a second, in an open loop (default: one after the other): a batch of b records every
+    b / rate seconds, with `gaps` that are constant (0, the default) or exponential (1).
+
+    mix: `reads` per cent (50) are gets, the others updates, for `seconds`. `load` per cent of the
+    rate that such a mix reached before in a closed loop are due, with exponential gaps.
+
+    churn: updates by popularity, removes, and inserts of removed records (CHURN_SHARES), until as
+    many bytes were written as `times` (3) the data have, and for `seconds` at least; but after
+    `most` seconds it ends (default: no limit).
+
+    rangerandom: each operation reads `length` (10) records forward.
+
+    readwhilewriting: `readers` (4) make `reads` gets each (default: as many as records; 0: no
+    limit) beside `writers` (1), which make `writes` a second in all (10,000; 0: no limit), for no
+    longer than `seconds`. Either may be 0: then the others run alone.
+    """
+
+    name: str
+    given: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        name, *pairs = text.split() or [""]
+        if name not in PARAMETERS:
+            raise BadInput(f"{name!r:.60} is not a step; allowed: {listed(PARAMETERS, name, PAGE)}")
+        given: dict[str, int] = {}
+        for pair in pairs:
+            key, _, value = pair.partition("=")
+            least = PARAMETERS[name].get(key)
+            if least is None:
+                allowed = ", ".join(PARAMETERS[name]) or "none"
+                raise BadInput(f"{name}: {pair!r:.60} is not a parameter; allowed: {allowed}")
+            most = PERCENT if (name, key) == (MIX, "reads") else MOST.get(key, 2**31 - 1)
+            number = int(value) if value.isdecimal() and len(value) < 20 else -1
+            allowed = f"{key}=N, N from {least} to {most}"
+            if key == "gaps":
+                number = GAPS.index(value) if value in GAPS else -1
+                allowed = " or ".join(f"{key}={gaps}" for gaps in GAPS)
+            if not least <= number <= most:
+                raise BadInput(f"{name}: {pair!r:.60} is not allowed; allowed: {allowed}")
+            given[key] = number
+        step = cls(name, tuple(given.items()))
+        if name == TRAFFIC and step.threads() == (0, 0):
+            raise BadInput(f"{step}: no thread; allowed: 1 or more readers or writers")
+        endless = step.threads()[0] == 0 or given.get("reads") == 0
+        if name == TRAFFIC and endless and "seconds" not in given:
+            raise BadInput(f"{step}: it would never end; allowed: with seconds=N")
+        if given.get("most", 2**31) < given.get("seconds", 0):
+            raise BadInput(
+                f"{str(step)!r:.60} ends before it may; allowed: most={given['seconds']} or more"
+            )
+        if {"load", "rate"} <= set(given):
+            raise BadInput(f"{str(step)!r:.60} has two rates; allowed: load or rate")
+        if "gaps" in given and not {"load", "rate"} & set(given):
+            raise BadInput(f"{str(step)!r:.60}: a closed loop has no gaps; allowed: gaps with rate")
+        return step
+
+    def get(self, key: str, default: int) -> int:
+        return dict(self.given).get(key, default)
+
+    @property
+    def reads(self) -> int:
+        """The per cent of a mix that are gets."""
+        return self.get("reads", 50)
+
+    @property
+    def open(self) -> bool:
+        """Whether its operations are due at a rate."""
+        return bool({"load", "rate"} & set(dict(self.given)))
+
+    @property
+    def exponential(self) -> bool:
+        """Whether the gaps of its open loop are."""
+        return bool(self.get("gaps", self.get("load", 0)))
+
+    def closed(self) -> Self:
+        """Such a step one operation after the other, as many as is usual."""
+        own = ("ops", "seconds", "rate", "load", "gaps")
+        return dataclasses.replace(
+            self, given=tuple(pair for pair in self.given if pair[0] not in own)
+        )
+
+    def shares(self) -> dict[str, float]:
+        """The share of each kind of operation in a mix; empty for other steps."""
+        if self.name == MIX:
+            return {"get": self.reads / PERCENT, "update": 1 - self.reads / PERCENT}
+        return YCSB.get(self.name, {})
+
+    def threads(self) -> tuple[int, int]:
+        """The readers and writers of TRAFFIC."""
+        return self.get("readers", 4), self.get("writers", 1)
+
+    def lacks(self, can: Callable[[str], bool]) -> str:
+        """The capability that a store lacks for the step; empty if none."""
+        if self.name != TRAFFIC:
+            needed = NEEDS.get(self.name, "")
+            return needed if needed and not can(needed) else ""
+        readers, writers = self.threads()
+        if writers > 1 and not can("writers"):
+            return "writers"
+        # Threads that only read may also share a store for several writers, such as a folder.
+        fit = can("threads") or (can("writers") and not (readers and writers))
+        return "" if fit else "threads"
+
+    def __str__(self) -> str:
+        said = ((key, GAPS[value] if key == "gaps" else value) for key, value in self.given)
+        return " ".join((self.name, *(f"{key}={value}" for key, value in said)))
+
+
+def parse(text: object) -> tuple[Step, ...]:
+    """The steps of a workload; none for `rounds`."""
+    if text == ROUNDS:
+        return ()
+    if not isinstance(text, str):
+        raise BadInput(f'workloads: {text!r:.60} is not a text; allowed: "{ROUNDS}", "fillseq"')
+    try:
+        steps = tuple(Step.parse(part) for part in text.split(","))
+    except BadInput as error:
+        raise BadInput(f"workloads: {error}") from None
+    if len(steps) > MOST_STEPS:
+        raise BadInput(f"workloads: {len(steps)} steps; allowed: {MOST_STEPS} at most")
+    names = [step.name for step in steps]
+    for i, name in enumerate(names):
+        if name in FILLS and i > 0:
+            raise BadInput(
+                f"workloads: {text!r:.60}: {name} fills an empty store; allowed: as first"
+            )
+        last = i == len(names) - 1
+        if name == TRAFFIC and not last:
+            raise BadInput(f"workloads: {text!r:.60}: {name} is allowed as the last step only")
+        if name == "ycsb-e" and GROWING in names:
+            raise BadInput(
+                f"workloads: {text!r:.60}: {name} finds no gaps; allowed: without {GROWING}"
+            )
+        if name == "ycsb-e" and (before := REWRITES & set(names[:i])):
+            # A scan in a mix expects the first version of each record (plan.h).
+            raise BadInput(
+                f"workloads: {text!r:.60}: after {', '.join(sorted(before))} records have changed; "
+                f"allowed: {name} before it"
+            )
+        later = set(names[i + 1 :]) - {*RANDOM_READS, *SCANS, "compact"}
+        if name == CHURN and (lost := {TRAFFIC, GROWING} & set(names)):
+            raise BadInput(
+                f"workloads: {text!r:.60}: {CHURN} leaves records removed; "
+                f"allowed: without {', '.join(sorted(lost))}"
+            )
+        if name == "deleterandom" and later:
+            raise BadInput(f"workloads: {text!r:.60}: after {name} only reads are allowed")
+        closed = [step.reads for step in steps[:i] if step.name == MIX and not step.open]
+        if steps[i].get("load", 0) and steps[i].reads not in closed:
+            raise BadInput(
+                f"workloads: {str(steps[i])!r:.60}: no closed loop has found its rate; "
+                f'allowed: after "{MIX} reads={steps[i].reads}"'
+            )
+    return steps
+
+
+def normal(text: object) -> str:
+    """A workload in its shortest form."""
+    return ", ".join(map(str, parse(text))) or ROUNDS

@@ -1,0 +1,1 @@
+"""Messages, whole files, processes: what every room uses and no result depends on."""

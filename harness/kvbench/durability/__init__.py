@@ -1,0 +1,1 @@
+"""What a store keeps when its process or the power fails."""

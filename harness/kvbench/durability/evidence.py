@@ -1,0 +1,370 @@
+"""What each durability level does, tested from outside: sync calls counted, processes killed,
+power failures simulated.
+
+A store at `sync` must issue at least one sync call per write, one at `none` or `process` none. The
+difference between two runs that differ only in their number of writes gives the calls per write.
+Below `sync` an engine may still sync when it flushes a buffer: a third run, long enough for that,
+counts those calls.
+"""
+
+import contextlib
+import fcntl
+import functools
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from kvbench.cell.contract import StoreError
+from kvbench.cell.factors import DEFAULT
+from kvbench.cell.filesystem import unmount
+from kvbench.cell.store import Store
+from kvbench.common.messages import BadInput
+from kvbench.common.processes import dying, how_it_ended, uninterrupted
+from kvbench.durability.strace import Trace
+from kvbench.durability.traced import CALLS, SYNCS, Traced
+from kvbench.durability.writer import replay
+from kvbench.stores import catalogue
+
+SHORT, LONG = 1000, 2000  # writes
+SIZE = 100  # bytes of a value at most
+FLUSHED, FLUSHED_SIZE = 4000, 100_000  # 100 MB of values and more: any buffer is flushed
+IMAGE = 256 << 20  # bytes of the disk that is copied
+CRASHES = 20  # of each kind at each level
+CRASHED = ((100, 3000), (4000, 2000), (100_000, 400))  # bytes at most, writes at most
+CHECK_LIMIT = 60  # seconds: an engine may hang on what a crash has left
+POLL = 0.001  # seconds between two looks at a writer
+EXT4_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2  # an ioctl of the kernel's ext4, for tests of crashes
+STORE = "store"  # the folder of a store on a disk
+MORE = 100_000  # writes that a writer still has to do when it is interrupted
+Times = npt.NDArray[np.uint64]
+Crash = Callable[..., int]
+
+
+class Stopped(NamedTuple):
+    """A writer after a signal."""
+
+    process: subprocess.Popen[str]
+    returned: Times  # when each of its acknowledged writes returned, in ns
+    at: int  # when the signal was sent
+
+
+Write = Callable[[Path, signal.Signals], Stopped]  # in a folder, until it is sent the signal
+
+
+def command_of(module: str, store: Store, folder: Path, *more: object, **options: str) -> list[str]:
+    """A module's command line for a store in a folder."""
+    pairs = [f"{name}={value}" for name, value in options.items()]
+    return [sys.executable, "-m", module, str(folder), store.full_name, *map(str, more), *pairs]
+
+
+def count_syncs(store: Store, place: Path, count: int, size: int, **options: str) -> Counter[str]:
+    """The number of each sync call in a run of `count` writes, and as O_DSYNC that of the system
+    calls that write and sync."""
+    with (
+        tempfile.TemporaryDirectory(dir=place) as folder,
+        tempfile.TemporaryDirectory() as aside,
+        tempfile.TemporaryFile() as errors,
+    ):
+        done, traced = Path(aside) / "done", Traced()
+        command = command_of(
+            "kvbench.durability.writer", store, Path(folder), count, size, done, **options
+        )
+        with Trace(command, CALLS, stdout=subprocess.DEVNULL, stderr=errors) as trace:
+            for event in trace:
+                traced.take(event)
+        if trace.status or trace.cut:
+            errors.seek(0)
+            said = errors.read().decode(errors="replace").strip()[-300:]
+            raise BadInput(f"{store.full_name} {options}: {said or how_it_ended(trace.status)}")
+        return Counter({call: traced.calls[call] for call in SYNCS if traced.calls[call]})
+
+
+def syncs_per_write(store: Store, place: Path, **options: str) -> dict[str, float]:
+    """The sync calls per write by call, without those that do not depend on the writes."""
+    short, long = (count_syncs(store, place, count, SIZE, **options) for count in (SHORT, LONG))
+    slopes = {call: (long[call] - short[call]) / (LONG - SHORT) for call in long}
+    return {call: slope for call, slope in slopes.items() if slope != 0}
+
+
+def interrupt(
+    command: list[str], trace: Path, count: int, due: Callable[[Times], bool], stop: signal.Signals
+) -> Stopped:
+    """Send a signal to a writer of `count` writes once it is `due`, by the writes that returned."""
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **dying()
+    )
+    try:
+        while process.poll() is None and not (trace.exists() and trace.stat().st_size == count * 8):
+            time.sleep(POLL)
+        returned: Times = np.zeros(count, np.uint64)
+        if process.poll() is None or trace.exists():
+            returned = np.memmap(trace, np.uint64, "r", shape=count)
+            while process.poll() is None and not due(returned):
+                time.sleep(POLL)
+        sent = time.monotonic_ns()
+        if process.poll() is None:  # otherwise there is nothing left to wait for
+            process.send_signal(stop)
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
+    except BaseException:  # Ctrl-C: what still writes could not be unmounted
+        process.kill()
+        process.communicate()
+        raise
+    if process.poll() not in (None, 0, -signal.SIGKILL):
+        errors = process.communicate()[1].strip()
+        raise StoreError(errors[-300:] or f"exit status {process.returncode}")
+    done = int(np.argmin(returned != 0)) if (returned == 0).any() else count
+    times = np.array(returned[:done])
+    return Stopped(process, times, max(sent, int(times[-1]) if done else 0))
+
+
+@contextlib.contextmanager
+def killed(folder: Path, write: Write) -> Iterator[tuple[Path, Stopped]]:
+    """Kill what writes into a folder; yields the folder."""
+    stopped = write(folder, signal.SIGKILL)
+    stopped.process.communicate()
+    yield folder, stopped
+
+
+def shut_down(folder: Path) -> None:
+    """From now on, an ext4 file system writes nothing to its device, not even its journal."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.ioctl(descriptor, EXT4_SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def cut_off(image: Path, write: Write) -> Iterator[tuple[Path, Stopped]]:
+    """Copy the disk under what writes into its folder; yields the folder in the copy.
+
+    The disk is an image with ext4 and a journal. While the writer is stopped and the file system is
+    shut down, the copy holds what had reached the device at one moment, and nothing that was only
+    in the page cache. Nor is anything of the copy in the page cache afterwards, as when a machine
+    has started again. Needs root.
+    """
+    copy = image.with_name("copy")
+    with mounted(image, image.with_name("mounted")) as folder:
+        stopped = write(folder / STORE, signal.SIGSTOP)
+        try:
+            shut_down(folder)
+            copy_of(image, copy)
+        finally:
+            stopped.process.kill()
+            stopped.process.communicate()
+    with open(copy, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    with mounted(copy, image.with_name("again")) as folder:
+        yield folder / STORE, stopped
+    copy.unlink()
+
+
+def _writer(store: Store, acknowledged: int, size: int, **options: str) -> Write:
+    """Writes that are stopped after at least so many."""
+
+    def write(folder: Path, stop: signal.Signals) -> Stopped:
+        with tempfile.TemporaryDirectory() as aside:
+            trace, count = Path(aside) / "done", acknowledged + MORE
+            command = command_of(
+                "kvbench.durability.writer", store, folder, count, size, trace, **options
+            )
+            return interrupt(command, trace, count, lambda done: done[acknowledged - 1] != 0, stop)
+
+    return write
+
+
+def check_writes(store: Store, folder: Path, acknowledged: int, size: int, **options: str) -> None:
+    """Open the store and check what `acknowledged` writes must have left. Raises StoreError with
+    the first record that is missing or wrong.
+
+    The write that was under way may be there or not. Where a crash may tear an update, the record
+    of that write may hold anything.
+    """
+    *done, (key, value) = replay(acknowledged + 1, size)
+    expected: dict[bytes, set[bytes | None]] = {key: {value} for key, value in done}
+    expected.setdefault(key, {None}).add(value)
+    shim = catalogue.known()[store.name]  # a binding has no levels of its own
+    torn = shim.tears and options.get("durability") != "atomic"
+    if torn and value is not None:
+        del expected[key]
+    opened = store.open(folder, **options)
+    try:
+        for key, allowed in expected.items():
+            found = opened.get(key)
+            if found not in allowed:
+                what = "is missing" if found is None else f"holds {len(found)} other bytes"
+                raise StoreError(f"after {acknowledged:,} writes, record {key.hex()} {what}")
+    finally:
+        opened.close()
+
+
+def run_apart(command: list[str], limit: float = CHECK_LIMIT) -> str:
+    """The last line that a program prints, in a process of its own: an engine may crash, or hang,
+    on what it finds. Raises StoreError with that line if it fails."""
+    try:
+        ended = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            check=False, timeout=limit, **dying(),
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise StoreError(f"not done within {limit} s") from None
+    said = ended.stdout.strip().splitlines()[-1:]
+    if ended.returncode:
+        killed = [how_it_ended(ended.returncode)] if ended.returncode < 0 or not said else []
+        raise StoreError(": ".join(said + killed))
+    return "".join(said)
+
+
+def _survive(
+    crash: AbstractContextManager[tuple[Path, Stopped]], store: Store, size: int, **options: str
+) -> int:
+    """Check what a crash has left. Returns how many writes had returned."""
+    with crash as (folder, stopped):
+        count = len(stopped.returned)
+        run_apart(command_of("kvbench.durability.evidence", store, folder, count, size, **options))
+    return count
+
+
+def survive_kill(store: Store, place: Path, acknowledged: int, size: int, **options: str) -> int:
+    """Kill a writer after at least `acknowledged` writes, and check those that had returned.
+    Returns how many had; raises StoreError if one is lost. `place` is an empty folder."""
+    write = _writer(store, acknowledged, size, **options)
+    return _survive(killed(place, write), store, size, **options)
+
+
+def _must(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **dying())
+    if done.returncode:
+        raise BadInput(f"{command[0]}: {done.stderr.strip()}")
+
+
+def copy_of(source: Path, target: Path) -> None:
+    """Copy a file or a folder; holes stay holes."""
+    _must("cp", "--archive", os.fspath(source), os.fspath(target))
+
+
+def make_image(image: Path, size: int) -> None:
+    """An empty file system."""
+    with open(image, "wb") as file:
+        file.truncate(size)
+    _must("mkfs.ext4", "-q", "-F", str(image))
+
+
+@contextlib.contextmanager
+def mounted(image: Path, folder: Path) -> Iterator[Path]:
+    """Where the image is mounted: in the new folder, which is removed afterwards."""
+    folder.mkdir()
+    try:
+        with uninterrupted():  # or the program that is ended here may still mount it
+            # The journal would commit every 5 s: here only a sync may write to the image.
+            _must("mount", "-o", "loop,commit=600", str(image), str(folder))
+        yield folder
+    finally:
+        if folder.is_mount():
+            unmount(str(folder))  # not by a program, which a signal would end before it is done
+        folder.rmdir()
+
+
+@functools.cache  # asked once for each row of the table
+def mounting_fails(place: Path) -> str:
+    """Why no image can be mounted here; empty when one can."""
+    for program in ("mkfs.ext4", "mount"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed"
+    try:
+        with tempfile.TemporaryDirectory(dir=place) as folder:
+            make_image(Path(folder) / "image", 8 << 20)
+            with mounted(Path(folder) / "image", Path(folder) / "mounted"):
+                return ""
+    except BadInput as error:
+        return str(error)
+
+
+def survive_power_loss(
+    store: Store, place: Path, acknowledged: int, size: int, **options: str
+) -> int:
+    """The same for a simulated loss of power. `place` is an empty folder."""
+    image = place / "image"
+    make_image(image, IMAGE)
+    with mounted(image, place / "mounted") as folder:
+        (folder / STORE).mkdir()
+    write = _writer(store, acknowledged, size, **options)
+    return _survive(cut_off(image, write), store, size, **options)
+
+
+def _survived(crash: Crash, store: Store, place: Path, **options: str) -> int:
+    """How many of CRASHES crashes lost nothing, each after another number of writes. Prints
+    what the others lost, or why the store could not be checked."""
+    choose, survived = random.Random(f"{store.full_name} {options}"), 0
+    for _ in range(CRASHES):
+        size, most = choose.choice(CRASHED)
+        with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as folder:
+            try:
+                crash(store, Path(folder), choose.randint(1, most), size, **options)
+                survived += 1
+            except StoreError as error:
+                tqdm.write(f"{store.full_name} {options}: {error}", file=sys.stderr)
+    return survived
+
+
+def levels(store: Store) -> list[str]:
+    """The default, then the durability levels that the store supports."""
+    own = [s.value for s in store.settings if s.name == "durability" and s.means]
+    return [DEFAULT, *own]
+
+
+def evidence(store: Store, level: str, place: Path) -> dict[str, Any]:
+    """A row of the table: what a store does at a durability level. `place` is any folder."""
+    options = {} if level == DEFAULT else {"durability": level}
+    guarantee = store.guarantee(level)
+    slopes = syncs_per_write(store, place, **options)
+    below = guarantee in ("none", "process")
+    flushed = count_syncs(store, place, FLUSHED, FLUSHED_SIZE, **options) if below else None
+    own = [s.means for s in store.settings if (s.name, s.value) == ("durability", level)]
+    cut = not mounting_fails(place)
+    return {
+        "store": store.full_name,
+        "engine_version": store.version,
+        "durability": level,
+        "guarantee": guarantee,
+        "sets": "".join(own[:1]),
+        "syncs_per_write": round(sum(slopes.values()), 3),
+        "calls": ", ".join(f"{call} {slope:.2f}" for call, slope in sorted(slopes.items())),
+        "background_syncs": None if flushed is None else flushed.total(),
+        "crashes": CRASHES,
+        "survived_kill": _survived(survive_kill, store, place, **options),
+        "survived_power_loss": (
+            _survived(survive_power_loss, store, place, **options) if cut else None
+        ),
+    }
+
+
+def main() -> None:
+    folder, name, acknowledged, size, *pairs = sys.argv[1:]
+    options = dict(pair.split("=", 1) for pair in pairs)
+    try:
+        check_writes(catalogue.known()[name], Path(folder), int(acknowledged), int(size), **options)
+    except StoreError as error:
+        print(error, flush=True)
+        os._exit(1)
+    os._exit(0)  # engines may leave threads behind
+
+
+if __name__ == "__main__":
+    main()

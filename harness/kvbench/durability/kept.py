@@ -1,0 +1,72 @@
+"""The rows of a table that takes long, kept beside it until the table is whole: OUT.part."""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kvbench.common.files import write_whole
+from kvbench.common.messages import say
+from kvbench.common.processes import uninterrupted
+
+Rows = list[dict[str, Any]]
+Step = TypeVar("Step")
+
+
+def _part(out: Path) -> Path:
+    return out.with_name(f"{out.name}.part")
+
+
+def _read(path: Path, about: dict[str, Any]) -> dict[str, Rows]:
+    """The rows that are kept, by step; none if they are of other conditions."""
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_bytes())
+        rows: dict[str, Rows] = found["rows"] if found["about"] == about else {}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        rows = {}
+    if not rows:
+        say(f"{path}: kept under other conditions; all is measured again")
+    return rows
+
+
+def measured(
+    out: Path,
+    about: dict[str, Any],
+    steps: Iterable[Step],
+    name: Callable[[Step], str],
+    measure: Callable[[Step], Rows | None],
+) -> Rows:
+    """The rows of each step, in order, kept as soon as they are known unless they are None. The
+    next call measures only the others. A step's name says all that its rows depend on, beside what
+    `about` says. KeyboardInterrupt says what is kept."""
+    path = _part(out)
+    kept = _read(path, about)
+    found: Rows = []
+    try:
+        for step in steps:
+            own = name(step)
+            rows = kept[own] if own in kept else measure(step)
+            found += rows or []
+            if rows is not None and own not in kept:
+                kept[own] = rows
+                write_whole(path, json.dumps({"about": about, "rows": kept}, indent=1).encode())
+    except KeyboardInterrupt:
+        if not kept:
+            raise
+        done = f"{len(found)} rows are kept in {path}"
+        raise KeyboardInterrupt(f"{done}; the same command goes on from there") from None
+    return found
+
+
+def finish(out: Path, table: bytes) -> None:
+    """Write the table, in place of the rows that were kept, and of what was half written."""
+    half = re.compile(re.escape(out.name) + r"(\.part)?\.\d+\.tmp")
+    with uninterrupted(done=True):
+        for path in out.parent.iterdir():
+            if half.fullmatch(path.name):
+                path.unlink()
+        write_whole(out, table)
+        _part(out).unlink(missing_ok=True)

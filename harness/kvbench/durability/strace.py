@@ -1,0 +1,240 @@
+"""Programs under strace: each system call of a program and of all that it starts, as it happens.
+
+strace writes into a pipe that is read while the program runs: a trace takes no room on a disk, and
+none is cut short by a full one.
+"""
+
+import codecs
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import IO, NamedTuple, Self
+
+from kvbench.common.messages import BadInput
+
+# Of a signal that is left out, strace does not say either that it killed: these cannot kill.
+TRACER = (
+    "strace", "--follow-forks", "--seccomp-bpf", "--quiet=attach,personality,path-resolution",
+    "--signal=!chld,urg,winch,cont", "--string-limit=4096", "--decode-fds=path",
+    "--decode-pids=pidns",
+)  # fmt: skip
+READS = ("read", "pread64", "readv", "preadv", "preadv2")
+WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2")
+RAW = f"--raw={','.join(READS + WRITES)}"  # or strace prints what they read and write
+UNTRACED = "CLONE_UNTRACED"
+FORKS = ("clone", "clone3", "fork", "vfork")
+GRACE = 5.0  # seconds that a program has to end when it is asked to
+# A call, its result and the path that this has, and why it failed or which task it is for strace.
+CALL = re.compile(
+    r"(\w+)\((.*)\) += (-?\d\w*)(?:<([^<>]*)>(\(deleted\))?)?"
+    r"(?: /\* (\d+) in [^<>]*\*/| (E\w+) \([^<>]*\)| \([^<>]*\))?"
+)
+UNFINISHED, CHANGED = "<unfinished ...>", re.compile(r"<pid changed to (\d+) \.\.\.>$")
+ARGUMENT = re.compile(r'(?:"(?:[^"\\]|\\.)*"(?:\.\.\.)?|<[^<>]*>|[^",<]|<)+')
+_library = ctypes.CDLL(None, use_errno=True)
+
+
+def unescaped(text: str) -> str:
+    """A path as strace prints it, with escapes and perhaps in quotes, as Python has it."""
+    found = re.fullmatch(r'"(.*)"(?:\.\.\.)?', text, re.DOTALL)
+    raw = (found[1] if found else text).encode("ascii", "surrogateescape")
+    return os.fsdecode(codecs.escape_decode(raw)[0])
+
+
+class Call(NamedTuple):
+    """A call that succeeded. `begun` and `ended` number the lines at which strace saw it begin and
+    end: what ended before another call began was done by then."""
+
+    task: int
+    name: str
+    text: str  # the arguments
+    result: int
+    path: str  # of the descriptor that it returns
+    gone: bool  # that path no longer exists
+    begun: int
+    ended: int
+
+    @property
+    def arguments(self) -> list[str]:
+        return [argument.strip() for argument in ARGUMENT.findall(self.text)]
+
+
+class End(NamedTuple):
+    """A thread or process that ended, and the signal that killed it or an empty text."""
+
+    task: int
+    signal: str
+
+
+def read(lines: Iterable[str], tasks: dict[int, int]) -> Iterator[Call | End]:
+    """The calls and ends in the output of strace. `tasks` always has the process of each task that
+    runs. What a new one does before the call that makes it has returned is told after that."""
+    begun: dict[int, tuple[int, str]] = {}  # the unfinished call of each task
+    early: dict[int, list[tuple[int, str]]] = defaultdict(list)  # of tasks not known yet
+    first = True
+    for number, line in enumerate(lines):
+        head, _, text = line.rstrip("\n").partition(" ")
+        if not head.isdigit():
+            continue
+        if first:
+            tasks[int(head)], first = int(head), False
+        due = [(int(head), number, text.lstrip())]
+        while due:
+            task, at, text = due.pop(0)
+            if task not in tasks:
+                early[task].append((at, text))
+            elif event := _event(task, at, text, tasks, begun):
+                yield event
+                if isinstance(event, Call) and event.name in FORKS and UNTRACED not in event.text:
+                    child, thread = event.result, "CLONE_THREAD" in event.text
+                    tasks[child] = tasks[task] if thread else child
+                    due = [(child, *line) for line in early.pop(child, ())] + due
+    tasks |= {task: task for task in early}  # whose parents were killed in the calls that made them
+
+
+def _event(
+    task: int, at: int, text: str, tasks: dict[int, int], begun: dict[int, tuple[int, str]]
+) -> Call | End | None:
+    """What a line says of a task, if a call succeeded or the task ended."""
+    if text.startswith("+++ "):
+        if "superseded" in text:  # by another thread, which goes on under its number
+            return None
+        killed = re.match(r"\+\+\+ killed by (\w+)", text)
+        tasks.pop(task), begun.pop(task, None)
+        return End(task, killed[1] if killed else "")
+    if changed := CHANGED.search(text):  # such a thread: it runs another program
+        begun[int(changed[1])] = at, text[: changed.start()]
+        tasks.pop(task)
+        return End(task, "")
+    if text.endswith(UNFINISHED):
+        begun[task] = at, text.removesuffix(UNFINISHED)
+        return None
+    since = at
+    if text.startswith("<... "):
+        since, head = begun.pop(task, (at, ""))
+        text = head + text.partition(" resumed>")[2]
+    call = CALL.fullmatch(text)
+    if call is None or (call[3].startswith("-") and call[7] != "EINPROGRESS"):
+        return None  # unfinished when its process ended, or failed
+    result, path = int(call[6] or call[3], 0), unescaped(call[4] or "")
+    return Call(task, call[1], call[2], result, path, bool(call[5]), since, at)
+
+
+def tracing_fails() -> str:
+    """Why programs cannot be traced here; empty when they can."""
+    if shutil.which(TRACER[0]) is None:
+        return "strace is not installed (Debian: strace)"
+    tried = subprocess.run(
+        [*TRACER, RAW, "--output=/dev/null", "true"], capture_output=True, text=True, check=False
+    )
+    return tried.stderr.strip() if tried.returncode else ""
+
+
+def _be_traced() -> None:
+    _library.ptrace(0, 0, None, None)  # PTRACE_TRACEME
+
+
+def refuse_unless_runs(command: Sequence[str]) -> None:
+    """Raises BadInput if a command cannot be started. It is started, and killed before it does
+    anything: the system stops a traced program at its first instruction."""
+    try:
+        tried = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            preexec_fn=_be_traced,  # noqa: PLW1509 - no thread runs yet
+        )  # fmt: skip
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        allowed = "a program that can be run, and its arguments"
+        raise BadInput(f"{command[0]!r} cannot be run: {why}; allowed: {allowed}") from None
+    os.kill(tried.pid, signal.SIGKILL)  # kill() would take the stop for the end
+    while not os.WIFSIGNALED(os.waitpid(tried.pid, 0)[1]):
+        pass
+    tried.returncode = -signal.SIGKILL
+
+
+class Trace:
+    """A program that runs under strace: iterate over it, once, within `with`. `status` and
+    `seconds` are known afterwards, and `cut` says that strace ended before the program did."""
+
+    status: int
+    seconds: float
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        calls: Iterable[str],
+        stdout: int | None = None,
+        stderr: IO[bytes] | None = None,
+    ) -> None:
+        self.tasks: dict[int, int] = {}  # the process of each thread or process that runs
+        self.asked: int | None = None  # the signal that the program was sent
+        source, sink = os.pipe()
+        # strace opens the pipe by its path: an inherited descriptor would reach the program, too.
+        output = f"--output=/proc/{os.getpid()}/fd/{sink}"
+        self.begun = time.monotonic()
+        self._lines = open(source, encoding="ascii", errors="surrogateescape", newline="\n")  # noqa: SIM115
+        try:
+            self._strace = subprocess.Popen(
+                [*TRACER, RAW, f"--trace={','.join(calls)}", output, "--", *command],
+                stdout=stdout, stderr=stderr,
+            )  # fmt: skip
+        except BaseException:
+            os.close(sink)
+            self._lines.close()
+            raise
+        self._waiter = threading.Thread(target=self._wait, args=(sink,), daemon=True)
+        self._waiter.start()
+
+    def _wait(self, sink: int) -> None:
+        self._strace.wait()
+        os.close(sink)  # the last end, if strace has not opened its own
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __iter__(self) -> Iterator[Call | End]:
+        known: set[int] = set()
+        for event in read(self._lines, self.tasks):
+            if self.asked and self.tasks.keys() - known:  # born since
+                self.stop(self.asked)
+            known |= self.tasks.keys()
+            yield event
+        self._waiter.join()
+        self.seconds = time.monotonic() - self.begun
+        self.status = self._strace.returncode
+
+    @property
+    def cut(self) -> bool:
+        return bool(self.tasks)
+
+    def stop(self, number: int) -> None:
+        """Send a signal to all that runs, and SIGKILL to what still runs a while later."""
+        if number != signal.SIGKILL and self.asked is None:
+            patience = threading.Timer(GRACE, self.stop, (signal.SIGKILL,))
+            patience.daemon = True
+            patience.start()
+        self.asked = number
+        for process in set(self.tasks.values()):
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is not None or self.tasks:
+            self.stop(signal.SIGKILL)
+            self._strace.kill()
+        self._waiter.join()
+        self._lines.close()

@@ -1,0 +1,61 @@
+"""Writes records in a known order, at the speed of a sweep, and marks each write that returned.
+The evidence for durability traces this program, kills it, or copies its disk. Run as
+
+    python -m kvbench.durability.writer FOLDER STORE COUNT SIZE TRACE [NAME=VALUE ...]
+
+TRACE becomes a file of COUNT 64-bit numbers, of which the i-th is not 0 once write i has returned:
+the times that the loop takes anyhow, in memory that outlives the process.
+"""
+
+import itertools
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from kvbench.cell.factors import Cell, RecordSize
+from kvbench.cell.loop import PythonLoop, make_loop
+from kvbench.cell.plan import CODES, Plan, Records, make_pool
+from kvbench.cell.store import Store, named
+
+RECORDS = 10**6  # more than are ever written
+CYCLE = ("insert", "insert", "update", "remove")  # of records 2k, 2k + 1, 2k and 2k + 1
+
+
+def records(size: int) -> Records:
+    """Values of 1 to `size` bytes."""
+    sizes = RecordSize(1, size)
+    return Records(Cell("null", "null", sizes, RECORDS, "incompressible", (), 1, 1))
+
+
+def writes(own: Records, count: int) -> Plan:
+    """Two inserts, an update of the first, a remove of the second; and again. A longer plan begins
+    as a shorter one does."""
+    cycle = itertools.islice(itertools.cycle(enumerate(CYCLE)), count)
+    codes = [CODES[name] for _, name in cycle]
+    numbers = [i // 4 * 2 + i % 2 for i in range(count)]
+    versions = [int(i % 4 == CYCLE.index("update")) for i in range(count)]
+    return own.listed(codes, numbers, versions)
+
+
+def replay(count: int, size: int) -> Iterator[tuple[bytes, bytes | None]]:
+    """Key and value of each write; None where it removes."""
+    own = records(size)
+    loop = PythonLoop(Store("null", "null"), own, make_pool("incompressible", size, 1))
+    for code, _, key, value in loop.taken(writes(own, count)):
+        yield key, None if code == CODES["remove"] else value
+
+
+def main() -> None:
+    folder, name, count, size, trace, *pairs = sys.argv[1:]
+    own = records(int(size))
+    loop = make_loop(named(name), own, make_pool("incompressible", int(size), 1))
+    loop.open(Path(folder), dict(pair.split("=", 1) for pair in pairs))
+    loop.run_into(writes(own, int(count)), np.memmap(trace, np.uint64, "w+", shape=int(count)))
+    os._exit(0)  # closing may sync what is left; it is the writes that count
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""How many trials a field needs: those after which its best stores are known."""
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kvbench.cell.factors import Cell
+from kvbench.experiment.grid import Grid
+from kvbench.stats.regret import rank
+
+Means = Mapping[Cell, Mapping[str, float]]  # of each finished cell, by operation
+
+
+def means(result: Mapping[str, Any]) -> dict[str, float]:
+    """The mean time of each operation of a finished cell; none if it was not measured."""
+    return {
+        row["operation"]: row["sum_ns"] / row["n"]
+        for row in result.get("operations", ())
+        if row["operation"] != "load" and row["sum_ns"] and row["n"]
+    }
+
+
+def field_of(cell: Cell) -> Cell:
+    """What the cells of a field share, over its stores and trials; a field has an operation
+    besides, and those of a cell are measured together."""
+    return dataclasses.replace(
+        cell, store="", binding=cell.binding and "python", options="", trial=1
+    )
+
+
+def needed(grid: Grid, done: Means) -> list[Cell]:
+    """The cells of a grid that are to be measured or were, by what is done so far: of each field
+    the trials up to the first look after which it is decided, or is not yet complete."""
+    fields = defaultdict(list)
+    for cell in grid.cells():
+        fields[field_of(cell)].append(cell)
+    trials = {field: _trials(cells, grid.looks(), done) for field, cells in fields.items()}
+    return [cell for cell in grid.cells() if cell.trial <= trials[field_of(cell)]]
+
+
+def lacking(cells: Sequence[Cell], grid: Grid, done: Means) -> list[Cell]:
+    """Those of a field's cells in a grid that are needed and not done."""
+    most = _trials(cells, grid.looks(), done)
+    return [cell for cell in cells if cell.trial <= most and cell not in done]
+
+
+def _trials(cells: Sequence[Cell], looks: list[int], done: Means) -> int:
+    for number in looks[:-1]:
+        found = [cell for cell in cells if cell.trial <= number]
+        if not all(cell in done for cell in found) or _decided(found, number, done):
+            return number
+    return looks[-1]
+
+
+def _decided(cells: Sequence[Cell], trials: int, done: Means) -> bool:
+    """Whether it is known of each operation which stores are among the best. Cells are ranked here
+    by all their means, whatever a study leaves out."""
+    found: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+    for cell in cells:
+        for operation, mean in done[cell].items():
+            found[operation][cell.full_name][cell.trial] = mean
+    planned = range(1, trials + 1)
+    return all(rank(stores, planned).decided for stores in found.values())

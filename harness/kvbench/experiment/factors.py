@@ -1,0 +1,128 @@
+"""What each factor of a cell means, and how grids, names and comparisons use it.
+
+The grid's keys, the results' columns, the names of cells, what separates comparisons and the
+reference pages all follow from this table. The types and levels are in cell/factors.py: a word that
+changes here makes no result stale.
+"""
+
+import dataclasses
+from typing import Any
+
+from kvbench.cell import factors
+from kvbench.cell.factors import DEFAULTS, LEVELS, NAMES, Cell
+from kvbench.common.messages import BadInput
+
+NOT_STATED = "not stated"  # the level of a factor of which an import says nothing
+
+
+@dataclasses.dataclass(frozen=True)
+class Factor:
+    """What is said of a factor, and what follows from it."""
+
+    meaning: str  # for the reference pages
+    key: str = ""  # the grid's, where it differs from the name
+    usual: Any = None  # the grid's default where the cell has none
+    unit: str = ""
+    told: str = "{}"  # a level that is not the default, in the name of a cell
+    varied: bool = True  # a grid lists its levels
+    compared: bool = True  # stores are compared at one level of it
+    name: str = ""  # as in Cell
+
+    @property
+    def default(self) -> Any:
+        """The level of a cell that states none; MISSING if each cell states one."""
+        return DEFAULTS.get(self.name, dataclasses.MISSING)
+
+    @property
+    def column(self) -> type:
+        """Of its values in a table."""
+        return factors.column(self.name)
+
+    def level(self, value: object) -> Any:
+        """The level that `value` stands for; a BadInput names the key and what is allowed."""
+        try:
+            return factors.level(self.name, value)
+        except BadInput as error:
+            raise BadInput(f"{self.key}: {error}") from None
+
+    def levels(self) -> str:
+        """What is allowed, in words."""
+        return factors.allowed(self.name)
+
+
+_SAID = {
+    "store": Factor("Name of the store, as `kvbench stores` lists it", "stores", varied=False),
+    "binding": Factor("The Python binding; empty: the shim in C", "bindings", varied=False),
+    "record_size": Factor(
+        'Size of a value: `"100 B"`, or uniform in a range: `"1-10 KiB"`',
+        "record_sizes",
+        "1 KiB",
+    ),
+    "records": Factor("Nominal number of live records", usual=1000, unit="1"),
+    "compressibility": Factor(
+        "Kind of data: words by Zipf's law, or random bytes", usual="incompressible"
+    ),
+    "operations": Factor("Which operations of the workload `rounds` are timed", varied=False),
+    "trial": Factor("Number of the trial", "trials", 3, "1", varied=False),
+    "seed": Factor("Seed of order, keys and values", "seed", 1, "1", varied=False),
+    "label": Factor(
+        'Name of a part of a grid, as `"equal settings"`; empty: none',
+        varied=False,
+        compared=False,
+    ),
+    "durability": Factor(
+        "Durability level. `none`: acknowledged writes may be lost when the process is killed; "
+        "`process`: they survive that; `sync`: they survive a power failure; `atomic`: and "
+        "the update of a file is all or nothing; `default`: as shipped"
+    ),
+    "memory": Factor("Budget of the engine's own caches and buffers"),
+    "compression": Factor("Compression by the engine, whatever the data are"),
+    "options": Factor(
+        "The engine's own options, as `name=value, ...`", varied=False, compared=False
+    ),
+    "cache": Factor(
+        "Page cache. `warm`: as earlier operations leave it; `cold`: before each ten gets or "
+        "updates the harness closes the store, evicts it and opens it again, and it times no "
+        "other operations"
+    ),
+    "key_order": Factor(
+        "Order of the keys in rounds and in `mix`; `zipfian` (0.99) leaves inserts and removes "
+        "uniform"
+    ),
+    "memory_max": Factor(
+        "Cap on all memory of a cell, page cache included; needs root",
+        told="max {}",
+    ),
+    "workload": Factor("`rounds` of single operations, or steps", "workloads"),
+    "key_size": Factor("Size of a key", unit="B", told="keys of {} B"),
+    "place": Factor(
+        "Where the store's folder is: `disk`, below the results; `tmpfs`, in `/dev/shm`"
+    ),
+    "least_ms": Factor(
+        "Least time for each operation of `rounds`, which is repeated until then; also for "
+        "`readrandom` and the mixes without inserts, unless `ops` or `seconds` is given",
+        unit="ms",
+        told="{} ms",
+        varied=False,
+        compared=False,
+    ),
+}
+FACTORS = {
+    name: dataclasses.replace(_SAID[name], name=name, key=_SAID[name].key or name) for name in NAMES
+}
+# Stores are compared at one level of each of these.
+COMPARED = tuple(name for name in LEVELS if FACTORS[name].compared)
+# What the trials of one combination of levels share.
+CONDITION = tuple(name for name in FACTORS if name not in ("operations", "trial", "seed"))
+
+
+def told(cell: Cell) -> list[str]:
+    """The levels that differ from a plain cell's."""
+    found = ((FACTORS[name], getattr(cell, name)) for name in LEVELS)
+    return [factor.told.format(level) for factor, level in found if level != factor.default]
+
+
+def title(cell: Cell) -> str:
+    """A cell in words, for people."""
+    what = (cell.full_name, f"{cell.record_size} x {cell.records}", cell.compressibility)
+    return ", ".join((*what, *told(cell)))

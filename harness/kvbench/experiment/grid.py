@@ -1,0 +1,409 @@
+"""A grid holds the factor levels of one experiment; its cells are their combinations."""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import math
+import random
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import msgspec
+from msgspec import Meta
+
+from kvbench.cell.bindings import BINDINGS
+from kvbench.cell.factors import (
+    COLD_OPERATIONS,
+    LEVELS,
+    MOST_TRIALS,
+    OPERATIONS,
+    Cell,
+    Operation,
+    parse_bytes,
+)
+from kvbench.cell.workload import MOST_THREADS, ROUNDS, parse
+from kvbench.common.files import read_whole
+from kvbench.common.messages import BadInput, listed
+from kvbench.experiment.factors import FACTORS
+from kvbench.stats.regret import LOOKS
+from kvbench.stores.catalogue import compared
+
+TIME_LIMIT = 3600.0  # seconds a cell may take, unless a sweep is told otherwise
+MOST_BYTES = 1 << 20  # of a grid's file
+MOST_CELLS = 100_000  # of an experiment: more are a slip, and take minutes to list
+ACCESS = ("c", "python")
+THREADS = "=threads"  # in a workload
+PARTS = Annotated[list[dict[str, Any]], Meta(min_length=1)]
+SCALES = dict[str, dict[str, Any]]
+OPTION = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_.-]+=[A-Za-z0-9_ .:/+-]{1,100}\Z")]
+TIMES = Annotated[float, Meta(gt=0, lt=1e9)]
+VARIED = {name: factor for name, factor in FACTORS.items() if factor.varied}
+# Meaning and allowed values of the keys that are no factor, or are another thing than its levels.
+OWN = {
+    "stores": ("Stores to measure, as `kvbench stores` lists them", "names"),
+    "access": ("`c`: through shims in C; `python`: through Python bindings", "c, python"),
+    "bindings": ("Bindings to measure where `access` has `python`", "names"),
+    "trials": (
+        'Trials of each cell, each in a fresh process on a fresh store. `"7-15"`: after 7 and 10 '
+        "trials a sweep goes on with those fields alone whose best stores are not yet known",
+        f'a whole number from 1 to {MOST_TRIALS:,}, or two of 7, 10 and 15, as "7-15"',
+    ),
+    "options": (
+        "The engines' own options, a table for each store: `{ sqlite = { page_size = 1024 } }`",
+        "numbers, sizes and words",
+    ),
+    "threads": (
+        "What `=threads` stands for in `workloads`, as in `readwhilewriting readers=threads`: each "
+        "of these numbers in turn; `kvbench sweep --threads 1,2,4,8,16` replaces them",
+        f"1 to {MOST_THREADS}",
+    ),
+    "byte_limit": ("Cells with more bytes of values are skipped", 'a size as "4 MiB"'),
+}
+KEYS = (
+    "stores",
+    "access",
+    *(f.key for f in FACTORS.values() if f.name != "store"),
+    "threads",
+    "byte_limit",
+)
+
+
+def _some(key: str, values: object, read: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """The distinct values that `read` returns for a list of one or more."""
+    if not isinstance(values, list) or not values:
+        raise BadInput(f"{key}: {values!r:.60} is not a list of one or more values")
+    return tuple(dict.fromkeys(map(read, values)))
+
+
+def _choices(key: str, values: object, allowed: Sequence[str]) -> tuple[str, ...]:
+    def read(value: str) -> str:
+        if value not in allowed:
+            shown = listed(allowed, value, "`kvbench stores`")
+            raise BadInput(f"{key}: {value!r:.60} is unknown; allowed: {shown}")
+        return value
+
+    return _some(key, values, read)
+
+
+def _threaded(workloads: object, threads: object) -> Any:
+    """The workloads, one for each number of threads where they leave it open."""
+    if not isinstance(workloads, list):
+        return workloads
+
+    def read(value: object) -> int:
+        if type(value) is not int or not 1 <= value <= MOST_THREADS:
+            allowed = f"a whole number, 1 to {MOST_THREADS}"
+            raise BadInput(f"threads: {value!r:.60} is not allowed; allowed: {allowed}")
+        return value
+
+    numbers = _some("threads", threads, read)
+    return [
+        found
+        for text in workloads
+        for found in (
+            (text.replace(THREADS, f"={number}") for number in numbers)
+            if isinstance(text, str) and THREADS in text
+            else (text,)
+        )
+    ]
+
+
+def _trials(value: object) -> tuple[int, int]:
+    """The least and the greatest number of trials."""
+    allowed = f"allowed: {OWN['trials'][1]}"
+    if isinstance(value, str):
+        found = tuple(number for number in LOOKS if str(number) in value.split("-"))
+        if "-".join(map(str, found)) == value and len(found) == 2:
+            return found
+        raise BadInput(f"trials: {value!r:.60} is not allowed; {allowed}")
+    try:
+        number = FACTORS["trial"].level(value)
+    except BadInput:
+        raise BadInput(f"trials: {value!r:.60} is not allowed; {allowed}") from None
+    return number, number
+
+
+def _options(values: object, stores: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The options of each store that has any, as one text; sizes in bytes."""
+    found = []
+    for store, given in _typed("options", values, dict[str, Any], "a table of stores").items():
+        if store not in stores:
+            allowed = listed(stores, store)
+            raise BadInput(f"options: {store!r:.60} is not measured; allowed: {allowed}")
+        texts = {}
+        where = f"options: {store}"
+        for name, value in _typed(where, given, dict[str, Any], "a table").items():
+            if name in LEVELS:
+                raise BadInput(f"{where}: {name!r:.60} is a key of the grid itself")
+            try:
+                text = str(parse_bytes(value))
+            except BadInput:
+                text = str(value)
+            _typed(f"{where}: {name}", f"{name}={text}", OPTION, "a number or a word")
+            texts[name] = f"{name}={text}"
+        text = ", ".join(texts[name] for name in sorted(texts))
+        found.append((store, FACTORS["options"].level(text)))
+    return tuple(sorted(found))
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid:
+    """The factor levels of one experiment."""
+
+    stores: tuple[str, ...]
+    access: tuple[str, ...]
+    bindings: tuple[str, ...]  # which stand for a store where access is python
+    operations: tuple[Operation, ...]
+    options: tuple[tuple[str, str], ...]  # a store and its own options
+    levels: Mapping[str, tuple[Any, ...]]  # of each other factor
+    label: str
+    trials: tuple[int, int]  # the least, and the most if the best stores stay unknown
+    seed: int
+    least_ms: int
+    byte_limit: int  # cells whose values exceed it are skipped
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any], known_stores: list[str]) -> Self:
+        """A grid from the values of TOML or papermill; missing keys have their defaults."""
+        for key in values:
+            if key not in KEYS:
+                allowed = listed(KEYS, key, "`kvbench grid-keys`")
+                raise BadInput(f"{key!r:.60} is not a key of a grid; allowed: {allowed}")
+        if "bindings" in values and "access" not in values:
+            raise BadInput('bindings: of no use for access "c" alone; add access = ["c", "python"]')
+        given = defaults(known_stores) | dict(values)
+        given["workloads"] = _threaded(given["workloads"], given["threads"])
+        try:
+            byte_limit = parse_bytes(given["byte_limit"])
+        except BadInput as error:
+            raise BadInput(f"byte_limit: {error}") from None
+        chosen = _choices("stores", given["stores"], known_stores)
+        stores = tuple(map(FACTORS["store"].level, chosen))  # a shim's file may have any name
+        grid = cls(
+            stores=stores,
+            access=_choices("access", given["access"], ACCESS),
+            bindings=_choices("bindings", given["bindings"], list(BINDINGS)),
+            operations=tuple(dict.fromkeys(FACTORS["operations"].level(given["operations"]))),
+            options=_options(given["options"], stores),
+            levels={
+                name: _some(factor.key, given[factor.key], factor.level)
+                for name, factor in VARIED.items()
+            },
+            label=FACTORS["label"].level(given["label"]),
+            trials=_trials(given["trials"]),
+            seed=FACTORS["seed"].level(given["seed"]),
+            least_ms=FACTORS["least_ms"].level(given["least_ms"]),
+            byte_limit=byte_limit,
+        )
+        grid._check()
+        return grid
+
+    def _check(self) -> None:
+        """Refuse levels that do not go together."""
+        if not self.accesses():
+            bound = dict.fromkeys(BINDINGS[name].store for name in self.bindings)
+            raise BadInput(
+                f"access: none of {listed(self.bindings)} is a binding of "
+                f"{listed(self.stores)}; allowed: {listed(bound)}"
+            )
+        _refuse_many([self])
+        fewest = min(self.levels["records"])
+        for step in itertools.chain.from_iterable(map(parse, self.levels["workload"])):
+            if step.get("writers", 0) > fewest:
+                raise BadInput(
+                    f"workloads: {step}: writers share no record; allowed: as many as the fewest "
+                    f"records, {fewest:,}"
+                )
+        plain = self.levels["workload"] == (ROUNDS,)
+        if "python" in self.access and not plain:
+            raise BadInput('access: "python" runs the workload "rounds" only')
+        if "cold" in self.levels["cache"] and not plain:
+            raise BadInput('cache: "cold" is measured with the workload "rounds" only')
+        if "cold" in self.levels["cache"] and not set(self.operations) & set(COLD_OPERATIONS):
+            wanted = " or ".join(COLD_OPERATIONS)
+            raise BadInput(f"cache: 'cold' is measured with {wanted}; add one to operations")
+
+    def accesses(self) -> list[tuple[str, str]]:
+        """Each store with the binding that reaches it; an empty one stands for the shim in C."""
+        return [
+            (store, binding)
+            for store in self.stores
+            for access in self.access
+            for binding in ([""] if access == "c" else self.bindings)
+            if not binding or BINDINGS[binding].store == store
+        ]
+
+    def size(self) -> int:
+        """How many cells it has at most."""
+        return self.trials[1] * len(self.accesses()) * math.prod(map(len, self.levels.values()))
+
+    def values(self) -> dict[str, Any]:
+        """As plain values: what from_values takes."""
+        values: dict[str, Any] = {
+            **{key: value for key, value in vars(self).items() if key != "levels"},
+            **{VARIED[name].key: levels for name, levels in self.levels.items()},
+        }
+        least, most = self.trials
+        values["trials"] = least if least == most else f"{least}-{most}"
+        values["record_sizes"] = tuple(map(str, self.levels["record_size"]))
+        values["options"] = {
+            store: dict(pair.split("=", 1) for pair in text.split(", ") if pair)
+            for store, text in self.options
+        }
+        return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
+
+    def digest(self) -> str:
+        text = json.dumps(self.values(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def looks(self) -> list[int]:
+        """The numbers of trials after which the fields are looked at, the most at last."""
+        least, most = self.trials
+        return [*(number for number in LOOKS if least <= number < most), most]
+
+    def cells(self) -> Iterator[Cell]:
+        """All cells, one trial after the other. The seed shuffles the fields of each and the stores
+        of each field, which follow one another: a machine that drifts changes them alike."""
+        options = dict(self.options)
+        fields = list(itertools.product(*self.levels.values()))
+        for trial in range(1, self.trials[1] + 1):
+            order = random.Random(f"{self.seed} {trial}")
+            for levels in order.sample(fields, len(fields)):
+                stores = self.accesses()
+                for store, binding in order.sample(stores, len(stores)):
+                    yield Cell(
+                        store=store,
+                        binding=binding,
+                        operations=self.operations,
+                        trial=trial,
+                        seed=self.seed,
+                        label=self.label,
+                        least_ms=self.least_ms,
+                        options=options.get(store, ""),
+                        **dict(zip(self.levels, levels, strict=True)),
+                    )
+
+    def skip_reason(self, cell: Cell) -> str:
+        """Why the cell is not measured; empty if it is."""
+        expected = int(cell.records * cell.record_size.mean)
+        if expected <= self.byte_limit:
+            return ""
+        return f"{expected:,} bytes of values exceed the byte limit of {self.byte_limit:,}"
+
+
+def defaults(known_stores: Sequence[str]) -> dict[str, Any]:
+    """The values of the keys that a grid leaves out."""
+    usual = {name: f.default if name in LEVELS else f.usual for name, f in FACTORS.items()}
+    return {
+        **{f.key: [usual[name]] if f.varied else usual[name] for name, f in FACTORS.items()},
+        "stores": list(filter(compared, known_stores)),
+        "access": ["c"],
+        "bindings": [name for name in BINDINGS if name != "null"],
+        "operations": list(OPERATIONS),
+        "options": {},
+        "threads": [1],
+        "byte_limit": "50 GiB",
+    }
+
+
+def reference() -> str:
+    """The page docs/grids.md."""
+    words = {f.key: (f.meaning, f.levels()) for f in FACTORS.values()} | OWN
+    usual = {key: f"`{json.dumps(value)}`" for key, value in defaults(()).items()}
+    usual |= {"stores": "all but `null` and `...-debian`", "bindings": "all but `null`"}
+    usual |= {"options": "none"}
+    rows = (f"| `{key}` | {' | '.join(words[key])} | {usual[key]} |" for key in KEYS)
+    head = (
+        "# The keys of a grid\n",
+        "`kvbench grid-keys` prints this page. A key whose default is a list takes a list. A sweep",
+        "measures every combination of the levels.\n",
+        "| key | meaning | levels | default |",
+        "|---|---|---|---|",
+    )
+    return "\n".join((*head, *rows, ""))
+
+
+def _refuse_many(grids: Sequence[Grid]) -> None:
+    cells = sum(grid.size() for grid in grids)
+    if cells > MOST_CELLS:
+        raise BadInput(f"{cells:,} cells by all levels and trials; allowed: {MOST_CELLS:,} at most")
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(read_whole(path, MOST_BYTES).decode())
+        repr(values)  # raises what no message could show: too long a number, too deep a list
+        return values
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise BadInput(f"not a readable TOML file: {reason}") from None
+
+
+def _typed(key: str, value: object, kind: Any, allowed: str) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        raise BadInput(f"{key}: {value!r:.60} is not allowed; allowed: {allowed}") from None
+
+
+def read_grids(
+    path: Path,
+    known_stores: list[str],
+    replaced: Mapping[str, Any] | None = None,
+    scale: str | None = None,
+) -> list[Grid]:
+    """The grids of an experiment, which is a TOML file. Keys at its top hold for all parts, and the
+    keys of each of its [[parts]] for that part. A [scale.NAME] replaces keys in every part, and
+    its `factor` multiplies the record counts. A part may have a table with the name of a scale,
+    whose keys come last and whose record counts are not multiplied. A scale that is `like` another
+    has all that one's keys, in the parts too, but for its own.
+
+    A file without parts is one grid.
+    """
+    try:
+        shared = _read_toml(path)
+        parts = _typed("parts", shared.pop("parts", [{}]), PARTS, "one or more tables")
+        scales = _typed("scale", shared.pop("scale", {}), SCALES, "a table of tables")
+        names, change = _scale(scales, scale)
+        factor = _typed("scale: factor", change.pop("factor", 1), TIMES, "more than 0")
+        found, threaded = [], False
+        for part in parts:
+            values = shared | {key: part[key] for key in part if key not in scales} | change
+            if factor != 1 and isinstance(values.get("records"), list):
+                counts = map(FACTORS["records"].level, values["records"])
+                values["records"] = [max(1, round(count * factor)) for count in counts]
+            for name in names:
+                values |= _typed(name, part.get(name, {}), dict[str, Any], "a table of keys")
+            values |= dict(replaced or {})
+            threaded = threaded or THREADS in str(values.get("workloads"))
+            found.append(Grid.from_values(values, known_stores))
+            _refuse_many(found)
+        if "threads" in (replaced or {}) and not threaded:
+            raise BadInput(f"--threads: of no use; no workload says readers{THREADS}")
+        return found
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
+
+
+def _scale(scales: Mapping[str, Any], wanted: str | None) -> tuple[list[str], dict[str, Any]]:
+    """The name of a scale, if it is one of the file's own, after that of the one that it is like,
+    and what it changes."""
+    if wanted is None and not scales:
+        return [], {}
+    if wanted is not None and wanted in scales:
+        change = dict(scales[wanted])
+        if (like := change.pop("like", None)) is None:
+            return [wanted], change
+        if like == wanted or like not in scales or "like" in scales[like]:
+            plain = [name for name in scales if name != wanted and "like" not in scales[name]]
+            allowed = listed(plain, like)
+            raise BadInput(f"scale: like: {like!r:.60} is not allowed; allowed: {allowed}")
+        return [like, wanted], scales[like] | change
+    try:
+        return [], {"factor": float(wanted or "")}
+    except ValueError:
+        names = listed([*scales, "a number"], wanted or "")
+        raise BadInput(f"scale: {wanted!r:.60} is none of its scales; allowed: {names}") from None

@@ -1,0 +1,1 @@
+"""This computer: its description, folders, file systems and noise."""

@@ -1,0 +1,1 @@
+"""Intervals, and which stores are good enough."""

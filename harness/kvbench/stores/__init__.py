@@ -1,0 +1,1 @@
+"""The stores that there are here, and what is said of them."""

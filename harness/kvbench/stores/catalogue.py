@@ -1,0 +1,187 @@
+"""The stores that the harness knows: the shims in C, and the bindings in Python."""
+
+import contextlib
+import dataclasses
+import functools
+import json
+import os
+import re
+import select
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from kvbench.cell.bindings import BINDINGS, load
+from kvbench.cell.factors import DEFAULT, LEVELS, level
+from kvbench.cell.library import shims_folder, structure
+from kvbench.cell.store import Store, declared
+from kvbench.common.messages import BadInput, one_line
+from kvbench.common.processes import die_with_parent, how_it_ended, uninterrupted
+
+PROBE_LIMIT = 30  # seconds in which a store must describe itself
+MOST_OF_VERSION, MOST_OF_TEXT, MOST_SETTINGS = 200, 1000, 200  # characters, and rows of a table
+DISTRIBUTED = "-debian"  # of the second build of an engine: the library of the distribution
+
+
+def build_facts() -> dict[str, str]:
+    """From which revision, and by which compiler, the shims were built."""
+    facts: dict[str, str] = json.loads((shims_folder() / "build.json").read_text())
+    # A tag may be called release/1.0, which no table takes for a name.
+    return facts | {"revision": re.sub("[^A-Za-z0-9._+-]", "-", facts["revision"])}
+
+
+def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
+    """The store that a probe finds, in a process of its own: an engine may crash or hang when it is
+    loaded, or write where it must not. Then `store`, with the reason."""
+    parent = os.getpid()
+    with os.fdopen(os.memfd_create("answer"), "w+b") as answer:
+        child = os.fork()
+        if child == 0:
+            try:
+                os.setpgid(0, 0)
+                die_with_parent(parent)
+                answer.write(json.dumps(dataclasses.asdict(_asked(store, probe, name))).encode())
+                answer.flush()
+            finally:
+                os._exit(0)  # nothing of the parent's is to be tidied here
+        ended = os.pidfd_open(child)
+        late = not select.select([ended], [], [], PROBE_LIMIT)[0]
+        os.close(ended)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # with what it has started
+        _, status = os.waitpid(child, 0)
+        answer.seek(0)
+        said = answer.read()
+    if late:
+        return dataclasses.replace(
+            store, reason=f"it said nothing within {PROBE_LIMIT} s of being loaded"
+        )
+    if not said:
+        how = how_it_ended(os.waitstatus_to_exitcode(status))
+        return dataclasses.replace(store, reason=f"its process died when it was loaded: {how}")
+    try:
+        found = Store.from_values(json.loads(said))
+        if found.reason:
+            return dataclasses.replace(store, reason=one_line(found.reason)[:MOST_OF_TEXT])
+        _refuse_unfit(found)
+        return found
+    except BadInput as error:
+        return dataclasses.replace(store, reason=str(error))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return dataclasses.replace(store, reason=f"asked what it is, it answers {said[:40]!r}")
+
+
+def _refuse_unfit(store: Store) -> None:
+    """Refuse a store of whose own words results take not all, as whoever reads results checks them:
+    one that cannot be read would hide those of all other stores. Raises BadInput."""
+    version, settings = store.version, store.settings
+    if not 0 < len(version) <= MOST_OF_VERSION or one_line(version) != version:
+        allowed = f"1 to {MOST_OF_VERSION} printable characters"
+        raise BadInput(f"version: {version!r:.60} is not allowed; allowed: {allowed}")
+    if len(settings) > MOST_SETTINGS:
+        raise BadInput(f"{len(settings)} settings are not allowed; allowed: {MOST_SETTINGS}")
+    if level("durability", store.default_durability) == DEFAULT:
+        raise BadInput(f"default_durability: {DEFAULT!r} is not allowed: it stands for a level")
+    for own in settings:
+        if not re.fullmatch("[a-z][a-z0-9_]{0,59}", own.name):
+            raise BadInput(f"setting {own.name!r:.60} is not allowed; allowed: a-z, 0-9 and _")
+        if own.value not in ("", "*"):
+            level(own.name if own.name in LEVELS else "options", own.value)
+        if len(own.means + own.lacks) > MOST_OF_TEXT:
+            raise BadInput(f"setting {own.name}: more than {MOST_OF_TEXT} characters of text")
+
+
+def _asked(store: Store, probe: Callable[[str], Store], name: str) -> Store:
+    try:
+        return probe(name)
+    except Exception as error:  # whatever it is, it is this store's alone
+        return dataclasses.replace(store, reason=f"{type(error).__name__}: {error}")
+
+
+def _probe_shim(name: str) -> Store:
+    """Load the shim and ask it what it is."""
+    try:
+        return declared(Store(name).path)
+    except OSError as error:
+        return Store(name, reason=str(error))
+
+
+def _probe_binding(name: str) -> Store:
+    """Import the binding and ask it what it is."""
+    entry = BINDINGS[name]
+    try:
+        found = load(name)
+        version = found.engine_version()
+    except Exception as error:  # whatever a package does that is not what it should be
+        package = entry.distribution or name
+        advice = entry.advice or f"pip install {package}"
+        return Store(entry.store, name, reason=f"{error}; {package}: {advice}")
+    return Store(
+        entry.store,
+        name,
+        version=version,
+        binding_version=entry.version(),
+        capabilities=found.capabilities.names(),
+        max_key=found.max_key,
+        max_value=found.max_value,
+        default_durability=found.default_durability,
+    )
+
+
+def _shims() -> dict[str, str]:
+    """Each shim's name with the reason why it was not built; those of the build come first, then
+    any other in the folder."""
+    folder = shims_folder()
+    try:
+        report: dict[str, str] = json.loads((folder / "stores.json").read_text())
+    except OSError as error:
+        raise BadInput(f"{folder}: no shims here: {error.strerror}; build them first") from None
+    for path in sorted(folder.glob("*.so")):
+        if path.name != "libloop.so":
+            report.setdefault(path.stem, _misnamed(path.stem))
+    return report
+
+
+def older() -> dict[str, str]:
+    """The stores of which set-up got no current release, with the reason."""
+    path = shims_folder() / "older.json"
+    found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    return found
+
+
+def compared(name: str) -> bool:
+    """Whether a store is measured where none is named: not the floor, no engine twice, and no file
+    whose name no grid takes."""
+    return name != "null" and not name.endswith(DISTRIBUTED) and not _misnamed(name)
+
+
+def _misnamed(name: str) -> str:
+    """Why no store may be called so; empty if one may."""
+    try:
+        level("store", name.partition("/")[0])
+    except BadInput as error:
+        return str(error)
+    return ""
+
+
+def names() -> list[str]:
+    """Of all stores, available or not."""
+    return list(_shims())
+
+
+def known() -> dict[str, Store]:
+    """All stores by full name: the shims, then the bindings. They are asked once a process."""
+    return dict(_known(shims_folder()))
+
+
+@functools.cache
+def _known(_folder: Path) -> dict[str, Store]:
+    structure("kv_driver")  # if the library itself is wrong, that is no store's fault
+    found = [
+        Store(name, reason=reason) if reason else _apart(Store(name), _probe_shim, name)
+        for name, reason in _shims().items()
+    ]
+    for name, entry in BINDINGS.items():
+        with uninterrupted():  # some make a store, which the process removes when it ends
+            found.append(_apart(Store(entry.store, name), _probe_binding, name))
+    return {store.full_name: store for store in found}

@@ -1,0 +1,41 @@
+"""The identity of a store's results: a digest of the code that shaped them."""
+
+import functools
+import hashlib
+from pathlib import Path
+
+from kvbench import cell
+from kvbench.cell.library import shims_folder
+from kvbench.cell.store import Store
+
+
+def libraries(path: Path) -> list[Path]:
+    """The libraries beside a shim that it loads, and those that they load: it holds their names."""
+    beside = set(path.parent.glob("lib*.so*")) - {path.parent / "libloop.so"}
+    found = [path]
+    for loading in found:
+        code = loading.read_bytes()
+        loaded = {library for library in beside if library.name.encode() + b"\0" in code}
+        found += sorted(loaded)
+        beside -= loaded
+    return found[1:]
+
+
+def checksum(store: Store) -> str:
+    """Of the code that shapes a store's results: the folder `cell`, the shims' own library, and the
+    store's shim with the libraries beside it. OSError if one of them cannot be read."""
+    return _checksum(store, shims_folder())
+
+
+@functools.cache  # a sweep asks for it once or twice a cell
+def _checksum(store: Store, folder: Path) -> str:
+    digest = hashlib.sha256()
+    shims = [] if store.binding else [store.path, *libraries(store.path), Store("null").path]
+    for path in (folder / "libloop.so", *shims, *code()):
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:12]
+
+
+def code() -> list[Path]:
+    """The files of the folder `cell`, sorted."""
+    return sorted(Path(cell.__path__[0]).rglob("*.py"))

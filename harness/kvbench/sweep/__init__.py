@@ -1,0 +1,1 @@
+"""Measures the cells of a grid."""

@@ -1,0 +1,578 @@
+"""A sweep measures the cells of a grid, one process a cell, and goes on where it stopped."""
+
+import dataclasses
+import datetime
+import errno
+import functools
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+import psutil
+
+from kvbench.cell.board import Board
+from kvbench.cell.control_group import capped, refused
+from kvbench.cell.factors import LEVELS, UNCAPPED, Cell, parse_bytes
+from kvbench.cell.filesystem import Mounted
+from kvbench.cell.protocol import Task
+from kvbench.cell.worker import reach
+from kvbench.cell.workload import parse
+from kvbench.common.files import why_not
+from kvbench.common.messages import BadInput, say
+from kvbench.common.processes import STOPS, how_it_ended
+from kvbench.common.progress import progress
+from kvbench.experiment.decide import Means, field_of, needed
+from kvbench.experiment.estimate import seconds
+from kvbench.experiment.factors import title
+from kvbench.experiment.grid import TIME_LIMIT, Grid
+from kvbench.machine import loopback
+from kvbench.machine.description import (
+    LIMITS,
+    NO_JOURNAL,
+    describe,
+    fingerprint,
+    fsync_milliseconds,
+    in_memory,
+    settle,
+)
+from kvbench.machine.noise import Watch, unsynced
+from kvbench.machine.scratch import TMPFS, clear_dead, own_folder, scratch
+from kvbench.machine.shelf import OWNER, MountedShelf, Shelf, end_processes, lock, own_name
+from kvbench.results.folder import FOLDERS, MARK, Begun, Folder, NoAnswerError, answer_of, cell_name
+from kvbench.stores import catalogue
+from kvbench.stores.identity import checksum
+from kvbench.sweep.sampling import Disk, Memory
+
+# NumPy's library for linear algebra starts a thread for each core, which spin for a while.
+ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
+RECENTLY_REMOVED = (
+    "files removed here in the last six minutes (a million of them: in the last half hour) slow "
+    "down the stores that keep records as files; leave the disk idle before a sweep that counts"
+)
+WORTH_PROBING = 60  # seconds that a sweep takes, from which on the device is measured first
+NOT_PROBED = "not measured: the sweep was expected to take less than a minute (--probe)"
+SYNCED = ("sync", "atomic")  # durability levels of which each write is to reach the disk
+NO_SPACE = os.strerror(errno.ENOSPC)  # in the words of an engine
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """Yield an event that the first Ctrl-C or SIGTERM sets: the running cell is finished. The
+    second raises KeyboardInterrupt, and a third finds the sweep clearing up."""
+    asked = threading.Event()
+
+    def ask(_number: int, _frame: object) -> None:
+        if asked.is_set():
+            for number in heard:
+                signal.signal(number, signal.SIG_IGN)
+            raise KeyboardInterrupt
+        asked.set()
+        with suppress(OSError):  # not print: the signal may come in the middle of one
+            os.write(2, b"\nstopping after the running cell; press Ctrl-C again to stop at once\n")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked  # only the main thread may handle signals
+        return
+    before = {number: signal.getsignal(number) for number in STOPS}
+    heard = [number for number in before if before[number] != signal.SIG_IGN]  # nohup, for one
+    for number in heard:
+        signal.signal(number, ask)
+    try:
+        yield asked
+    finally:
+        for number in heard:
+            signal.signal(number, before[number])
+
+
+def _memory_file(name: str) -> IO[bytes]:
+    return os.fdopen(os.memfd_create(name), "w+b")
+
+
+def _content(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+def _unanswered(why: str, errors: str) -> dict[str, Any]:
+    """The result of a worker that gave no answer, with the last line of its errors; an engine that
+    is out of space may write more after it said so. A traceback that was cut off says nothing."""
+    lines = [line for line in errors.strip().splitlines() if not line.startswith("Traceback")]
+    last = [line for line in lines if NO_SPACE in line][-1:] or lines[-1:]
+    return {"status": "failed", "reason": ": ".join([why, *(line[:200] for line in last)])}
+
+
+def run_cell(
+    cell: Cell, folder: Path, time_limit: float, owner: str = "", mounted: Mounted | None = None
+) -> dict[str, Any]:
+    """Measure one cell in a process of its own, in a control group if its memory is capped.
+
+    `owner` marks that process and all that it starts; see shelf.end_processes. `mounted` is the
+    file system of its own that `folder` is on, if any.
+    """
+    uncapped = cell.memory_max == UNCAPPED
+    with nullcontext() if uncapped else capped(parse_bytes(cell.memory_max)) as group:
+        told = functools.partial(
+            Task,
+            factors=cell.factors(),
+            store=catalogue.known()[cell.full_name],
+            folder=str(folder),
+            parent=os.getpid(),
+            members=str(group.members) if group else "",
+            mounted=mounted,
+        )
+        disk = Disk(folder, mounted is not None)
+        answer = _answer(told, time_limit, owner or os.urandom(8).hex(), disk)
+        if group and answer["status"] == "failed" and group.killed():
+            answer["reason"] = f"needs more memory than its cap of {cell.memory_max}"
+        return answer
+
+
+def _answer(told: Callable[..., Task], time_limit: float, owner: str, disk: Disk) -> dict[str, Any]:
+    """What a worker answers, or how it ended, and what else the machine did."""
+    # Files in memory and not pipes: a process that the engine started may hold on to a pipe.
+    with (
+        _memory_file("answer") as answer,
+        _memory_file("errors") as errors,
+        _memory_file("board") as board,
+    ):
+        watch, memory = Watch(), Memory(Board(board.fileno()), disk)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kvbench.cell.worker"],
+            stdin=subprocess.PIPE,
+            stdout=answer,
+            stderr=errors,
+            env=os.environ | ENVIRONMENT | {OWNER: owner},
+            pass_fds=[board.fileno()],
+            start_new_session=True,
+        )
+        late = False
+        try:
+            watch.follow(process.pid)
+            memory.follow(process.pid)
+            task = told(board=board.fileno())
+            process.communicate(msgspec.json.encode(task), timeout=time_limit)
+        except subprocess.TimeoutExpired:
+            late = True
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            end_processes(owner)  # those in sessions of their own
+            peaks = memory.columns()
+        said, complaint = (_content(file) for file in (answer, errors))
+    if late:
+        result = _unanswered(f"took longer than {time_limit:g} s", complaint)
+    else:
+        result = _checked(said, process.returncode, complaint, disk)
+    return result | watch.row() | peaks
+
+
+def _checked(said: str, code: int, complaint: str, disk: Disk) -> dict[str, Any]:
+    try:
+        return answer_of(json.loads(said), disk.join)
+    except (ValueError, RecursionError):
+        how = how_it_ended(code)
+        return _unanswered(f"worker ended without an answer: {how}", complaint)
+    except NoAnswerError as why:
+        return {"status": "failed", "reason": f"worker gave no valid answer: {why}"}
+
+
+def _existing(path: Path) -> Path:
+    """The folder, or the nearest one above that exists."""
+    return next(found for found in (path, *path.absolute().parents) if found.exists())
+
+
+class Sweep:
+    """The cells of a grid in a results folder, done and to do."""
+
+    def __init__(
+        self,
+        grids: Sequence[Grid],
+        out: Path,
+        retry: bool = False,
+        place: Path | None = None,
+        fs: str | None = None,
+        probe: bool | None = None,
+        field: Cell | None = None,
+    ) -> None:
+        """`place` is the folder below which the stores are made, `out` if None; `fs` the kind of
+        file system that is made there for them, none if None; `probe` whether the device's limits
+        are measured, if None once for each machine and only if the sweep takes long; `field` the
+        only one to measure, as decide.field_of has it."""
+        self.grids, self.out, self.place, self.fs = tuple(grids), out, place or out, fs
+        self.stores = catalogue.known()
+        self.retry, self.probe, self.field = retry, probe, field
+        self.machine = ""  # by its identity, after run
+        self._at_first: dict[str, tuple[float, float]] = {}  # what was free, by place
+        self.stopped = False  # by an interrupt or the end of a sitting, with cells to do
+        self.interrupted = False  # and by which of the two
+        self.reasons: Counter[tuple[str, str]] = Counter()  # cells by status and reason, after run
+        self._check_options()
+        self._check_caps()
+        self._check_rates()
+
+    def _check_options(self) -> None:
+        """Refuse an engine's own option that its store does not have."""
+        for name, text in (pair for grid in self.grids for pair in grid.options):
+            store = self.stores[name]
+            own = {setting.name for setting in store.settings} - set(LEVELS)
+            for option in (pair.split("=", 1)[0] for pair in text.split(", ") if pair):
+                if store.available and option not in own:
+                    raise BadInput(
+                        f"options: {name} has no option {option!r}; allowed: "
+                        f"{', '.join(sorted(own)) or 'none'}"
+                    )
+
+    def _check_caps(self) -> None:
+        """Refuse a cap on the memory that no cell here could reach."""
+        most = psutil.virtual_memory().total
+        for cap in {cap for grid in self.grids for cap in grid.levels["memory_max"]} - {UNCAPPED}:
+            if parse_bytes(cap) > most:
+                raise BadInput(
+                    f"memory_max: {cap!r} is more than the memory of this machine; "
+                    f"allowed: {most >> 20} MiB at most"
+                )
+
+    def _check_rates(self) -> None:
+        """Refuse a rate that the loop does not reach here on a store that does nothing."""
+        found: dict[Cell, float] = {}
+        for grid in self.grids:
+            sizes = grid.levels["record_size"]
+            largest = dataclasses.replace(next(grid.cells()), record_size=max(sizes))
+            for step in (step for text in grid.levels["workload"] for step in parse(text)):
+                cell = dataclasses.replace(largest, workload=str(step.closed()))
+                if (rate := step.get("rate", 0)) and cell not in found:
+                    with scratch(Path(tempfile.gettempdir())):
+                        found[cell] = reach(cell, step.closed())
+                if rate and rate > found[cell]:
+                    raise BadInput(
+                        f"workloads: {str(step)!r}: on a store that does nothing, the harness "
+                        f"does {found[cell]:,.0f} a second here; allowed: rate=N, N below that"
+                    )
+
+    def plan(self, done: Means | None = None) -> Iterator[tuple[Grid, Cell, str]]:
+        """Yield each cell once, the first trial of all grids before the second of any, with the
+        reason to skip it, which is empty if it is to be measured. Without what is done, these are
+        the cells that may be needed at most. The fields of all grids are shuffled together, so that
+        no part of a sweep always comes last."""
+        grids = {
+            cell: grid
+            for grid in self.grids
+            for cell in (grid.cells() if done is None else needed(grid, done))
+            if self.field is None or field_of(cell) == self.field
+        }
+
+        def turn(pair: tuple[Cell, Grid]) -> tuple[int, float]:
+            cell, grid = pair
+            field = random.Random(f"{grid.seed} {cell.trial} {field_of(cell)}")
+            return cell.trial, field.random()
+
+        for cell, grid in sorted(grids.items(), key=turn):
+            yield grid, cell, grid.skip_reason(cell) or self._lacks(cell)
+
+    def _lacks(self, cell: Cell) -> str:
+        """Which level of the cell its store or this machine lacks, and why."""
+        store = self.stores[cell.full_name]
+        if store.available:
+            for name, level in cell.settings().items():
+                if why := store.lacks(name, level):
+                    shown = getattr(cell, name, level)
+                    return f"{name}={shown}: {why}"
+            for step in parse(cell.workload):
+                if needed := step.lacks(lambda name: store.can(name, cell.settings())):
+                    return f"{step.name}: the store lacks {needed}"
+        if cell.memory_max != UNCAPPED and (why := refused()):
+            return f"memory_max={cell.memory_max}: {why}"
+        if cell.place == "tmpfs" and not os.access(TMPFS, os.W_OK | os.X_OK):
+            return f"place=tmpfs: no folder can be made in {TMPFS}"
+        if cell.durability in SYNCED and cell.place == "disk" and self._memory:
+            return f"durability={cell.durability}: no sync reaches a disk from {self._memory}"
+        return self._too_large(cell)
+
+    def _too_large(self, cell: Cell) -> str:
+        """Why the data of a cell do not fit its place, whatever the store does; empty if they may.
+        A file system of the stores' own is made as large as is needed, or refused."""
+        if self.fs and cell.place == "disk":
+            return ""
+        free, inodes = self._free(cell.place)
+        if cell.compressibility == "incompressible" and cell.live_bytes > free:
+            return f"{cell.live_bytes:,} B of data: {self._room(cell)}"
+        if cell.store in loopback.FILES and cell.records > inodes:
+            return f"{cell.records:,} files: {self._at(cell.place)} has {inodes:,} inodes free"
+        return ""
+
+    def _at(self, place: str) -> str:
+        return "the stores' disk" if place == "disk" else str(TMPFS)
+
+    def _room(self, cell: Cell) -> str:
+        free, _ = self._free(cell.place)
+        most = free * cell.records // cell.live_bytes
+        return f"{self._at(cell.place)} has {free:,} B free, for {most:,} such records at most"
+
+    def _free(self, place: str) -> tuple[float, float]:
+        """The bytes and the inodes that were free at first: later ones are taken by stores that are
+        kept. Some file systems state no limit."""
+        if place not in self._at_first:
+            state = os.statvfs(self.nearest() if place == "disk" else TMPFS)
+            free = state.f_bavail * state.f_frsize if state.f_blocks else math.inf
+            self._at_first[place] = free, state.f_favail if state.f_files else math.inf
+        return self._at_first[place]
+
+    @functools.cached_property
+    def _memory(self) -> str:
+        """What keeps the folder of the stores in memory; empty if a disk has it."""
+        with own_folder(self.nearest()) as (folder, _):
+            return in_memory(folder)
+
+    def _name(self, cell: Cell, machine_id: str) -> str:
+        return cell_name(cell, self.stores[cell.full_name], machine_id)
+
+    def _done(self, folder: Folder, machine_id: str) -> dict[Cell, dict[str, float]]:
+        """What the cells have measured that may turn out not to be needed."""
+        found = {}
+        for grid in self.grids:
+            if len(grid.looks()) > 1:
+                for cell in grid.cells():
+                    own = folder.means(self._name(cell, machine_id))
+                    if own is not None:
+                        found[cell] = own
+        return found
+
+    def todo(self, folder: Folder, machine_id: str) -> list[tuple[str, Cell, str]]:
+        """Name, cell and skip reason of each cell that is needed and has no result yet."""
+        final = {"ok"} if self.retry else {"ok", "failed"}
+        plan = self.plan(self._done(folder, machine_id))
+        names = ((self._name(cell, machine_id), cell, why) for _, cell, why in plan)
+        return [
+            (name, cell, why)
+            for name, cell, why in names
+            if (status := folder.outcome(name)[0]) not in final
+            and not (status == "skipped" and why)
+            and not (status == "unavailable" and not self.stores[cell.full_name].available)
+        ]
+
+    def run(self, time_limit: float = TIME_LIMIT, sitting: float = math.inf) -> Counter[str]:
+        """Measure each cell that has no result yet; begin no further one after `sitting` seconds.
+        Returns the grid's number of cells by status, and keeps their `reasons`."""
+        end = time.monotonic() + sitting
+        self.check()
+        begun = Begun(self.out)
+        folder = Folder.make(self.out)
+        with lock(self.out / "lock"), _interruptible() as asked, begun:
+            folder.clear_leftovers()
+            with self._writing():
+                identity = folder.identity()
+            own = own_name(identity)
+            disk = self.out / "stores" if self.place == self.out else self.place / own
+            on_disk = MountedShelf(disk, identity, self.fs) if self.fs else Shelf(disk, identity)
+            shelves = {"disk": on_disk, "tmpfs": Shelf(TMPFS / own, identity)}
+            self._at_first.clear()  # what a killed sweep had left is gone
+            try:
+                description = self._describe(shelves["disk"], identity)
+                self.machine = description["machine"]
+                todo = self.todo(folder, self.machine)
+                on_disk.reserve([cell for _, cell, why in todo if self._on_disk(cell, why)])
+                costs = [0 if why else seconds(c, description["fsync_ms"]) for _, c, why in todo]
+                if todo:
+                    description |= self._limits(
+                        on_disk, folder.machine(description["machine"]), sum(costs)
+                    )
+                with self._writing():
+                    for grid in self.grids:
+                        folder.add_grid(grid)
+                    if todo:
+                        folder.add_machine(description)
+                if todo and description["file_system"] == NO_JOURNAL:
+                    say(f"{NO_JOURNAL}: {RECENTLY_REMOVED}")
+                self.warn(cell for _, cell, why in todo if not why)
+                tried: set[str] = set()  # some fail once more with every try
+                while todo and not self.stopped:
+                    costs = [
+                        0 if why else seconds(c, description["fsync_ms"]) for _, c, why in todo
+                    ]
+                    for name, cell, why in progress(todo, costs, lambda item: str(item[1])):
+                        if asked.is_set() or time.monotonic() > end:
+                            self.stopped, self.interrupted = True, asked.is_set()
+                            break
+                        shelf = shelves[cell.place]
+                        result = self._finish(name, cell, why, description, shelf, time_limit)
+                        self._write(folder, name, result, shelves.values())
+                        tried.add(name)
+                    found = self.todo(folder, description["machine"])
+                    todo = [item for item in found if item[0] not in tried]
+            finally:
+                for shelf in shelves.values():
+                    shelf.clear()
+            return self._count(folder, description["machine"])
+
+    def warn(self, cells: Iterable[Cell]) -> None:
+        """Say what is doubtful about the cells that are to be measured: that their disk is none,
+        and of each place the largest whose data fit only if the store compresses them."""
+        largest: dict[str, Cell] = {}
+        available = (cell for cell in cells if self.stores[cell.full_name].available)
+        for cell in sorted(available, key=lambda cell: cell.live_bytes):
+            largest[cell.place] = cell
+        if "disk" in largest and self._memory:
+            say(
+                f"{self.place}: no sync reaches a disk from {self._memory}: memory is measured, "
+                "not a disk; name a folder on one with --stores or --out"
+            )
+        for place, cell in largest.items():
+            own = self.fs and place == "disk"  # a file system that is large enough
+            if not own and cell.live_bytes > self._free(place)[0]:
+                why = f"{cell.live_bytes:,} B of data: it will fail unless it compresses them"
+                say(f"{title(cell)}: {why}: {self._room(cell)}")
+
+    def _on_disk(self, cell: Cell, why: str) -> bool:
+        available = self.stores[cell.full_name].available
+        return available and not why and cell.place == "disk"
+
+    def check(self) -> None:
+        """Raise BadInput for what keeps the sweep from beginning. Leaves nothing behind, neither of
+        its own nor of a command that was killed."""
+        clear_dead(self.out, self.place)
+        Folder.refuse_foreign(self.out)
+        if self.begun():
+            Folder(self.out).tables()  # report what cannot be read before hours of work, not after
+        for path in dict.fromkeys((self.out, self.place)):
+            try:
+                with own_folder(_existing(path)) as (folder, _):
+                    fsync_milliseconds(folder, 1)
+            except OSError as error:
+                raise BadInput(f"{path}: can't be written: {why_not(error)}") from None
+        if self.place == self.out:
+            Shelf.refuse_foreign(self.out / "stores")
+        if self.fs:
+            loopback.check(self.fs, self.nearest())
+            self.file_system_bytes()
+
+    def begun(self) -> bool:
+        """Whether the results folder is there, with all its parts: git keeps no empty one."""
+        return all((self.out / name).exists() for name in (MARK, *FOLDERS))
+
+    def nearest(self) -> Path:
+        """The folder of the stores, or the nearest one above that exists."""
+        return _existing(self.place)
+
+    def file_system_bytes(self) -> int:
+        """The size of the stores' own file system for the whole grid. Raises BadInput if the disk
+        is too small."""
+        cells = [cell for _, cell, why in self.plan() if self._on_disk(cell, why)]
+        left = self.out / "stores" / loopback.IMAGE  # by a sweep that was killed
+        had = left.stat().st_blocks * 512 if self.place == self.out and left.exists() else 0
+        return loopback.size_for(cells, self.nearest(), had)
+
+    def _describe(self, shelf: Shelf, identity: str) -> dict[str, Any]:
+        try:
+            return describe(shelf.open(), self.stores, identity)
+        except OSError as error:
+            why = why_not(error)
+            raise BadInput(f"{shelf.folder}: no store can be made here: {why}") from None
+
+    def _limits(self, shelf: Shelf, before: dict[str, Any], expected: float) -> dict[str, Any]:
+        """The columns on what the machine can do at best: as found `before`, or measured now."""
+        kept = {name: before[name] for name in LIMITS if name in before}
+        wanted = "sync_p50_us" not in kept and expected > WORTH_PROBING
+        if wanted if self.probe is None else self.probe:
+            return fingerprint(shelf.open())
+        return {"probe": NOT_PROBED} | kept
+
+    def _write(
+        self, folder: Folder, name: str, result: dict[str, Any], shelves: Iterable[Shelf]
+    ) -> None:
+        """Write a result; on a full disk, once more after the measured stores are removed."""
+        with self._writing():
+            try:
+                folder.write(name, result)
+            except OSError:
+                for shelf in shelves:
+                    shelf.empty()
+                folder.write(name, result)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise BadInput(
+                f"{self.out}: results cannot be written: {error.strerror}; those that are here are "
+                "kept; once this is mended, the same command goes on"
+            ) from None
+
+    def _reached(self, cell: Cell) -> str:
+        """The durability level that the cell has here: in memory, none that outlives a loss of
+        power."""
+        level = self.stores[cell.full_name].guarantee(cell.durability)
+        volatile = cell.place == "tmpfs" or self._memory
+        return "process" if volatile and level not in ("none", "process") else level
+
+    def _finish(
+        self,
+        name: str,
+        cell: Cell,
+        why: str,
+        description: dict[str, Any],
+        shelf: Shelf,
+        time_limit: float,
+    ) -> dict[str, Any]:
+        """The result of a cell: measured, or why not."""
+        store = self.stores[cell.full_name]
+        result = {
+            "cell": cell.factors(),
+            "guarantee": self._reached(cell),
+            "machine": description["machine"],
+            "engine_version": store.version,
+            "binding_version": store.binding_version,
+            "checksum": checksum(store) if store.available else "",
+            "revision": description["revision"],
+        }
+        if why:
+            return result | {"status": "skipped", "reason": why}
+        if not store.available:
+            return result | {"status": "unavailable", "reason": store.reason}
+        place, removed = shelf.place(name, cell)
+        try:
+            settled = settle(place)
+        except OSError as error:
+            reason = f"data of earlier cells cannot be written back: {error.strerror}"
+            return result | {"status": "failed", "reason": reason}
+        started = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        start = time.monotonic()
+        answer = run_cell(cell, place, time_limit, shelf.owner, shelf.mounted)
+        if answer["status"] == "failed" and (shelf.full() or NO_SPACE in answer["reason"]):
+            answer["reason"] = f"no space left on the disk: {answer['reason']}"
+        if answer["status"] == "ok":
+            answer["reason"] = unsynced(result["guarantee"], answer["operations"])
+        if cell.place == "tmpfs":
+            shelf.empty()  # it occupies memory, and removing it from memory slows down no one
+        result |= {"removed_files": removed, "settle_s": settled, "started": started, **answer}
+        return result | {"wall_s": time.monotonic() - start}
+
+    def results(self, folder: Folder) -> dict[str, dict[str, Any]]:
+        """The results of all cells, by name, after run."""
+        plan = self.plan(self._done(folder, self.machine))
+        names = (self._name(cell, self.machine) for _, cell, _ in plan)
+        found = {name: folder.result(name) for name in names}
+        return {name: result for name, result in found.items() if result}
+
+    def _count(self, folder: Folder, machine_id: str) -> Counter[str]:
+        plan = self.plan(self._done(folder, machine_id))
+        names = (self._name(cell, machine_id) for _, cell, _ in plan)
+        self.reasons = Counter(map(folder.outcome, names))
+        counts: Counter[str] = Counter()
+        for (status, _), number in self.reasons.items():
+            counts[status] += number
+        return counts
