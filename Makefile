@@ -108,7 +108,7 @@ build/this-machine/.done: $(LOCAL)/.done $(NOTEBOOKS) build/.installed
 	    KVBENCH_FIGURES=build/this-machine papermill --log-level WARNING --no-progress-bar -k python3 \
 	        notebooks/$$name.ipynb build/notebooks/$$name.ipynb -p results $(LOCAL) || exit 1; \
 	done
-	python -m study.beside $(LOCAL) --out build/this-machine/beside.md
+	python -m study.answers.beside $(LOCAL) --out build/this-machine/beside.md
 	@touch $@
 
 # The paper
@@ -126,7 +126,7 @@ figures: setup
 	cp build/figures/*.svg build/figures/*.png figures/
 	cp build/figures/verdicts.csv data/verdicts/
 	cp build/figures/answers.json data/explorer/
-	python -m study.provenance --out data/PROVENANCE.md
+	python -m study.answers.provenance --out data/PROVENANCE.md
 	{ echo "# Written by make figures from data/; not by hand."; cat build/figures/*.yml; } > _variables.yml
 
 SITTING ?= 120
@@ -137,7 +137,7 @@ headline: setup
 	setpriv --pdeathsig TERM sh harness/headline.sh
 
 verify: setup
-	python -m study.verify $(or $(DIR),$(error DIR: name the folder, as in make verify DIR=build/headline))
+	python -m study.answers.verify $(or $(DIR),$(error DIR: name the folder, as in make verify DIR=build/headline))
 
 archive: setup
 	python harness/archive.py build
@@ -176,11 +176,11 @@ test: setup
 	ruff format --check .
 	clang-format --dry-run --Werror $(shell find harness -name '*.[ch]')
 	mypy
-	$(PYTEST) --dist worksteal -m "not check" harness/tests paper/preview paper/explorer
+	$(PYTEST) --dist worksteal -m "not check" harness/tests study/tests paper/preview paper/explorer
 	$(PYTEST) --dist loadfile --nbval notebooks
 
 check: setup
-	$(PYTEST) --dist worksteal -m check harness/tests
+	$(PYTEST) --dist worksteal -m check harness/tests study/tests
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
     --no-annotate

@@ -33,4 +33,4 @@ for name in $capped; do
     # shellcheck disable=SC2086
     sweep "$name" "harness/grids/$name.toml" --scale headline $fs
 done
-python -m study.verify "$out"
+python -m study.answers.verify "$out"

@@ -1,0 +1,137 @@
+"""What kvbench.stats.regret decides on simulated fields, whose answer is known."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kvbench.stats.regret import IN, LOOKS, Ranking, rank
+
+Logs = npt.NDArray[np.float64]
+
+# Logs of regrets: many at the edge of being in, which are hard to tell; or as measured,
+# exponential with this mean.
+HARD = (0, 0.03, math.log(IN), 0.2, 0.4, 0.7, 1.6)
+USUAL = 2.0
+SHARED = 0.2  # the deviation of what a trial does to all stores alike, which pairs take out
+SPREAD = 0.5  # stores differ in their noise: the deviation of its log
+SPIKES = 0.05  # the share of trials that a spike hits, in half of the stores
+SPIKE = math.log(2)
+SITTING = 7  # trials of the first sitting; all others are of a second
+
+
+class Field(NamedTuple):
+    """The logs of each store's regret, and of its trials: a row a trial, a column a store."""
+
+    truth: Logs
+    logs: Logs
+
+    def ranking(self, trials: int) -> Ranking:
+        values = {
+            f"s{store}": dict(enumerate(np.exp(column[:trials]).tolist(), 1))
+            for store, column in enumerate(self.logs.T)
+        }
+        return rank(values)
+
+    def wrong(self, found: Ranking) -> bool:
+        """Whether a store is called what it is not. On the edge neither is true."""
+        edge = math.log(IN)
+        true = {"in": self.truth < edge - 1e-9, "out": self.truth > edge + 1e-9}
+        return any(
+            not true[own.verdict][int(store[1:])]
+            for store, own in found.regrets.items()
+            if own.verdict in true
+        )
+
+    def missed(self, found: Ranking) -> bool:
+        """Whether the interval of a store misses its regret."""
+        return any(
+            not own.low - 1e-9 <= math.exp(self.truth[int(store[1:])]) <= own.high + 1e-9
+            for store, own in found.regrets.items()
+        )
+
+
+def fields(
+    count: int,
+    deviation: float,
+    stores: int = 13,
+    trials: int = 15,
+    *,
+    spikes: bool = False,
+    usual: bool = False,
+    between: float = 0.0,
+) -> Iterator[Field]:
+    """Fields in which the differences between two stores, from trial to trial, have this standard
+    deviation at the median; with `spikes` a few trials of some stores take twice the time.
+    `between` is the deviation of these differences from sitting to sitting, which all trials of a
+    sitting share."""
+    random = np.random.default_rng(1)
+    for _ in range(count):
+        truth = random.exponential(USUAL, stores) if usual else random.choice(HARD, stores)
+        truth[0] = 0
+        own = deviation / math.sqrt(2) * np.exp(SPREAD * random.standard_normal(stores))
+        noise = own * random.standard_normal((trials, stores))
+        if spikes:
+            hit = random.random((trials, stores)) < SPIKES
+            noise[:, ::2] += SPIKE * hit[:, ::2]
+        if between:
+            sitting = (np.arange(trials) >= SITTING).astype(int)
+            noise += between / math.sqrt(2) * random.standard_normal((2, stores))[sitting]
+        yield Field(truth, truth + random.normal(0, SHARED, (trials, 1)) + noise)
+
+
+def until_decided(field: Field) -> Ranking:
+    """As a sweep with trials from the first look to the last."""
+    for trials in LOOKS:
+        found = field.ranking(trials)
+        if found.decided:
+            break
+    return found
+
+
+def table(
+    count: int,
+    deviations: Sequence[float] = (0.08, 0.16, 0.30),
+    betweens: Sequence[float] = (0.05, 0.10),
+) -> pd.DataFrame:
+    """How often the answer is wrong in so many fields of 13 stores that are hard to tell apart, and
+    how often there is one in usual ones: a row for each noise and number of trials. With a
+    deviation between sittings, a statement counts as wrong if it is so of other sittings."""
+    found = []
+    noises = [(one, False, 0.0) for one in deviations] + [(deviations[1], True, 0.0)]
+    for deviation, spikes, between in noises + [(deviations[0], False, one) for one in betweens]:
+        hard, usual = (
+            list(fields(count, deviation, spikes=spikes, usual=how, between=between))
+            for how in (False, True)
+        )
+        for trials in (*LOOKS, 0):
+
+            def ranking(field: Field, trials: int = trials) -> Ranking:
+                return field.ranking(trials) if trials else until_decided(field)
+
+            errors = [(own, ranking(own)) for own in hard]
+            answers = [ranking(own) for own in usual]
+            verdicts = [own.verdict for one in answers for own in one.regrets.values()]
+            found.append(
+                {
+                    "deviation": f"{deviation:.0%}{', spikes' if spikes else ''}",
+                    "between sittings": f"{between:.0%}",
+                    "trials": f"{trials}" if trials else "until decided",
+                    "a store called wrong": np.mean([own.wrong(one) for own, one in errors]),
+                    "an interval missed": np.mean([own.missed(one) for own, one in errors]),
+                    "stores decided": np.mean([verdict != "undecided" for verdict in verdicts]),
+                    "fields decided": np.mean([one.decided for one in answers]),
+                }
+            )
+    return pd.DataFrame(found)
+
+
+def missed(found: pd.DataFrame) -> dict[str, str]:
+    """For the text: of table(), the greatest share of fields in which an interval is missed, within
+    one sitting and, by the deviation between sittings, at the last look."""
+    last = found[found.trials == f"{max(LOOKS)}"].set_index("between sittings")
+    shares = last["an interval missed"].groupby(level=0).max()
+    return {f"at_{str(name).rstrip('%')}": f"{share:.0%}" for name, share in shares.items()}

@@ -1,0 +1,473 @@
+"""`kvbench advise`: what it says of measured fields, between them and beyond them."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, strategies
+from kvbench.answers.advise import Query, advise, nearest, weights
+from kvbench.answers.report import report
+from kvbench.cell.bindings import BINDINGS, full_name
+from kvbench.cell.factors import OPERATIONS
+from kvbench.common.messages import BadInput
+from kvbench.results.importer import import_table
+from kvbench.results.measured import Measured
+from kvbench.stats.regret import by_trial, rank
+from kvbench.stores import catalogue
+from support import ROOT, Run
+
+from study.answers import advice
+
+Speeds = Mapping[str, Callable[[int, int, str], float]]
+Make = Callable[..., Path]
+REFERENCE = ROOT / "data" / "reference"
+SIZES, COUNTS = {"100 B": 100, "1 KiB": 1024, "10 KiB": 10240}, (100, 1000, 10_000)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Results in which each store takes so many ns, by size, number and operation."""
+
+    def imported(speeds: Speeds, deviation: float = 0.01, level: str = "process") -> Path:
+        random = np.random.default_rng(1)
+        rows = [
+            {
+                **{"store": store, "operation": operation, "record_size": size},
+                **{"records": count, "n": 1000, "trial": trial, "durability": level},
+                **{"compressibility": "incompressible", "memory": "default", "access": "c"},
+                "mean_ns": speed(SIZES[size], count, operation)
+                * np.exp(deviation * random.standard_normal()),
+            }
+            for store, speed in speeds.items()
+            for size in SIZES
+            for count in COUNTS
+            for operation in OPERATIONS
+            for trial in range(1, 8)
+        ]
+        pd.DataFrame(rows).to_csv(tmp_path / "table.csv", index=False)
+        import_table(tmp_path / "table.csv", tmp_path / "out")
+        return tmp_path / "out"
+
+    return imported
+
+
+def by_size(size: int, records: int, operation: str) -> float:
+    return 10.0 * size**0.5 * records**0.1
+
+
+def even(size: int, records: int, operation: str) -> float:
+    return 500.0
+
+
+def test_between_measured_fields_the_logs_are_linear(make: Make) -> None:
+    data = Measured.of(make({"lmdb": by_size, "leveldb": even}, deviation=0))
+    for size, records in ((100, 100), (300, 5000), (1024, 500), (7000, 9999)):
+        found = advise(data, Query(size, records, {"get": 1.0}, "process"))
+        assert found.times["lmdb"] == pytest.approx(by_size(size, records, "get"), rel=1e-4)
+        assert sum(found.rests_on.values()) == pytest.approx(1)
+
+
+def test_a_mix_is_the_sum_of_its_operations(make: Make) -> None:
+    def writes_slowly(size: int, records: int, operation: str) -> float:
+        return 100.0 if operation == "get" else 2000.0
+
+    data = Measured.of(make({"lmdb": writes_slowly, "leveldb": even}))
+    reads = advise(data, Query(1024, 1000, {"get": 0.95, "update": 0.05}, "process"))
+    assert reads.times["lmdb"] == pytest.approx(195, rel=0.02)
+    assert next(iter(reads.ranking.regrets)) == "lmdb"
+    writes = advise(data, Query(1024, 1000, {"get": 1, "update": 1}, "process"))
+    assert writes.times["lmdb"] == pytest.approx(1050, rel=0.02)
+    assert next(iter(writes.ranking.regrets)) == "leveldb"
+
+
+@pytest.mark.parametrize("changed", [("--record-size", "99B"), ("--records", "10001")])
+def test_beyond_what_was_measured_nothing_is_said(
+    changed: tuple[str, str], kvbench: Run, make: Make
+) -> None:
+    folder = make({"lmdb": by_size, "leveldb": even})
+    plain = {"--record-size": "1KiB", "--records": "1000"} | dict([changed])
+    command = [word for pair in plain.items() for word in pair]
+    done = kvbench("advise", *command, "--data", folder)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "is beyond what was measured; allowed: between 100 B x 100 to 10,000" in done.stderr
+
+
+BAD = {
+    "--mix": ("get=0.9,scan=0.1", "'scan=0.1' is not allowed"),
+    "--records": ("many", "'many' is not a number of records; allowed: 1000, 100k, 1M"),
+    "--record-size": ("4 parsecs", "'4 parsecs' is not a size"),
+    "--durability": ("sync", "'sync' was not measured in"),
+    "--memory": ("4MiB", "'4 MiB' was not measured in"),
+    "--sync-time": ("2 hours", "'2 hours' is not a time"),
+    "--measure": ("0s", "'0s' is not a time"),
+}
+
+
+@pytest.mark.parametrize("option", BAD)
+def test_bad_input_is_named(option: str, kvbench: Run, make: Make) -> None:
+    value, said = BAD[option]
+    given = {"--record-size": "1KiB", "--records": "1k", "--data": make({"lmdb": even})}
+    command = [word for pair in (given | {option: value}).items() for word in pair]
+    done = kvbench("advise", *command)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert said in done.stderr
+
+
+def test_the_report_names_stores_settings_and_what_it_rests_on(kvbench: Run, make: Make) -> None:
+    folder = make({"lmdb": lambda *_: 400.0, "leveldb": even, "redb": lambda *_: 404.0})
+    command = ("advise", "--record-size", "4KiB", "--records", "2k", "--mix", "get=90,update=10")
+    found = json.loads(kvbench(*command, "--data", folder, "--json").stdout)
+    assert [row["store"] for row in found["stores"]] == ["lmdb", "redb", "leveldb"]
+    assert [row["verdict"] for row in found["stores"]] == ["in", "in", "out"]
+    assert found["stores"][2]["regret"] == pytest.approx(1.25, rel=0.02)
+    assert found["stores"][0]["licence"]
+    assert "MDB_NOSYNC" in found["stores"][0]["settings"]
+    assert 2 <= len(found["rests_on"]) <= 3
+    text = kvbench(*command, "--data", folder).stdout
+    assert text.startswith("use lmdb or redb\n")
+    assert "interpolated between" in text
+
+
+def test_a_file_that_only_grows_is_named_and_ranked_on_demand(kvbench: Run, make: Make) -> None:
+    folder = make({"tkrzw-hash": lambda *_: 100.0, "lmdb": even, "leveldb": lambda *_: 900.0})
+    command = ("advise", "--record-size", "1KiB", "--records", "1k", "--data", folder)
+    text = kvbench(*command).stdout
+    assert text.startswith("use lmdb\n")
+    assert "left out: tkrzw-hash (its file only grows with updates and removes; --may-grow" in text
+    assert kvbench(*command, "--may-grow").stdout.startswith("use tkrzw-hash\n")
+    assert kvbench(*command, "--mix", "insert=1").stdout.startswith("use lmdb\n")  # one rule
+
+
+def test_a_trial_that_no_store_has_was_still_planned(make: Make) -> None:
+    """Else the look would be another one, which may spend more of the error."""
+    data = Measured.of(make({"lmdb": even, "leveldb": lambda *_: 600.0}))
+    data.rows = data.rows[data.rows.trial != 3]
+    own = advise(data, Query(1024, 1000, {"get": 1.0}, "process")).ranking.regrets["leveldb"]
+    rows = data.rows.query("record_size == 1024 and records == 1000 and operation == 'get'")
+    means = by_trial(rows.set_index(["store", "trial"]).mean_ns)
+    assert own.high == pytest.approx(rank(means, range(1, 8)).regrets["leveldb"].high, rel=1e-6)
+    assert own.high > rank(means).regrets["leveldb"].high
+
+
+def test_another_device_changes_only_what_waits_for_it(tmp_path: Path, make: Make) -> None:
+    plain = Measured.of(make({"lmdb": lambda *_: 1000.0, "leveldb": lambda *_: 2000.0}))
+    with pytest.raises(BadInput, match="--sync-time: allowed with --durability sync"):
+        advise(plain, Query(1024, 1000, {"update": 1}, "process", sync_ns=1e6))
+
+
+def test_fields_of_another_size_say_nothing_of_more_records() -> None:
+    """Of 10 KiB, 10,000 records are the most. A million of 100 B is no evidence for more."""
+    data = Measured.of(REFERENCE)
+    query = Query(10 << 10, 20_000, {"get": 0.9, "update": 0.1}, "sync")
+    with pytest.raises(BadInput, match="the nearest field is 10 KiB x 10,000"):
+        advise(data, query)
+    advise(data, replace(query, size=300, records=100_000))
+
+
+def test_stores_that_c_cannot_call_are_left_out_on_demand() -> None:
+    data = Measured.of(REFERENCE)
+    query = Query(100 << 10, 10_000, {"get": 0.9, "update": 0.1}, "sync")
+    found = advise(data, replace(query, c_interface=True))
+    assert {"redb", "fjall"} <= set(advise(data, query).ranking.regrets)
+    assert not {"redb", "fjall"} & set(found.ranking.regrets)
+    assert "interface for C" in found.left_out["redb"]
+
+
+def test_a_store_that_syncs_at_process_is_not_told_for_another_device() -> None:
+    """TidesDB syncs its log of values; what its own time at level sync has of the device's is not
+    known. Nor is any percentile of a write there."""
+    data = Measured.of(REFERENCE)
+    query = Query(10 << 10, 10_000, {"update": 1.0}, "sync")
+    here, there = advise(data, query), advise(data, replace(query, sync_ns=1e7))
+    assert "tidesdb" in here.ranking.regrets and "tidesdb" not in there.ranking.regrets
+    assert "syncs at level process" in there.left_out["tidesdb"]
+    assert "sqlite" in there.ranking.regrets
+    assert {row["p99_ns"] for row in report(data, there)["stores"]} == {None}
+
+
+def test_measuring_that_ends_too_soon_leaves_the_answer_as_it_was(
+    kvbench: Run, make: Make, tmp_path: Path
+) -> None:
+    """The answer rests on what was known, and the status says so."""
+    folder = make({"lmdb": lambda *_: 480.0, "leveldb": even, "sqlite": lambda *_: 5000.0})
+    out = tmp_path / "mine"
+    command = ("advise", "--record-size", "100B", "--records", "100", "--data", folder)
+    known = json.loads(kvbench(*command, "--json").stdout)
+    done = kvbench(*command, "--measure", "1us", "--out", out, "--json")
+    assert done.returncode == 3
+    found = json.loads(done.stdout)
+    measured = found.pop("measured")
+    assert found == known
+    assert measured == {"finished": False, "why": "its 1e-06 s were over", "report": None}
+    again = kvbench(*command, "--measure", "1us", "--out", out)
+    assert again.returncode == 3
+    first = "measuring did not finish: its 1e-06 s were over, after 0 whole trials"
+    assert again.stdout.startswith(first)
+    assert f"the answer rests on {folder}\n\nuse lmdb or leveldb\n" in again.stdout
+
+
+def test_measuring_that_comes_to_its_end_is_the_answer(
+    kvbench: Run, make: Make, tmp_path: Path
+) -> None:
+    """LMDB gets a record many times as fast as SQLite does, so seven trials decide it."""
+    folder = make({"lmdb": lambda *_: 480.0, "sqlite": even, "flat": lambda *_: 5000.0})
+    command = ("advise", "--record-size", "100B", "--records", "100", "--mix", "get=1")
+    rest = ("--data", folder, "--measure", "5min", "--out", tmp_path / "mine")
+    done = kvbench(*command, *rest, "--json")
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert found["measured"]["finished"] and found["trials"] >= 7
+    assert [row["store"] for row in found["stores"]] == ["lmdb", "sqlite"]
+    assert found["known"]["data"] == str(folder)
+    text = kvbench(*command, *rest).stdout
+    assert text.startswith("measured here\n\nuse lmdb\n")
+    assert f"beside it, {folder} says\n\nuse lmdb or sqlite\n" in text
+
+
+def test_an_interrupt_is_no_answer_from_a_trial(make: Make, tmp_path: Path) -> None:
+    folder = make({"lmdb": lambda *_: 480.0, "leveldb": even, "sqlite": lambda *_: 5000.0})
+    out = tmp_path / "mine"
+    command = [sys.executable, "-m", "kvbench.cli", "advise", "--record-size", "100B"]
+    command += ["--records", "100", "--data", str(folder), "--measure", "9min", "--out", str(out)]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while started.poll() is None and not list(out.glob("cells/*.json")):
+        pass
+    started.send_signal(signal.SIGINT)
+    said, errors = started.communicate()
+    assert started.returncode == 130, said + errors
+    assert said.startswith("measuring did not finish: it was interrupted, after ")
+    assert "use lmdb or leveldb\n" in said
+
+
+def test_with_one_candidate_there_is_nothing_to_measure(kvbench: Run, make: Make) -> None:
+    folder = make({"lmdb": even, "leveldb": lambda *_: 5000.0})
+    command = ("advise", "--record-size", "1KiB", "--records", "100", "--data", folder)
+    done = kvbench(*command, "--measure", "9s")
+    assert done.returncode == 0
+    assert done.stdout.startswith("nothing to measure: ")
+    assert "\n\nuse lmdb\n" in done.stdout
+
+
+def test_weights_meet_their_target() -> None:
+    points = np.array([[0, 0], [0, 4], [4, 0], [4, 4]], dtype=float)
+    for target in ([1, 2], [0, 3], [4, 4], [3.5, 0.5]):
+        found = weights(points, np.array(target, dtype=float))
+        assert sum(found.values()) == pytest.approx(1)
+        assert min(found.values()) > 0
+        middle = sum(weight * points[at] for at, weight in found.items())
+        assert middle == pytest.approx(target)
+    assert weights(points, np.array([5.0, 0.0])) == {}
+    line = points[:2]
+    assert weights(line, np.array([0.0, 1.0])) == pytest.approx({0: 0.75, 1: 0.25})
+    assert weights(line, np.array([1.0, 1.0])) == {}
+    assert weights(line[:1], np.array([1.0, 1.0])) == {}
+
+
+def test_advice_is_validated_against_the_field_that_was_left_out(make: Make) -> None:
+    data = Measured.of(make({"lmdb": by_size, "leveldb": even, "sqlite": lambda *_: 5000.0}))
+    found = advice.validation(data).set_index("rule")
+    assert found.fields.min() > 0
+    assert found["mean"]["advise, from the fields around"] < found["mean"]["always sqlite"]
+    assert (found["mean"] >= 1).all() and (found.good <= 1).all()
+
+
+POINTS = strategies.lists(
+    strategies.tuples(strategies.integers(1, 1 << 26), strategies.integers(1, 10**8)), min_size=1
+)
+
+
+@given(POINTS, strategies.integers(1, 1 << 26), strategies.integers(1, 10**8))
+def test_no_measured_size_is_nearer_than_that_of_the_nearest_field(
+    points: list[tuple[int, int]], size: int, records: int
+) -> None:
+    found = nearest(points, size, records)
+    assert found in points
+
+    def away(value: int, wanted: int) -> float:
+        return abs(np.log(value / wanted))
+
+    assert away(found[0], size) == min(away(point[0], size) for point in points)
+    same = [point[1] for point in points if point[0] == found[0]]
+    assert away(found[1], records) == min(away(count, records) for count in same)
+
+
+def test_a_computed_time_recommends_nothing(kvbench: Run) -> None:
+    """What it says first is that it is computed, and it names whatever may be good enough."""
+    command = ("advise", "--record-size", "100B", "--records", "10k", "--data", REFERENCE)
+    device = ("--durability", "sync", "--sync-time", "10ms")
+    said = kvbench(*command, *device).stdout
+    first, second, *_ = said.split("\n\n")
+    assert first == "computed, not measured: times as on a device that syncs in 10 ms"
+    assert second.startswith("to measure there: ") and second.count(",") >= 1
+    assert not re.search(r"^use ", said, re.MULTILINE)
+    found = json.loads(kvbench(*command, *device, "--json").stdout)
+    assert found["computed"] is True
+    assert not any(row["recommended"] for row in found["stores"])
+
+
+DOCUMENTED = """store,operation,record_size,records,n,mean_ns,p50_ns,p99_ns
+pebble,insert,1 KiB,100000,50000,5210.4,4100,21000
+pebble,get,1 KiB,100000,50000,1890,1500,6200
+badger,get,1 KiB,100000,50000,2040,,
+"""
+ASKED = ("--record-size", "1KiB", "--records", "100k", "--mix", "get=1")
+
+
+def _imported(text: str, tmp_path: Path) -> Path:
+    (tmp_path / "table.csv").write_text(text)
+    import_table(tmp_path / "table.csv", tmp_path / "theirs")
+    return tmp_path / "theirs"
+
+
+def _stated(columns: Mapping[str, str]) -> str:
+    """The documented table with more columns."""
+    head, *rows = DOCUMENTED.splitlines()
+    names = "".join(f",{name}" for name in columns)
+    values = "".join(f",{value}" for value in columns.values())
+    return "\n".join([head + names, *(row + values for row in rows), ""])
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {}, {"memory": "default"}, {"durability": "process", "memory": "default"},
+        {"durability": "process"}, {"durability": "default"}, {"trial": "1", "cpu": "A"},
+        {"durability": "default", "guarantee": "process"}, {"live_bytes": "5", "disk_bytes": "0"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_an_import_does_not_state_stays_so(
+    columns: dict[str, str], kvbench: Run, tmp_path: Path
+) -> None:
+    folder = _imported(_stated(columns), tmp_path)
+    level = ("--durability", "default") if columns.get("durability") == "default" else ()
+    done = kvbench("advise", "--data", folder, *ASKED, *level)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("not told apart: pebble, badger\n")
+    for wrong in ("nan", "None", "inf", "NaN"):
+        assert not re.search(rf"\b{wrong}\b", done.stdout)
+    found = json.loads(kvbench("advise", "--data", folder, *ASKED, *level, "--json").stdout)
+    found = found["guarantees"][0] if level else found
+    assert found["query"]["durability"] == columns.get("durability")
+    assert found["query"]["memory"] == columns.get("memory")
+    assert found["machine"] == columns.get("cpu")
+    assert found["query"]["access"] is None
+    assert {row["space"] for row in found["stores"]} == {None}
+    assert found["stores"][1]["p99_ns"] is None
+
+
+def test_a_level_that_is_not_stated_is_no_level(kvbench: Run, tmp_path: Path) -> None:
+    folder = _imported(DOCUMENTED, tmp_path)
+    for option, level in (("--durability", "process"), ("--memory", "default")):
+        done = kvbench("advise", "--data", folder, *ASKED, option, level)
+        assert done.returncode == 2
+        assert done.stderr.endswith("allowed: not stated\n")
+        again = kvbench("advise", "--data", folder, *ASKED, option, "not stated")
+        assert again.returncode == 0
+
+
+def test_medians_stand_in_where_no_mean_is_stated(kvbench: Run, tmp_path: Path) -> None:
+    rows = [*DOCUMENTED.splitlines()[:3], "badger,get,1 KiB,100000,50000,,2000,"]
+    medians = "\n".join(",".join((*row.split(",")[:5], row.split(",")[6])) for row in rows)
+    said = kvbench("advise", "--data", _imported(medians, tmp_path), *ASKED).stdout
+    assert "median time" in said and "times are medians" in said
+    assert "badger" in said
+
+
+LEVELS = {
+    "key_size": ("16", "32"), "label": ("a", "b"), "seed": ("1", "2"), "least_ms": ("250", "1000"),
+    "engine_version": ("1.0", "2.0"), "binding_version": ("1", "2"), "cpu": ("A", "B"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("column", LEVELS)
+def test_nothing_but_trials_is_averaged(column: str, kvbench: Run, tmp_path: Path) -> None:
+    """Two levels of any column are refused by name, and one can be chosen."""
+    parts = [_stated({"trial": str(at), column: LEVELS[column][at - 1]}) for at in (1, 2)]
+    folder = _imported("".join([parts[0], *parts[1].splitlines(keepends=True)[1:]]), tmp_path)
+    done = kvbench("advise", "--data", folder, *ASKED)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    name = "machine" if column == "cpu" else column
+    assert f"several levels of {name}: " in done.stderr
+    found = re.search(r"as --where (\S+=\S+)", done.stderr)
+    assert found
+    chosen = kvbench("advise", "--data", folder, *ASKED, "--where", found[1], "--json")
+    assert {row["store"] for row in json.loads(chosen.stdout)["stores"]} == {"pebble", "badger"}
+
+
+def test_where_replaces_a_level_that_is_usual(kvbench: Run, make: Make) -> None:
+    folder = make({"lmdb": even, "leveldb": even})
+    command = ("advise", "--record-size", "1KiB", "--records", "100", "--data", folder)
+    plain = kvbench(*command).stdout
+    assert kvbench(*command, "--where", "compressibility=incompressible").stdout == plain
+    done = kvbench(*command, "--where", "compressibility=compressible")
+    assert done.returncode == 2
+    assert done.stderr.endswith("allowed: incompressible\n")
+
+
+SHIPPED = ("advise", "--access", "python", "--record-size", "1KiB", "--records", "10k")
+PYTHON = REFERENCE.parent / "python"
+
+
+def test_packages_are_ranked_with_those_that_survive_the_same(kvbench: Run) -> None:
+    """None that survives less is named, and each of the data has its place."""
+    for level, expected in (("process", ["process", "sync"]), ("sync", ["sync"])):
+        done = kvbench(*SHIPPED, "--data", PYTHON, "--durability", level, "--json")
+        found = json.loads(done.stdout)["guarantees"]
+        assert [own["query"]["guarantee"] for own in found] == expected
+        ranked = {row["store"] for own in found for row in own["stores"]}
+        assert not {"bdb/bsddb3", "bdb/berkeleydb"} & ranked
+        assert "survive less: none" in found[0]["left_out"]["bdb/bsddb3"]
+        assert found[0]["left_out"]["gdbm/dbm.gnu"].startswith("unavailable")
+        every = {full_name(entry.store, name) for name, entry in BINDINGS.items()} - {"null/null"}
+        other = {name for name in every if name.endswith("/shelve")}  # of another store by version
+        assert every - other <= ranked | set(found[0]["left_out"])
+    assert {"sqlite/diskcache", "sqlite/sqlitedict"} <= set(found[0]["left_out"])
+    said = kvbench(*SHIPPED, "--data", PYTHON).stdout
+    assert said.startswith("use rocksdb/rocksdict")
+    assert "bdb/bsddb3 (as shipped, its writes survive less: none)" in said
+
+
+def test_stores_as_shipped_are_never_ranked_across_guarantees(kvbench: Run) -> None:
+    for access in ("c", "python"):
+        command = ("advise", "--record-size", "1KiB", "--records", "10k", "--access", access)
+        done = kvbench(*command, "--data", REFERENCE.parent / "bindings", "--durability", "default",
+                       "--json")  # fmt: skip
+        for found in json.loads(done.stdout)["guarantees"]:
+            for row in found["stores"]:
+                store = catalogue.known()[row["store"]]
+                assert store.default_durability == found["query"]["guarantee"], row["store"]
+
+
+def test_space_is_that_after_equal_work_or_not_said(kvbench: Run) -> None:
+    """In rounds, which end by the clock, a fast store has written more."""
+    command = ("advise", "--data", REFERENCE, "--may-grow", "--json", "--mix", "get=0.9,update=0.1")
+    for size, records, covered in (("1KiB", "10k", True), ("100B", "1M", False)):
+        found = json.loads(kvbench(*command, "--record-size", size, "--records", records).stdout)
+        spaces = {row["store"]: row["space"] for row in found["stores"]}
+        assert all((value is not None) == covered for value in spaces.values())
+    cells = pd.read_parquet(REFERENCE.parent / "space" / "cells.parquet")
+    own = cells[cells.workload.str.endswith("overwrite") & (cells.store == "tkrzw-hash")]
+    own = own[(own.record_size == "1 KiB") & (own.records == 10_000)]
+    found = json.loads(kvbench(*command, "--record-size", "1KiB", "--records", "10k").stdout)
+    (row,) = (row for row in found["stores"] if row["store"] == "tkrzw-hash")
+    assert row["space"] == pytest.approx((own.disk_bytes / own.live_bytes).median())
+    sync = kvbench(*command, "--record-size", "1KiB", "--records", "10k", "--durability", "sync")
+    assert {row["space"] for row in json.loads(sync.stdout)["stores"]} == {None}
+
+
+def test_beside_a_setting_stands_what_a_crash_may_cost(kvbench: Run, make: Make) -> None:
+    folder = make({name: even for name in ("lmdb", "mdbx", "sqlite", "redb", "leveldb")})
+    command = ("advise", "--record-size", "1KiB", "--records", "1k", "--data", folder)
+    found = json.loads(kvbench(*command, "--json").stdout)
+    said = {row["store"]: row["consequence"] for row in found["stores"]}
+    assert {name for name, text in said.items() if "corrupt" in text} == set(said) - {"leveldb"}
+    assert "what a crash may cost" in kvbench(*command).stdout

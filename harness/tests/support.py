@@ -1,0 +1,294 @@
+"""Fixtures: real shims, real files, and the command line as users run it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from kvbench import cli
+from kvbench.cell import cache
+from kvbench.cell.library import shims_folder
+from kvbench.cell.store import Store
+from kvbench.stores import catalogue
+from tabulate import tabulate
+
+# A shell ignores Ctrl-C in background jobs, and the processes that the tests start inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+MEMORY = Path("/dev/shm")
+ROOT = Path(__file__).resolve().parents[2]
+SHIMS = ROOT / "harness/shims"
+KNOWN = catalogue.known()
+AVAILABLE = [name for name, store in KNOWN.items() if store.available and not store.binding]
+KEEPING = [name for name in AVAILABLE if name != "null"]
+BOUND = [n for n, s in KNOWN.items() if s.available and s.binding not in ("", "null")]
+BINDINGS = [KNOWN[name].binding for name in BOUND]
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+# A store that hangs when it measures, next to a process that leaves the worker's session. It
+# answers questions about itself as usual.
+HANGING = r"""
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#include "null.c"
+__attribute__((constructor)) static void hang(void) {
+    if (!getenv("KVBENCH_CELL")) return;
+    if (fork() == 0) {
+        char number[20], part[4096];
+        setsid();
+        prctl(PR_SET_PDEATHSIG, 0);
+        snprintf(part, sizeof part, "%s.part", getenv("HUNG"));
+        int file = open(part, O_CREAT | O_WRONLY, 0600);
+        if (write(file, number, (size_t)snprintf(number, sizeof number, "%d", getpid())) > 0)
+            rename(part, getenv("HUNG"));
+    }
+    for (;;) pause();
+}
+"""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Puts the folders of tests into memory if it has room, so that no sync waits for a disk. The
+    tests check the same things there."""
+    fits = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2 << 30
+    if fits and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC and config.option.basetemp is None:
+        config.option.basetemp = tempfile.mkdtemp(prefix="pytest-", dir=MEMORY)
+        config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leaves conformance cases with settings to make check; make test runs the defaults."""
+    for item in items:
+        subject = getattr(getattr(item, "callspec", None), "params", {}).get("subject")
+        if getattr(subject, "options", None):
+            item.add_marker(pytest.mark.check)
+
+
+@pytest.fixture
+def kvbench() -> Run:
+    """Runs the command in a fork, where everything is imported; `env` adds to its environment."""
+
+    def run(*arguments: Any, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        texts = [str(argument) for argument in arguments]
+        with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+            child = get_context("fork").Process(
+                target=_command, args=(texts, env or {}, output.fileno(), errors.fileno())
+            )
+            child.start()
+            child.join()
+            output.seek(0), errors.seek(0)
+            assert child.exitcode is not None
+            return subprocess.CompletedProcess(texts, child.exitcode, output.read(), errors.read())
+
+    return run
+
+
+@pytest.fixture
+def tiny(kvbench: Run, tmp_path: Path) -> Callable[..., Path]:
+    """Sweeps an experiment at its tiny scale; returns the folder of the collected results. It is
+    made below the folder that is given, or in memory, where no store can sync to a disk."""
+
+    def sweep(name: str, below: Path = tmp_path) -> Path:
+        grid, out = SHIMS.parent / "grids" / f"{name}.toml", below / "out"
+        assert kvbench("sweep", grid, "--scale", "tiny", "--out", out).returncode == 0
+        assert kvbench("collect", out).returncode == 0
+        return out
+
+    return sweep
+
+
+def _command(texts: list[str], env: dict[str, str], output: int, errors: int) -> None:
+    os.dup2(output, 1), os.dup2(errors, 2)
+    os.closerange(3, 1024)  # a new process would not inherit these files
+    os.environ.update(env)
+    sys.argv = ["kvbench", *texts]
+    with (
+        os.fdopen(1, "w") as out,
+        os.fdopen(2, "w") as err,
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        cli.main(texts)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(inner)}" for key, inner in value.items()) + "}"
+    return json.dumps(value)
+
+
+@pytest.fixture
+def write_grid(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a grid file of one small cell, changed by the given keys. Without them its operations
+    are repeated no longer than their number requires."""
+
+    def write(**keys: Any) -> Path:
+        values = {"stores": ["flat"], "records": [100], "trials": 1, "least_ms": 0} | keys
+        path = tmp_path / "grid.toml"
+        lines = (f"{key} = {_toml(value)}\n" for key, value in values.items())
+        path.write_text("".join(lines))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def on_disk() -> Iterator[Path]:
+    """A folder on a disk. Skips if it is in memory, because such files cannot be evicted."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "probe").write_bytes(bytes(1 << 20))
+        cache.evict(folder)
+        if cache.cached_share(folder) > 0:
+            pytest.skip(f"{folder}: a file system in memory")
+        yield folder
+
+
+@pytest.fixture
+def own_shims(tmp_path: Path) -> Path:
+    """A copy of the built shims, to which a test may add or from which it may remove."""
+    folder = tmp_path / "shims"
+    shutil.copytree(shims_folder(), folder)
+    return folder
+
+
+@pytest.fixture
+def compile_shim(own_shims: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Compiles C source into own_shims as a store of the given name."""
+
+    def build(name: str, source: str, *flags: str) -> Path:
+        file = tmp_path / f"altered-{name}.c"  # not the name of a file that the source includes
+        file.write_text(source)
+        include = f"-I{SHIMS}", f"-I{SHIMS / 'stores'}"
+        command = ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-shared", "-fPIC", *include]
+        output = own_shims / f"{name}.so"
+        subprocess.run([*command, str(file), "-o", str(output), *flags], check=True)
+        return output
+
+    return build
+
+
+@pytest.fixture
+def hanging(
+    write_grid: Callable[..., Path],
+    own_shims: Path,
+    compile_shim: Callable[..., Path],
+    tmp_path: Path,
+) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts a sweep whose worker hangs. The worker has started a process in a new session, whose
+    number is written into the file `hung`, by default next to the results folder."""
+    compile_shim("null", HANGING)
+    started = []
+
+    def start(out: Path, *arguments: object, hung: Path | None = None) -> subprocess.Popen[bytes]:
+        hung = hung or out.parent / "hung"
+        sweep = ["sweep", write_grid(stores=["null"]), "--out", out, *arguments]
+        env = os.environ | {"KVBENCH_SHIMS": str(own_shims), "HUNG": str(hung)}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kvbench.cli", *map(str, sweep)],
+            stderr=subprocess.PIPE, env=env,
+        )  # fmt: skip
+        started.append(process)
+        while process.poll() is None and not hung.exists():
+            pass
+        assert process.poll() is None
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+    for path in tmp_path.rglob("hung"):
+        with suppress(ProcessLookupError):
+            os.kill(int(path.read_text()), signal.SIGKILL)
+
+
+def runs(path: Path) -> bool:
+    """Whether the process whose number the file holds still runs."""
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(int(path.read_text())).status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+ALTERED = """
+{honest}
+{code}
+struct kv_driver kv_driver;
+__attribute__((constructor)) static void alter(void)
+{{
+    kv_driver = honest;
+    {replaced}
+}}
+"""
+LIBRARIES = {"lmdb": ("-llmdb",), "leveldb": ("-lleveldb",)}
+
+
+@pytest.fixture
+def alter_shim(
+    compile_shim: Callable[..., Path], own_shims: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Store]:
+    """Builds a store on the shim `honest`, whose driver the C code finds under that name. The code
+    defines my_get, my_write ... for each of the functions, which replace the driver's own."""
+
+    def build(honest: str, code: str, *functions: str, name: str = "altered") -> Store:
+        if honest != "template" and honest not in AVAILABLE:
+            pytest.skip(f"built on the shim of {honest}: {KNOWN[honest].reason}")
+        text = (SHIMS / "stores" / f"{honest}.c").read_text()
+        for old, new in (("kv_driver kv_driver", "kv_driver honest"), ("&kv_driver", "&honest")):
+            text = text.replace(old, new)
+        replaced = "".join(f"kv_driver.{function} = my_{function};" for function in functions)
+        source = ALTERED.format(honest=text, code=code, replaced=replaced)
+        compile_shim(name, source, *LIBRARIES.get(honest, ()))
+        monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
+        return Store(name)
+
+    return build
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Prints how many conformance cases each store passed, and the syncs of each level."""
+    slopes = [
+        value
+        for report in terminalreporter.stats.get("passed", [])
+        if report.when == "call"
+        for name, value in report.user_properties
+        if name == "slope"
+    ]
+    if slopes:
+        headers = ("store", "durability", "guarantee", "syncs per write", "calls")
+        terminalreporter.section("syncs per write, between 1,000 and 2,000 writes")
+        terminalreporter.write_line(tabulate(slopes, headers=headers, disable_numparse=True))
+    passed: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("passed", []):
+        if report.when == "call" and "test_conformance" in report.nodeid:
+            names = [value for name, value in report.user_properties if name == "subject"]
+            passed.update(names)
+    if passed:
+        terminalreporter.section("conformance")
+    for name, count in passed.items():
+        terminalreporter.write_line(f"{name}: {count} cases passed")
+
+
+@pytest.fixture(autouse=True)
+def count_subject(request: pytest.FixtureRequest) -> None:
+    """Records the store that a conformance case is about, for the summary."""
+    parameters = getattr(getattr(request.node, "callspec", None), "params", {})
+    if "subject" in parameters:
+        request.node.user_properties.append(("subject", str(parameters["subject"])))

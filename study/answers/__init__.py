@@ -1,0 +1,1 @@
+"""Which store to take, and whether a reader's own results agree."""

@@ -1,0 +1,359 @@
+"""The decision table: which stores suit a need, with which settings, and what the others cost.
+
+A need is a set of fields of an experiment and a mix of operations. What a store costs in a trial is
+the geometric mean, over the fields, of the time of an operation of the mix. Stores are ranked by it
+as in a field, trial by trial, so that their regrets have intervals.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from kvbench.cell.bindings import full_name
+from kvbench.cell.factors import DEFAULT
+from kvbench.experiment.factors import NOT_STATED
+from kvbench.results.warm import warm
+from kvbench.stats.regret import RECOMMENDED, Ranking, by_trial, rank
+from kvbench.stores import about, catalogue
+
+from study.common import facts, formats
+from study.common.fields import where
+from study.common.results import Results
+from study.experiments import beyond
+
+INDEX = ["store", "trial"]
+FIELD = ["record_size", "records", "compressibility"]
+ALL = {"insert": 0.25, "get": 0.25, "update": 0.25, "remove": 0.25}
+FEW, MANY = (100, 10_000), (1_000_000,)
+SMALL = ("100 B", "1 KiB", "10 KiB")
+LARGE = ("100 KiB", "1 MiB")
+POPULAR = ("flat", "sqlite", "lmdb", "rocksdb", "leveldb")
+
+
+def over_fields(data: Results, need: "Need") -> "pd.Series[float]":
+    """The geometric mean over the fields. A store that lacks a field that others have, or was not
+    warm there, is left out."""
+    bindings = data.operations.binding.replace(NOT_STATED, "")
+    rows = data.operations.assign(store=list(map(full_name, data.operations.store, bindings)))
+    rows = rows[
+        (rows.durability == need.durability)
+        & rows.record_size.isin(need.sizes)
+        & rows.records.isin(need.counts)
+        & rows.operation.isin(need.mix)
+        & (data.operations.store != "null")  # the harness's own floor
+    ]
+    rows = warm(rows, [*FIELD, "operation"])
+    if rows.empty:
+        return pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], []], names=INDEX))
+    weighted = rows.assign(part=rows.mean_ns * rows.operation.map(dict(need.mix)))
+    by = weighted.groupby([*FIELD, *INDEX], observed=True)
+    whole = by.part.sum()[by.operation.nunique() == len(need.mix)]
+    table = np.log(whole).unstack(FIELD)
+    most = table.notna().sum(axis=1).max()
+    complete = table[table.notna().sum(axis=1) == most].mean(axis=1)
+    suits = list(map(need.suits, complete.index.get_level_values("store")))
+    found: pd.Series[float] = np.exp(complete[suits])
+    return found
+
+
+def beyond_memory(data: Results, need: "Need") -> "pd.Series[float]":
+    """Of a get of uniform records with the most data; with its label where the store was not set as
+    shipped."""
+    rows = where(beyond.steps(data), kind="get", key_order="uniform")
+    rows = rows[rows.share == rows.share.max()]
+    labels = rows.label.map(lambda label: "" if label == beyond.LABELS[0] else " (tuned)")
+    found: pd.Series[float] = (
+        rows.assign(store=rows.store + labels).set_index(["store", "trial"]).mean_ns
+    )
+    return found
+
+
+def _engine(name: str) -> str:
+    """The store of a name with a binding or a label."""
+    return name.partition("/")[0].partition(" (")[0]
+
+
+def reuses(store: str) -> bool:
+    """Whether a store uses the space of overwritten records again by itself."""
+    return about.reuses(_engine(store))
+
+
+def callable_from_c(store: str) -> bool:
+    """Whether a store suits a program in C, and uses its space again."""
+    return reuses(store) and about.has_c_interface(_engine(store))
+
+
+def whole(store: str) -> bool:
+    """Whether a crash in an update leaves the old value or the new one."""
+    known = catalogue.known().get(_engine(store))
+    return known is None or not known.tears
+
+
+@functools.cache
+def _shared() -> frozenset[str]:
+    """The stores that let a second process in while a first has them open, and lose nothing."""
+    table = facts.sharing("results", "data/durability").set_index("store")
+    return frozenset(table.index[(table == "yes").all(axis=1)])
+
+
+def shared(store: str) -> bool:
+    """Whether several processes may read and write a store at once, as `kvbench sharing` tried."""
+    return store in _shared()
+
+
+@dataclass(frozen=True)
+class Need:
+    """What an application asks for; `suits` says of a store, by its name, whether it can be
+    chosen at all, `experiment` where its fields were measured, and `cost` what each suitable store
+    costs in each trial, in ns, indexed by store and trial."""
+
+    name: str
+    durability: str = "process"
+    sizes: Sequence[str] = SMALL
+    counts: Sequence[int] = FEW
+    mix: Mapping[str, float] = field(default_factory=lambda: ALL)
+    suits: Callable[[str], bool] = reuses
+    experiment: str = "reference"
+    cost: Callable[[Results, "Need"], "pd.Series[float]"] = over_fields
+
+
+def _every_size(name: str, mix: Mapping[str, float], **terms: Any) -> tuple[Need, ...]:
+    """A need for each record size, and for a million small records: a mean over sizes would
+    recommend stores that no size does."""
+    few = (Need(f"{name}, {size}", sizes=(size,), mix=mix, **terms) for size in SMALL + LARGE)
+    return *few, Need(f"{name}, a million of 100 B", sizes=SMALL[:1], counts=MANY, mix=mix, **terms)
+
+
+MIXED, READS, INSERTS, GROWS = "equal mix", "95% gets", "inserts", "equal mix, file only grows"
+SHARED = "several processes may write (timed: one)"
+LEVELS = ("process", "sync")
+NEEDS = (
+    *(
+        need
+        for name, mix in ((MIXED, ALL), (READS, {"get": 0.95, "update": 0.05}))
+        for level in LEVELS
+        for need in _every_size(name, mix, durability=level)
+    ),
+    Need(SHARED, suits=shared),
+    Need(SHARED, "sync", suits=shared),
+    *_every_size(INSERTS, {"insert": 1.0}),
+    *_every_size(INSERTS, {"insert": 1.0}, durability="sync"),
+    *_every_size(GROWS, ALL, suits=lambda store: True),
+    Need(
+        "gets of 1 KiB, data beyond memory (one trial)",
+        experiment="beyond-memory",
+        cost=beyond_memory,
+    ),
+    Need("gets from Python", DEFAULT, mix={"get": 1.0}, experiment="bindings"),
+)
+SAFE = (MIXED, READS)  # the mixes over which a store should never be far from the best
+
+
+def ranking(data: Results, need: Need, shared: float = 0.0) -> Ranking:
+    """The regret of each suitable store, over the trials that all fields of the need have. `shared`
+    is the deviation of a ratio that all trials share, as kvbench.stats.regret takes it."""
+    costs = need.cost(data, need)
+    trials = costs.index.get_level_values("trial")
+    planned = range(1, int(trials.max()) + 1) if len(trials) else ()
+    return rank(by_trial(costs), planned, shared=shared)
+
+
+def _everywhere(data: Results, need: Need, shared: float = 0.0) -> set[str]:
+    """The stores that may be recommended at each record size of a need that was measured."""
+    parts = (ranking(data, replace(need, sizes=(size,)), shared).regrets for size in need.sizes)
+    good = [{name for name, own in part.items() if own.recommended} for part in parts if part]
+    return set.intersection(*good) if good else set()
+
+
+def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> pd.DataFrame:
+    """A row a need: the stores that may be recommended, at each of its record sizes, and the others
+    that may be the best; of one trial, which ranks nothing, the fastest. Then the regret of popular
+    stores, at their best binding or settings."""
+    found = []
+    for need in needs:
+        regrets = ranking(experiments[need.experiment], need).regrets
+        ranked = {store: own for store, own in regrets.items() if not np.isnan(own.high)}
+        surely = _everywhere(experiments[need.experiment], need)
+        good = [name for name, own in ranked.items() if own.recommended and name in surely]
+        maybe = [store for store, own in ranked.items() if own.verdict != "out"]
+        if ranked and max(own.trials for own in ranked.values()) == 1:
+            maybe = [store for store, own in ranked.items() if own.estimate < RECOMMENDED]
+        row: dict[str, Any] = {"need": need.name, "level": need.durability}
+        row["choose"] = ", ".join(good)
+        row["may be the best"] = formats.some(store for store in maybe if store not in good)
+        for store in POPULAR:
+            own = [one.estimate for name, one in regrets.items() if _engine(name) == store]
+            row[store] = formats.number(min(own)) if own else ""
+        found.append(row)
+    return pd.DataFrame(found)
+
+
+def overview(shown: pd.DataFrame) -> pd.DataFrame:
+    """Of table(), for the paper: a row a need that has both levels, but for pure inserts, with the
+    stores to use at each, those that may be the best in parentheses, and the regrets of three
+    popular ones. A * marks stores that are not whole(), a † those that a crash beyond the level may
+    cost altogether."""
+
+    def marked(names: str, level: str) -> str:
+        def mark(name: str) -> str:
+            lost = "†" if about.loses_all(_engine(name), level) else ""
+            return f"{name}{'' if whole(name) else '*'}{lost}"
+
+        return ", ".join(map(mark, names.split(", "))) if names else ""
+
+    columns = zip(shown.choose, shown["may be the best"], shown.level, strict=True)
+    use = pd.Series(
+        [
+            f"{marked(good, level)}{f' ({marked(maybe, level)})' if maybe else ''}"
+            for good, maybe, level in columns
+        ],
+        shown.index,
+    )
+    by = shown.assign(use=use.str.strip()).set_index("need")
+    process, sync = (by[by.level == level] for level in LEVELS)
+    both = [name for name in process.index if name in sync.index]
+    names = [name for name in both if not name.startswith(INSERTS)]
+    found = {"use at process": process.use}
+    found |= {store: process[store] for store in ("flat", "sqlite", "lmdb")}
+    found |= {"use at sync": sync.use}
+    found |= {f"{store}, sync": sync[store] for store in ("flat", "sqlite", "lmdb")}
+    return pd.DataFrame(found).loc[names].reset_index()
+
+
+def _mixed(
+    data: Results, level: str, sizes: Sequence[str], suits: Callable[[str], bool] = reuses
+) -> Iterator[Need]:
+    """The needs over which a store should never be far from the best: the mixes of SAFE at these
+    record sizes, each with one count, of all that were measured."""
+    for need in NEEDS:
+        mixed = need.name.startswith(tuple(f"{name}, " for name in SAFE))
+        suited = need.suits is reuses and need.durability == level
+        if mixed and suited and set(need.sizes) <= set(sizes) and need.counts == FEW:
+            for count in data.counts():
+                yield replace(need, counts=(count,), suits=suits)
+
+
+def _greatest(data: Results, needs: Iterable[Need]) -> pd.DataFrame:
+    """The greatest estimated regret of each store over the needs that were measured, `most`, and
+    the greatest upper limit of its intervals, `limit`, which is missing where trials are too few
+    for one. Without the stores that lack a need."""
+    rankings = [own for need in needs if (own := ranking(data, need).regrets)]
+    if not rankings:
+        return pd.DataFrame(columns=["most", "limit"])
+    most = pd.DataFrame([{name: own.estimate for name, own in one.items()} for one in rankings])
+    limit = pd.DataFrame([{name: own.high for name, own in one.items()} for one in rankings])
+    whole = {"most": most.max(skipna=False), "limit": limit.max(skipna=False)}
+    return pd.DataFrame(whole).dropna(subset="most")
+
+
+def safest(
+    data: Results,
+    places: Mapping[str, Results],
+    level: str,
+    sizes: Sequence[str],
+    suits: Callable[[str], bool] = reuses,
+) -> dict[str, str]:
+    """For the text, the store that is seldom far from the best of those that suit: that whose
+    greatest estimated regret in the main grid is least, over the mixes of SAFE, these record sizes
+    and all counts, with the greatest upper limit of its intervals. Then the greatest regret in each
+    other place that measured these sizes, by the place's name, and of all of them, `anywhere`."""
+
+    def greatest(where: Results) -> pd.DataFrame:
+        return _greatest(where, _mixed(where, level, sizes, suits))
+
+    here = greatest(data)
+    if here.empty:
+        return {"store": "", "most": "", "limit": "", "anywhere": "", "place": ""}
+    store = str(here.most.idxmin())
+    most = {name: greatest(own).most.get(store, np.nan) for name, own in places.items()}
+    known = pd.Series({"": here.most[store]} | most).dropna()
+    return {
+        "store": store,
+        "most": formats.number(here.most[store]),
+        "limit": formats.number(here.limit[store]),
+        "anywhere": formats.number(known.max()),
+        "place": str(known.idxmax()),
+        **{_key(str(name)): formats.number(value) for name, value in known.items() if name},
+    }
+
+
+def _key(place: str) -> str:
+    return place.replace(" ", "_")
+
+
+def overstated(
+    data: Results, shared: Mapping[str, float], needs: Sequence[Need] = NEEDS
+) -> dict[str, int]:
+    """For the text: of the recommendations of overview(), a store of a need and level each, how
+    many would not be sure any more if all trials of a level shared such a deviation."""
+    shown = [
+        need
+        for need in needs
+        if need.experiment == "reference" and not need.name.startswith((INSERTS, GROWS))
+    ]
+    count = lost = 0
+    for need in shown:
+        named = _recommended(data, need)
+        count += len(named)
+        lost += len(named - _recommended(data, need, shared.get(need.durability, 0.0)))
+    return {"named": count, "unsure": lost}
+
+
+def _recommended(data: Results, need: Need, shared: float = 0.0) -> set[str]:
+    regrets = ranking(data, need, shared).regrets
+    return {name for name, own in regrets.items() if own.recommended} & _everywhere(
+        data, need, shared
+    )
+
+
+def all_safest(data: Results, places: Mapping[str, Results]) -> dict[str, dict[str, str]]:
+    """For the text, the safest store of each level; at sync, of small and of large values."""
+    return {
+        "process": safest(data, places, "process", SMALL + LARGE),
+        "sync_small": safest(data, places, "sync", SMALL),
+        "sync_large": safest(data, places, "sync", LARGE),
+        "sync_large_c": safest(data, places, "sync", LARGE, callable_from_c),
+    }
+
+
+def bounds(found: Mapping[str, Mapping[str, str]], places: Iterable[str]) -> pd.DataFrame:
+    """Of all_safest(), do the bounds hold elsewhere? A row a level and sizes, as text: the safest
+    store, and its greatest regret in the main grid and in each other place."""
+    names = {
+        "process": ("process", "all"),
+        "sync_small": ("sync", "up to 10 KiB"),
+        "sync_large": ("sync", "100 KiB and more"),
+        "sync_large_c": ("sync", "100 KiB and more, from C"),
+    }
+    rows = [
+        (
+            *(*names[key], own["store"], own["most"], own["limit"]),
+            *(own.get(_key(place), "") for place in places),
+        )
+        for key, own in found.items()
+    ]
+    columns = ["level", "values", "store", "main grid", "its 95% limit", *places]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def chosen(shown: pd.DataFrame) -> dict[str, Any]:
+    """For the text: what to choose for each need, by its name and level. Where no store may be
+    recommended, it says so of those that may be the best."""
+
+    def choice(row: Mapping[Any, Any]) -> str:
+        if row["choose"]:
+            return formats.listed(row["choose"].split(", "), "or")
+        maybe = formats.listed(row["may be the best"].split(", "), "or")
+        return f"{maybe} (not told apart)"
+
+    return {
+        re.sub(r"\W+", "_", f"{row['need'].split(' (')[0]} {row['level']}"): {
+            "choose": choice(row),
+            **{store: row[store] for store in POPULAR},
+        }
+        for row in shown.to_dict("records")
+    }

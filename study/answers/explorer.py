@@ -1,0 +1,307 @@
+"""The data of the explorer: every field that was measured from C or Python, trial by trial."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from kvbench.answers.report import CAUTIONS, LEGEND, SPACE
+from kvbench.cell import factors
+from kvbench.cell.bindings import full_name
+from kvbench.cell.factors import (
+    COMPRESSIBILITY,
+    DEFAULT,
+    DURABILITY,
+    OPERATIONS,
+    RecordSize,
+    parse_bytes,
+)
+from kvbench.common.messages import BadInput
+from kvbench.experiment.factors import COMPARED, CONDITION, FACTORS, NOT_STATED
+from kvbench.results.importer import GIVEN, MOST_BYTES
+from kvbench.results.measured import equal_work
+from kvbench.results.warm import SELDOM, WARM, warm
+from kvbench.stats.regret import IN, RECOMMENDED, look
+from kvbench.stores import catalogue
+from kvbench.stores.about import about, consequence, has_c_interface
+from scipy.special import stdtrit
+
+from study.common.fields import where
+from study.common.results import Results
+
+# A field, but for its operation; the order in which the page asks for them is its own.
+FIELD = ["access", "memory", "compressibility", "durability", "record_size", "records"]
+MOST_TRIALS, MOST_STORES = 15, 40
+DIGITS = 4  # of a time, which no trial repeats to more
+DEVICES = (2e4, 1e5, 1e6, 1e7)  # of a sync, in ns
+FIRST = {  # the choice that the page begins with, or the one nearest to it that was measured
+    "access": "c", "memory": DEFAULT, "data": "incompressible", "durability": "process",
+    "size": "1 KiB", "records": 10_000, "measure": "mean", "grow": False, "c": False,
+    "mix": {"insert": 5, "get": 90, "update": 5, "remove": 0},
+}  # fmt: skip
+MEASURES = {"mean": "mean_ns", "p99": "p99_ns"}
+# The levels of what the page does not ask for: warm caches, no cap on memory and the like.
+PLAIN = {name: FACTORS[name].default for name in (*COMPARED, "options") if name not in FIELD}
+# What keeps a reader's own results apart from each other: levels, and what is known of a machine.
+APART = [
+    *(name for name in CONDITION if name not in ("store", "binding")),
+    "seed", "access", "machine", *GIVEN["machines"],
+]  # fmt: skip
+# Of a reader's own files, so that none freezes the page: a CSV file as `kvbench import` takes it.
+LIMITS = {
+    "csv_bytes": MOST_BYTES, "parquet_bytes": 8 * MOST_BYTES, "rows": 100_000,
+    "trials": factors.MOST_TRIALS, "stores": MOST_STORES - 1, "fields": 1000,
+}  # fmt: skip
+
+
+def _rounded(value: float) -> float | None:
+    return None if pd.isna(value) else float(f"{value:.{DIGITS}g}")
+
+
+def _order(level: Mapping[str, Any]) -> dict[str, int]:
+    """The place of each level among those of its factor; the last of one that is not stated."""
+
+    def place(name: str, order: Sequence[str]) -> int:
+        return [*order, NOT_STATED].index(level[name])
+
+    memory = level["memory"]
+    return {
+        "access": place("access", ("c", "python")),
+        "memory": 0 if memory in (DEFAULT, NOT_STATED) else parse_bytes(memory),
+        "data": place("compressibility", COMPRESSIBILITY),
+        "durability": place("durability", DURABILITY),
+        "size": RecordSize.parse(level["record_size"]).high,
+        "records": int(level["records"]),
+    }
+
+
+def _trials(rows: pd.DataFrame, column: str, trials: int) -> dict[str, list[float | None]]:
+    """By operation, the value of each trial."""
+    found = {}
+    for operation, own in rows.groupby("operation", observed=True):
+        if own.trial.duplicated().any():
+            at = ", ".join(f"{own[name].iloc[0]}" for name in ("store", *FIELD))
+            raise BadInput(f"{at}: two results of one trial of {operation}; allowed: one")
+        values = dict(zip(own.trial, own[column], strict=True))
+        found[str(operation)] = [
+            _rounded(values.get(trial, float("nan"))) for trial in range(1, trials + 1)
+        ]
+    return found
+
+
+def _store(rows: pd.DataFrame, cells: pd.DataFrame, trials: int) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        name: _trials(rows, column, trials) for name, column in MEASURES.items()
+    }
+    found["version"] = str(next(iter(cells.engine_version.dropna()), ""))
+    found["guarantee"] = str(next(iter(cells.guarantee.dropna()), ""))
+    found["memory"] = _rounded(cells.memory_bytes.median())
+    syncs = (rows.syncs / rows.n).groupby(rows.operation, observed=True).median()
+    found["syncs"] = {str(name): _rounded(value) for name, value in syncs.items() if name != "get"}
+    return found
+
+
+def equal_space(data: Results | None) -> dict[tuple[Any, ...], dict[str, float]]:
+    """By field, the space of each store over its live bytes after each record was written once and
+    overwritten once. Rounds end by the clock, so a fast store has written more in them."""
+    if data is None:
+        return {}
+    cells = data.cells[data.cells.workload.map(equal_work)]
+    ratio = (cells.disk_bytes / cells.live_bytes).groupby(
+        [cells[name] for name in [*FIELD, "store"]], observed=True
+    )
+    found: dict[tuple[Any, ...], dict[str, float]] = {}
+    key: Any
+    for key, value in ratio.median().items():
+        found.setdefault(key[:-1], {})[str(key[-1])] = float(value)
+    return found
+
+
+def _names(rows: pd.DataFrame) -> list[str]:
+    """The full names of the stores."""
+    return list(map(full_name, rows.store, rows.binding.replace(NOT_STATED, "")))
+
+
+def fields(
+    data: Results, source: int, space: Mapping[tuple[Any, ...], Mapping[str, float]]
+) -> list[dict[str, Any]]:
+    """The fields of an experiment, each with its stores. A store that was not warm is left out, and
+    named as `cooled`. `space` is that of equal_space()."""
+    rows = data.operations[data.operations.operation.isin(OPERATIONS)]
+    rows = rows[rows.store != "null"]  # the harness's own floor
+    rows = rows.assign(store=_names(rows), trial=rows.trial.fillna(1).astype(int))
+    rows = rows[rows.trial <= MOST_TRIALS]  # no look counts more of them
+    cells = data.cells.assign(store=_names(data.cells))
+    kept = warm(rows, [*FIELD, "operation"])
+    known = data.machine.get("sync_p50_us")
+    found = []
+    for key, own in rows.groupby(FIELD, observed=True):
+        level = dict(zip(FIELD, key, strict=True))
+        whole, measured = where(kept, **level), where(cells, **level)
+        trials = int(own.trial.max())
+        found.append(
+            {
+                **{name: level[name] for name in ("access", "memory", "durability", "records")},
+                "data": level["compressibility"],
+                "size": level["record_size"],
+                "order": _order(level),
+                "source": source,
+                "trials": trials,
+                "sync": None if pd.isna(known) else _rounded(1000 * known),
+                "cooled": sorted(set(own.store) - set(whole.store)),
+                "stores": {
+                    str(store): _store(part, where(measured, store=store), trials)
+                    | {"space": _rounded(space.get(key, {}).get(str(store), float("nan")))}
+                    for store, part in whole.groupby("store", observed=True)
+                },
+            }
+        )
+    return found
+
+
+def quantiles() -> tuple[list[int], dict[int, dict[int, dict[int, float]]]]:
+    """What kvbench.regret takes of Student's t: by the number of planned trials how many of them
+    count, and by that, the number of those that were measured, and of stores, the quantile."""
+    counted = [look(trials)[0] for trials in range(MOST_TRIALS + 1)]
+    found = {}
+    for trials in set(counted) - {0, 1}:
+        error = look(trials)[1]
+        found[trials] = {
+            whole: {
+                many: float(f"{stdtrit(whole - 1, 1 - error / (many - 1) / 2):.6g}")
+                for many in range(2, MOST_STORES)
+            }
+            for whole in range(2, trials + 1)
+        }
+    return counted, found
+
+
+def _facts(name: str, guarantee: str) -> dict[str, Any]:
+    """What is known of a store; as shipped, it amounts to `guarantee`."""
+    store, _, binding = name.partition("/")
+    known, facts = catalogue.known().get(name), about(store)
+    named = facts.name if facts else store
+    levels = (DEFAULT,) if binding else DURABILITY  # bindings are measured as shipped
+    lost = {level: consequence(name, level, guarantee) for level in levels}
+    found: dict[str, Any] = {
+        "name": f"{named} from {binding}" if binding else named,
+        "c": has_c_interface(store),
+        "consequence": {level: text for level, text in lost.items() if text},
+    }
+    if facts:
+        found |= {
+            fact: getattr(facts, fact)
+            for fact in ("language", "licence", "latest", "processes", "known", "reuses")
+        }
+    if known and not binding:
+        found["settings"] = {
+            setting.value: setting.means
+            for setting in known.settings
+            if setting.name == "durability" and setting.means
+        }
+    return found
+
+
+def _packages(data: Results) -> set[str]:
+    """The packages for Python that an experiment names, also those that it could not measure."""
+    own = data.all_cells[(data.all_cells.access == "python") & (data.all_cells.store != "null")]
+    return set(map(full_name, own.store, own.binding))
+
+
+def answers(
+    experiments: Mapping[str, Results], mixes: str = "", space: Results | None = None
+) -> dict[str, Any]:
+    """All that the page needs. Where two experiments measured a field, the one named first counts;
+    `mixes` is what is known of sums of operations, in words, and `space` the experiment that has
+    the space after equal work."""
+    equal = equal_space(space)
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    sources = []
+    for at, (name, data) in enumerate(experiments.items()):
+        machine = data.facts()
+        sources.append(
+            f"{name.capitalize()} data: {machine['cpu']}, {machine['cores']} cores, "
+            f"{machine['memory']} of memory, {machine['file_system']}, {machine['kernel']}."
+        )
+        for field in fields(data, at, equal):
+            key = tuple(
+                field[n] for n in ("access", "memory", "data", "durability", "size", "records")
+            )
+            found.setdefault(key, field)
+    counted, table = quantiles()
+    named = sorted(
+        {store for field in found.values() for store in (*field["stores"], *field["cooled"])}
+        | {package for data in experiments.values() for package in _packages(data)}
+    )
+    shipped = {
+        store: own["guarantee"]
+        for field in found.values()
+        if field["durability"] == DEFAULT
+        for store, own in field["stores"].items()
+    }
+    return {
+        "fields": list(found.values()),
+        "stores": {store: _facts(store, shipped.get(store, "")) for store in named},
+        "sources": sources,
+        "counted": counted,
+        "quantiles": table,
+        "devices": list(DEVICES),
+        "cautions": CAUTIONS,
+        "space": SPACE,
+        "legend": LEGEND,
+        "in": IN,
+        "recommended": RECOMMENDED,
+        "first": FIRST,
+        "plain": PLAIN,
+        "apart": APART,
+        "warm": WARM,
+        "seldom": SELDOM,
+        "limits": LIMITS,
+        "mixes": mixes,
+    }
+
+
+def text(found: Mapping[str, Any]) -> str:
+    """As JSON that may stand in a page."""
+    plain = json.dumps(found, separators=(",", ":"), allow_nan=False, default=_plain)
+    return plain.replace("</", "<\\/") + "\n"
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} in the explorer's data")
+
+
+def load(results: str, others: Mapping[str, str]) -> dict[str, Results]:
+    """The experiments of the page, from the folders that the notebook's parameters give: what was
+    measured warm, in memory that is not capped, and otherwise at the levels of PLAIN."""
+    return {
+        name: Results(
+            folder, ("c", "python"), COMPARED, "results" if name == "reference" else name
+        ).at(**PLAIN)
+        for name, folder in ({"reference": results} | dict(others)).items()
+    }
+
+
+def load_space(folder: str) -> Results:
+    """The experiment that has the space after equal work."""
+    return Results(folder, ("c", "python"), COMPARED, "space")
+
+
+def coverage(found: Mapping[str, Any], names: list[str]) -> pd.DataFrame:
+    """A row an experiment: what of it is in the answers."""
+    rows = [
+        {
+            "experiment": names[field["source"]],
+            "access": "Python" if field["access"] == "python" else "C",
+            "durability": field["durability"],
+            "stores": len(field["stores"]),
+            "trials": field["trials"],
+        }
+        for field in found["fields"]
+    ]
+    by = pd.DataFrame(rows).groupby(["experiment", "access", "durability"], sort=False)
+    shown = by.agg(fields=("stores", "size"), stores=("stores", "max"), trials=("trials", "max"))
+    return shown.reset_index()

@@ -1,0 +1,117 @@
+"""Which machine, kernel and revision of the harness measured each folder of data.
+
+    python -m study.answers.provenance [DATA] [--out FILE]     # DATA: a folder of results folders
+
+It writes a table in Markdown, a row a folder; data/PROVENANCE.md is that of data/.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from string import ascii_uppercase
+
+import pandas as pd
+from kvbench.common.files import write_whole
+from kvbench.common.messages import BadInput
+from kvbench.experiment.factors import NOT_STATED
+from kvbench.results.tables import read_tables
+
+from study.common import formats
+from study.common.notebook import root
+
+HEAD = """# Provenance
+
+Written by `python -m study.answers.provenance` from each folder's tables `cells` and `machines`.
+
+- **machine** covers the file system of the stores: one host has several.
+- **revision** is the commit that the shims were built from; `-dirty`: the work tree had changes.
+- **code**: folders with one letter were measured from C by one build, by the column `checksum`.
+- **measured**: the first and the last day, in UTC.
+- **trials** are the most that a cell has; **ok** counts the cells that were measured.
+"""
+SHORT = 7  # digits of a revision
+
+
+def row(name: str, tables: Mapping[str, pd.DataFrame]) -> dict[str, object]:
+    """What is recorded of a results folder."""
+    cells, machines = tables["cells"], tables["machines"]
+    days = cells.started.dropna().str[:10]
+    return {
+        "folder": name,
+        "machine": listed(machines.machine),
+        "processor": listed(machines.cpu + ", " + machines.cores.map("{:.0f} cores".format)),
+        "kernel": listed(machines.kernel),
+        "file system": listed(machines.file_system),
+        "read-ahead": listed(machines.read_ahead_bytes.dropna().map(formats.size)),
+        "revision": listed(cells.revision.dropna().map(short)),
+        "measured": listed([days.min(), days.max()], " to ") if len(days) else "",
+        "trials": cells.trial.nunique(),
+        "cells": len(cells),
+        "ok": int((cells.status == "ok").sum()),
+    }
+
+
+def codes(cells: Mapping[str, pd.DataFrame]) -> list[str]:
+    """A letter for each folder with cells from C; two have the same if they share a checksum. Each
+    checksum covers what all stores share."""
+    sums = [set(own[own.access == "c"].checksum.dropna()) for own in cells.values()]
+    groups: list[set[str]] = []
+    for own in sums:
+        joined = [group for group in groups if group & own]
+        groups = [*(group for group in groups if group not in joined), own.union(*joined)]
+    letters: dict[int, str] = {}
+    for own in filter(None, sums):
+        at = [own <= group for group in groups].index(True)
+        letters.setdefault(at, ascii_uppercase[len(letters)])
+    return [letters[[own <= group for group in groups].index(True)] if own else "" for own in sums]
+
+
+def listed(values: Iterable[object], between: str = ", ") -> str:
+    """Each value once, as text."""
+    return between.join(dict.fromkeys(map(str, values))) or NOT_STATED
+
+
+def short(revision: str) -> str:
+    digits, dash, rest = revision.partition("-")
+    return digits[:SHORT] + dash + rest
+
+
+def page(data: Path) -> str:
+    """The page of a folder of results folders. Raises BadInput if none has collected tables."""
+    folders = sorted(path.parent for path in data.glob("*/cells.parquet"))
+    if not folders:
+        raise BadInput(
+            f"DATA: {str(data)!r} has no folder of collected tables; run `kvbench collect`"
+        )
+    tables = {
+        folder.name: {name: found.to_pandas() for name, found in read_tables(folder).items()}
+        for folder in folders
+    }
+    shown = pd.DataFrame([row(*own) for own in tables.items()])
+    same = codes({name: own["cells"] for name, own in tables.items()})
+    shown.insert(list(shown).index("revision") + 1, "code", same)
+    return f"{HEAD}\n{formats.table(shown, disable_numparse=True)}\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m study.answers.provenance",
+        description="Say what measured each folder of data.",
+    )
+    parser.add_argument("data", type=Path, nargs="?", help="a folder of results folders; data/")
+    parser.add_argument("--out", type=Path, help="the file to write instead of standard output")
+    given = parser.parse_args(arguments)
+    try:
+        text = page(given.data or root() / "data")
+        if given.out:
+            write_whole(given.out, text.encode())
+        else:
+            print(text, end="")
+    except BadInput as error:
+        parser.exit(2, f"provenance: {error}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What all notebooks share: results, fields, figures, words and what is published."""

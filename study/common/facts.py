@@ -1,0 +1,52 @@
+"""Tables of the facts about the stores, with links to their sources."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+from kvbench.stores.about import About, everything
+
+from study.common import formats
+from study.common.notebook import parameter_table
+from study.common.stores import STORES
+
+SHARING = {
+    "store": "store", "opens": "opens", "reads": "reads", "sees_new": "sees new records",
+    "writes": "writes", "intact": "intact",
+}  # fmt: skip
+NAMES = {
+    "what": "what it is", "latest": "latest release", "maintained_by": "maintained by",
+    "processes": "several processes", "python": "from Python", "known": "to be known",
+}  # fmt: skip
+
+
+def _linked(facts: About, fact: str) -> str:
+    text = formats.escape(getattr(facts, fact))
+    source = facts.sources.get(fact)
+    return f"[{text}]({source})" if source and text else text
+
+
+def table(stores: Sequence[str], facts: Sequence[str]) -> str:
+    """A row a store, a column a fact, as a table in Markdown."""
+    rows = {
+        store: {NAMES.get(fact, fact): _linked(everything()[store], fact) for fact in facts}
+        for store in stores
+    }
+    found = pd.DataFrame(rows).T.rename_axis("store").reset_index()
+    return formats.table(found, [NAMES.get(fact, fact) for fact in facts])
+
+
+def sharing(name: str, given: object) -> pd.DataFrame:
+    """The table of `kvbench sharing` in the folder that the parameter `name` gives."""
+    columns = dict.fromkeys(SHARING, str)
+    return parameter_table(name, given, "sharing.csv", "kvbench sharing", columns)
+
+
+def shared(found: pd.DataFrame) -> str:
+    """What a second process may do with each store, as a table in Markdown."""
+    answers = {  # without the engine's words
+        column: found[column].str.split(": ").str[0] for column in SHARING if column != "store"
+    }
+    found = found.assign(**answers)
+    order = {store: at for at, store in enumerate(STORES)}
+    found = found.sort_values("store", key=lambda names: names.map(order))
+    return formats.table(found[list(SHARING)].rename(columns=SHARING))

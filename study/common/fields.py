@@ -1,0 +1,223 @@
+"""Fields: medians and ranges over the trials, the best stores of each, and what others cost."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from kvbench.cell.histogram import quantile
+from kvbench.experiment.factors import NOT_STATED
+from kvbench.results.warm import warm
+from kvbench.stats.intervals import Points, points
+from kvbench.stats.regret import rank
+
+from study.common import formats
+
+NOT_WARM, ALONE = "not warm", "no store to compare"  # why no store of a field is ranked
+NOT_RANKED = "not ranked"  # the verdict on a store that lacks trials; see kvbench.stats.regret
+
+WRITTEN = {
+    "device": "device_write_bytes", "write calls": "wchar", "storage layer": "write_bytes"
+}  # fmt: skip
+SPACE = {"ended_disk_bytes": "space at the end", "debt_disk_bytes": "space once quiet"}
+
+# What best_of() found, and how its values are shown.
+Panel = tuple[pd.DataFrame, Callable[[float], str]]
+
+
+def each(rows: pd.DataFrame) -> Iterable[Any]:
+    """The rows of a table, as tuples with its columns for names."""
+    return rows.itertuples()
+
+
+def where(rows: pd.DataFrame, **levels: Any) -> pd.DataFrame:
+    """The rows with these levels."""
+    for factor, level in levels.items():
+        rows = rows[rows[factor] == level]
+    return rows
+
+
+def quantiles(rows: pd.DataFrame, share: float) -> "pd.Series[float]":
+    """The time in ns that a share of each row's operations do not exceed, from its histogram."""
+    columns = (rows.histogram_bin, rows.histogram_count, rows.min_ns, rows.max_ns)
+    found = [
+        quantile(bins, counts, least, most, share) if len(bins) else float("nan")
+        for bins, counts, least, most in zip(*columns, strict=True)
+    ]
+    return pd.Series(found, index=rows.index, dtype=float)
+
+
+def longest_share(rows: pd.DataFrame, of: int = 1000) -> "pd.Series[float]":
+    """The share that the longest operation of each row has of the time of so many of its kind, the
+    others at the mean of the rest: a run does as many as it has time for, and the share of all its
+    time would be the smaller the longer it took. Missing for a single operation."""
+    rest = (rows.sum_ns - rows.max_ns) / (rows.n - 1)
+    found: pd.Series[float] = rows.max_ns / (rows.max_ns + (of - 1) * rest)
+    return found
+
+
+def written(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with the bytes that their operations wrote, and `written_by`, who counted them: the
+    device, if it was the store's alone; else write calls, which miss what is written through a map.
+    The storage layer counts a page cache's whole folios, so it comes last."""
+    found = rows.assign(written=float("nan"), written_by="")
+    for name, column in WRITTEN.items():
+        first = found.written.isna() & rows[column].notna()
+        found["written"] = found.written.where(~first, rows[column])
+        found["written_by"] = found.written_by.where(~first, name)
+    return found
+
+
+def ranked(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows, or groups of over_trials(), by which stores are ranked: no warm cell whose files
+    left the page cache is among them."""
+    return rows[~rows.cooled] if "cooled" in rows else rows
+
+
+def over_trials(rows: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
+    """The points of a value over the trials of each group; for times also whether most of the
+    trials lie near the harness's floor, and whether a cell among them was not warm (see ranked)."""
+    grouped = rows.groupby(list(by), observed=True)
+    found = [(*key, *points(own)) for key, own in grouped[value]]
+    summary = pd.DataFrame(found, columns=[*by, *Points._fields])
+    if "near_floor" in rows:
+        summary["near_floor"] = (grouped.near_floor.mean() >= 0.5).to_numpy()
+    if "cooled" in rows:
+        summary["cooled"] = grouped.cooled.any().to_numpy()
+    return summary
+
+
+def regrets(
+    rows: pd.DataFrame, value: str, by: Sequence[str], largest: bool = False, shared: float = 0.0
+) -> pd.DataFrame:
+    """How many times as slow, or as large, each store is as the best of its field, with the bounds
+    `low` and `high`, the number of `trials` and the `verdict`, all kvbench.regret's: a row a store,
+    the best first, with its `mean` value. `tellable` is the field's. Raises ValueError if a
+    store has two values of one trial: then `by` lacks a factor."""
+    known = warm(rows[rows[value].notna()], by)
+    found = []
+    for key, field in known.groupby(list(by), observed=True):
+        own_trials = field.assign(trial=field.trial.fillna(1))
+        if own_trials.duplicated(["store", "trial"]).any():
+            raise ValueError(f"{key}: more than one value of a store in a trial")
+        values = {
+            str(store): dict(zip(own.trial, own[value], strict=True))
+            for store, own in own_trials.sort_values("trial").groupby("store", observed=True)
+        }
+        ranking = rank(values, range(1, int(own_trials.trial.max()) + 1), largest, shared)
+        for store, own in ranking.regrets.items():
+            counted = list(values[store].values())[: own.trials]
+            mean = np.exp(np.mean(np.log(counted))) if counted else float("nan")
+            shown = (own.estimate, own.low, own.high, own.trials, own.verdict)
+            found.append((*key, store, mean, *shown, ranking.tellable))
+    columns = ["store", "mean", "regret", "low", "high", "trials", "verdict", "tellable"]
+    return pd.DataFrame(found, columns=[*by, *columns])
+
+
+def best_of(
+    rows: pd.DataFrame, value: str, by: Sequence[str], largest: bool = False
+) -> pd.DataFrame:
+    """A row a field: the `store` that is best by its mean `value` over the trials (geometric); the
+    other stores that are surely `among` the best and those that may be, `undecided`, where the
+    first itself is listed if it is; and the `margin`, by how many times the next store is surely
+    slower, or larger. Where no store can be ranked, `store` is empty and `reason` says why."""
+    compared = dict(iter(regrets(rows, value, by, largest).groupby(list(by), observed=True)))
+    found = []
+    for key, field in rows.groupby(list(by), observed=True):
+        table = compared.get(key, pd.DataFrame({"store": [], "verdict": []})).set_index("store")
+        alone = not table.empty
+        table = table[table.verdict != NOT_RANKED]
+        if table.empty:
+            known = field[value].notna().any()
+            reason = ALONE if alone else NOT_WARM if known else NOT_STATED
+            nan = float("nan")
+            found.append((*key, "", nan, (), (), nan, nan, False, reason))
+            continue
+        first = table.index[0]
+        among, undecided = (
+            tuple(table.index[table.verdict == verdict]) for verdict in ("in", "undecided")
+        )
+        near = "near_floor" in field and field[field.store == first].near_floor.mean() >= 0.5
+        others = tuple(store for store in among if store != first)
+        shown = (first, table["mean"].iloc[0], others, undecided)
+        found.append((*key, *shown, table.low.iloc[1], table.tellable.iloc[0], bool(near), ""))
+    columns = ["store", "value", "among", "undecided", "margin", "tellable", "near_floor", "reason"]
+    return pd.DataFrame(found, columns=[*by, *columns])
+
+
+def decided(found: pd.DataFrame) -> pd.DataFrame:
+    """The fields of which it is known for every store whether it is among the best."""
+    return found[(found.store != "") & (found.undecided.str.len() == 0)]
+
+
+def whole(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells of each record size and kind of data with the largest number of records that the
+    most stores were measured with."""
+    by = ["compressibility", "record_size"]
+    counts = cells.groupby([*by, "records"]).store.nunique().rename("stores").reset_index()
+    best = counts.sort_values(["stores", "records"]).drop_duplicates(by, keep="last")
+    return cells.merge(best[[*by, "records"]], on=[*by, "records"])
+
+
+def debts(cells: pd.DataFrame, stores: Sequence[str], sizes: Sequence[str]) -> pd.DataFrame:
+    """What the engines still did after their last operation, as text: a row a store and record
+    size, medians over the trials; empty for data that do not know."""
+    own = cells[cells.debt_s.notna()]
+    by = own.assign(settled=own.settled == "yes").groupby(["store", "record_size"])
+    middle = by[["debt_s", "debt_cpu_s", "debt_bytes", *SPACE]].median()
+    found = pd.DataFrame(
+        {
+            "time until quiet": (middle.debt_s * 1e9).map(formats.time),
+            "processor time": (middle.debt_cpu_s * 1e9).map(formats.time),
+            "written": middle.debt_bytes.map(formats.size),
+            **{name: middle[column].map(formats.size) for column, name in SPACE.items()},
+            "trials that settled": by.settled.sum().astype(str) + " of " + by.size().astype(str),
+        }
+    )
+    order = [(store, size) for store in stores for size in sizes]
+    return found.loc[[key for key in order if key in found.index]].reset_index()
+
+
+def worst_calls(rows: pd.DataFrame) -> pd.DataFrame:
+    """For each store the row whose slowest call took the largest `share` of its trial's time."""
+    stalls = rows.assign(share=rows.max_ns / rows.sum_ns)
+    return stalls.sort_values("share", ascending=False).groupby("store", sort=False).head(1)
+
+
+def shares(found: pd.DataFrame, stores: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """For each store: in how many fields it is surely among the best, `least` as a share of all
+    that are ranked, and `most` the share of those where it may be."""
+    ranked = found[found.store != ""]
+    counts = {}
+    for store in stores:
+        maybe = sum(store in row.undecided for row in each(ranked))
+        surely = sum(
+            store in row.among or (store == row.store and store not in row.undecided)
+            for row in each(ranked)
+        )
+        counts[store] = (surely, surely + maybe)
+    return {
+        store: {
+            "fields": least,
+            "least": f"{least / max(1, len(ranked)):.0%}",
+            "most": f"{most / max(1, len(ranked)):.0%}",
+        }
+        for store, (least, most) in counts.items()
+    }
+
+
+def best_table(panels: Mapping[str, Panel], sizes: Sequence[str]) -> str:
+    """What figures.best_figure() shows, as a Markdown table."""
+    lines = [
+        "| measure | record size | records | data | best | value | as good | may be as good |",
+        "|---|---|--:|---|---|--:|---|---|",
+    ]
+    for title, (rows, show) in panels.items():
+        order = rows.assign(size=rows.record_size.map(sizes.index))
+        for row in each(order.sort_values(["size", "records", "compressibility"])):
+            cells = (title.split(":")[0], row.record_size, f"{row.records:,}", row.compressibility)
+            value = show(row.value) if row.store else row.reason
+            others = (store for store in row.undecided if store != row.store)
+            found = (*cells, row.store, value, ", ".join(row.among), ", ".join(others))
+            lines.append("| " + " | ".join(map(formats.escape, found)) + " |")
+    return "\n".join(lines)

@@ -1,0 +1,399 @@
+"""The look of the figures, and the two forms that several notebooks draw."""
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from kvbench.experiment.factors import NOT_STATED
+from matplotlib import font_manager
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from study.common import formats
+from study.common.fields import Panel, each
+from study.common.results import Results
+from study.common.stores import colour, ink, marker, tint
+
+LEGEND_COLUMNS = 8
+FOOT_CHARACTERS = 150  # that a line below a figure holds
+LINES = "|x+1234"  # markers that enclose nothing
+BESIDE = 6  # columns at most of two tables that stand beside each other
+MARGINS = (1.1, 1.5, 2.0)  # least regrets of the next store from which on a field is drawn darker
+TONES = (0.2, 0.4, 0.6, 0.85)
+
+# A colour and a marker for each level of a factor; colours of Okabe and Ito.
+LEVEL_STYLES = (
+    ("#000000", "|"), ("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "D"), ("#CC79A7", "^"),
+    ("#E69F00", "v"), ("#56B4E9", "P"),
+)  # fmt: skip
+
+
+def use_style() -> None:
+    """Figures as SVG whose bytes depend on nothing but the data and the locked packages: what the
+    user's matplotlibrc, IPython configuration, startup files, environment and fonts set is undone.
+    """
+    from IPython import get_ipython  # noqa: PLC0415 - outside a notebook there is none
+    from matplotlib_inline.backend_inline import set_matplotlib_formats  # noqa: PLC0415
+    from matplotlib_inline.config import InlineBackend  # noqa: PLC0415
+
+    shell = get_ipython()
+    if hasattr(shell, "kernel"):
+        shell.ast_node_interactivity = "last_expr"
+        shell.display_formatter.active_types = shell.display_formatter.format_types
+        inline = InlineBackend.instance(parent=shell)
+        inline.rc, inline.print_figure_kwargs = {}, {"bbox_inches": "tight"}
+        inline.close_figures = True
+        shell.enable_matplotlib("inline")
+        set_matplotlib_formats("svg", metadata={"Date": None})  # type: ignore[no-untyped-call]
+    mpl.rcdefaults()
+    fonts = font_manager.fontManager
+    fonts.ttflist.clear()  # a system's font of the same name may have other glyphs
+    for path in sorted(Path(mpl.get_data_path()).glob("fonts/ttf/*.ttf")):
+        fonts.addfont(path)
+    sns.set_theme(context="paper", style="whitegrid", font="DejaVu Sans")
+    plt.rcParams.update(
+        {
+            "svg.hashsalt": "kvbench",
+            "svg.fonttype": "path",
+            "figure.dpi": 100,
+            "font.size": 7,
+            "axes.titlesize": 8,
+            "axes.labelsize": 7,
+            "xtick.labelsize": 6.5,
+            "ytick.labelsize": 6.5,
+            "legend.fontsize": 7,
+        }
+    )
+
+
+def pairs(rows: Sequence[Any], columns: Sequence[Any]) -> Iterable[Any]:
+    """Every row with every column, each with its position."""
+    return product(enumerate(rows), enumerate(columns))
+
+
+def dodge(k: int, count: int) -> float:
+    """How far to move the k-th of `count` stores aside, so that none hides another."""
+    return (k - (count - 1) / 2) * min(0.1, 0.8 / count)
+
+
+def grid(rows: int, columns: int, height: float) -> tuple[Figure, Any]:
+    """Charts whose rows are `height` inches each and share an axis, as do their columns."""
+    shared: Any = {"sharex": True, "sharey": "row", "squeeze": False}
+    size = (7, 0.5 + height * rows)
+    return plt.subplots(rows, columns, figsize=size, layout="constrained", **shared)
+
+
+def name_times(axes: Any, i: int, j: int, row: str, column: str, label: str) -> None:
+    """Name a chart of a grid; times in µs, both axes logarithmic, `label` is of the axis below."""
+    axis = axes[i, j]
+    axis.set(xscale="log", yscale="log")
+    if i == 0:
+        axis.set_title(column)
+    if j == 0:
+        axis.set_ylabel(f"{row}\ntime [µs]")
+    if i == len(axes) - 1:
+        axis.set_xlabel(label)
+
+
+def draw_points(
+    axis: Any, places: Any, found: Any, across: bool = False, unit: float = 1, **look: Any
+) -> Any:
+    """Medians over the trials with their range as a line, along the y axis or across it.
+
+    `found` are rows of over_trials().
+    """
+    middle = found["median"]
+    reach = np.array([middle - found.low, found.high - middle]).reshape(2, -1) / unit
+    if across:
+        return axis.errorbar(middle / unit, places, xerr=reach, **look)
+    return axis.errorbar(places, middle / unit, yerr=reach, **look)
+
+
+def draw_stores(
+    axis: Any,
+    names: Sequence[str],
+    found: pd.DataFrame,
+    aside: float = 0,
+    near: bool = False,
+    **look: Any,
+) -> None:
+    """A row a store: its points, those near the harness's floor hollow where `near` asks for it.
+
+    A name may say more than the store, after a comma.
+    """
+    summary = found.set_index("store").reindex(list(names))
+    for y, name in enumerate(names):
+        store, row = name.partition(",")[0], summary.loc[name]
+        own: dict[str, Any] = {
+            "color": colour(store),
+            "marker": marker(store),
+            "elinewidth": 0.8,
+        } | look
+        draw_points(axis, y + aside, row, across=True, **own)
+        if near:
+            hollow(axis, [row["median"]], [y], [_yes(row.near_floor)], colour(store), marker(store))
+        ring(axis, [row["median"]], [y + aside], [_yes(row.get("cooled"))])
+
+
+def _yes(value: object) -> bool:
+    """Whether it is true, and not missing, as for a store without a value."""
+    return isinstance(value, bool | np.bool_) and bool(value)
+
+
+def draw_sizes(
+    axis: Any,
+    found: pd.DataFrame,
+    sizes: Sequence[str],
+    stores: Sequence[str],
+    scale: float,
+    ranges: bool = True,
+) -> dict[str, Any]:
+    """A column a record size, a point a store beside the others, in units of 1 / `scale`; with
+    its range over the trials, or without. The handles of a legend."""
+    handles: dict[str, Any] = {}
+    for k, store in enumerate(stores):
+        own = found[found.store == store].set_index("record_size").reindex(list(sizes))
+        own = own[["median", "low", "high"]] * scale
+        places = np.arange(len(sizes)) + dodge(k, len(stores))
+        look: Any = {"color": colour(store), "marker": marker(store), "markersize": 3.5}
+        look |= {"linestyle": "none", "label": store}
+        if ranges:
+            handles[store] = draw_points(axis, places, own, elinewidth=0.8, **look)
+        else:
+            (handles[store],) = axis.plot(places, own["median"], **look)
+    if found["median"].isna().any():
+        axis.set_xlim(-0.5, len(sizes) - 0.5)
+    return handles
+
+
+def name_rows(axis: Any, names: Sequence[str], **look: Any) -> None:
+    """The names of the rows, the first above."""
+    axis.set_yticks(range(len(names)), names, **({"fontsize": 6} | look))
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.grid(visible=False, axis="y")
+
+
+def legend(figure: Figure, handles: Mapping[str, Any], most: int = LEGEND_COLUMNS) -> None:
+    """The stores above the figure, in as many lines of about one length as they need."""
+    if not handles:
+        return
+    columns = -(-len(handles) // -(-len(handles) // most))
+    figure.legend(
+        list(handles.values()),
+        list(handles),
+        loc="outside upper center",
+        ncols=columns,
+        frameon=False,
+    )
+
+
+def note(figure: Figure, text: str) -> None:
+    """Small print below a figure; what it quotes is no formula."""
+    look: Any = {"ha": "left", "va": "top", "fontsize": 5.5, "color": "#333333"}
+    figure.text(0.01, -0.01, text, parse_math=False, **look)
+
+
+def foot(figure: Figure, results: Results, *lines: str, settings: bool = True) -> None:
+    """The conditions below a figure."""
+    said = (*lines, *results.conditions(settings).splitlines())
+    note(figure, "\n".join(part for line in said for part in textwrap.wrap(line, FOOT_CHARACTERS)))
+
+
+def hollow(axis: Any, x: Any, y: Any, near: Any, colour: str, marker: str) -> None:
+    """Draw again, without their filling, the markers of what is near the harness's floor; those
+    made of lines, which have none, as circles."""
+    near = np.asarray(near, bool)
+    axis.plot(
+        np.asarray(x)[near],
+        np.asarray(y)[near],
+        linestyle="none",
+        marker="o" if marker in LINES else marker,
+        markersize=3,
+        markeredgecolor=colour,
+        markerfacecolor="white",
+        zorder=3,
+    )
+
+
+def draw_bound(axis: Any, found: float | None, upright: bool = False) -> None:
+    """A thin line at what Results.bound() found, in µs; upright where times run across. Captions
+    say what it is: a label would cover points."""
+    if found is not None:
+        draw = axis.axvline if upright else axis.axhline
+        draw(found / 1000, color="#555555", linewidth=0.6, linestyle=":", zorder=1)
+
+
+def log_ticks(axis: Any, low: float, high: float) -> None:
+    """Plain numbers on a logarithmic axis of x that reaches from low to high, few enough to be
+    read."""
+    axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+    axis.xaxis.set_major_formatter("{x:,g}")
+    axis.xaxis.set_minor_formatter(NullFormatter())
+
+
+def ring(axis: Any, x: Any, y: Any, cooled: Any) -> None:
+    """Draw a ring around the markers of what is not ranked."""
+    cooled = np.asarray(cooled, bool)
+    if cooled.any():
+        look: Any = {"markersize": 7, "markerfacecolor": "none", "markeredgecolor": "#777777"}
+        axis.plot(np.asarray(x)[cooled], np.asarray(y)[cooled], "o", markeredgewidth=0.6, **look)
+
+
+def frame_table(axis: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
+    """Make a chart the frame of a table, whose fields are unit squares."""
+    axis.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
+    axis.set_xticks(np.arange(len(columns)) + 0.5, columns)
+    axis.set_yticks(np.arange(len(rows)) + 0.5, rows)
+    axis.tick_params(length=0, pad=1)
+    axis.grid(visible=False)
+
+
+def best_figure(
+    panels: Mapping[str, Panel],
+    results: Results,
+    counts: Sequence[int] = (),
+    settings: bool = True,
+) -> Figure:
+    """A table a panel: rows are record sizes, columns compressibility x record count. A field has
+    the colour of its best store, the darker the further behind the next store surely is.
+
+    `panels` maps a title to what best_of() found, by record_size, compressibility and records.
+    `counts` are the record counts to show; all without them.
+    """
+    sizes, counts = results.sizes(), counts or results.counts()
+    kinds = results.level("compressibility")
+    columns = [(kind, count) for kind in kinds for count in counts]
+    beside = 2 if len(columns) <= BESIDE and len(panels) > 1 else 1
+    depth = -(-len(panels) // beside)
+    width = 7 if beside > 1 else max(4.6, 1.0 + 0.6 * len(columns))
+    figure, axes = plt.subplots(
+        depth,
+        beside,
+        figsize=(width, depth * (0.45 + 0.3 * len(sizes)) + 0.3),
+        squeeze=False,
+        sharex=True,
+        sharey=True,
+        layout="constrained",
+    )
+    for axis, (title, (found, show)) in zip(axes.flat, panels.items(), strict=False):
+        frame_table(axis, sizes, [formats.count(c) for _, c in columns])
+        above = axis in axes[0] and len(kinds) > 1
+        axis.set_title(title, loc="left", fontweight="bold", pad=14 if above else 4)
+        for position, kind in enumerate(kinds):
+            if above:
+                head = formats.kind(kind) if kind == NOT_STATED else kind
+                middle = (position + 0.5) * len(counts)
+                axis.text(middle, -0.15, head, ha="center", va="bottom", fontsize=7)
+            axis.axvline(position * len(counts), color="black", linewidth=1)
+        for row in each(found):
+            x, y = columns.index((row.compressibility, row.records)), sizes.index(row.record_size)
+            if row.store:
+                _fill_field(axis, x, y, row, show(row.value))
+            else:
+                axis.text(x + 0.5, y + 0.5, row.reason, ha="center", va="center", fontsize=4.6)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
+    figure.supxlabel("number of records", fontsize=7)
+    figure.supylabel("record size", fontsize=7)
+    largest = formats.size(results.cells.live_bytes.max())
+    said = f"Blank: not in the grid, whose largest data are {largest}."
+    foot(figure, results, said, settings=settings)
+    return figure
+
+
+def _fill_field(axis: Any, x: int, y: int, row: Any, value: str) -> None:
+    """One field of best_figure(): the store, its value, and which others are or may be as good."""
+    margin = 1 if np.isnan(row.margin) else row.margin
+    strength = TONES[int(np.searchsorted(MARGINS, margin, side="right"))]
+    look: Any = {"ha": "center", "va": "center", "color": ink(row.store, strength)}
+    axis.add_patch(Rectangle((x, y), 1, 1, facecolor=tint(row.store, strength), edgecolor="white"))
+    maybe = [store for store in row.undecided if store != row.store]
+    others = [
+        f"{sign} {stores[0] if len(stores) == 1 else f'{len(stores)} others'}"
+        for sign, stores in (("=", row.among), ("?", maybe))
+        if stores
+    ]
+    lines = [(row.store, 5.2), (f"{value}{'°' if row.near_floor else ''}", 4.8)]
+    lines += [("  ".join(others), 4.2)] if others else []
+    for at, (text, size) in enumerate(lines):
+        axis.text(
+            x + 0.5, y + 0.5 + 0.28 * (at - (len(lines) - 1) / 2), text, fontsize=size, **look
+        )
+
+
+def level_figure(
+    summary: pd.DataFrame,
+    levels: dict[str, str],
+    panels: Sequence[str],
+    results: Results,
+    label: str,
+    *lines: str,
+    columns: int = 2,
+    bounds: Mapping[str, float | None] = MappingProxyType({}),
+) -> Figure:
+    """A row a store, a marker a level: medians over the trials, with their range as a line.
+
+    `summary` is what over_trials() returned with the columns panel, store and level; `levels` maps
+    each level to its name in the legend, `panels` are in their order, `label` is of the axis of
+    values, logarithmic and alike in all panels. `bounds` are those of Results.bound() by panel.
+    """
+    stores = [store for store in results.stores() if store in set(summary.store)]
+    depth = -(-len(panels) // columns)
+    figure, axes = plt.subplots(
+        depth,
+        min(columns, len(panels)),
+        figsize=(7, 0.7 + depth * (0.4 + 0.145 * len(stores))),
+        squeeze=False,
+        sharex=True,
+        sharey=True,
+        layout="constrained",
+    )
+    handles: dict[str, Any] = {}
+    for axis, panel in zip(axes.flat, panels, strict=False):
+        own = summary[summary.panel == panel]
+        for k, (level, name) in enumerate(levels.items()):
+            rows = own[own.level == level].set_index("store").reindex(list(stores))
+            colour, marker = LEVEL_STYLES[k % len(LEVEL_STYLES)]
+            places = np.arange(len(stores)) + (k - (len(levels) - 1) / 2) * 0.8 / len(levels)
+            handles[name] = draw_points(
+                axis,
+                places,
+                rows,
+                across=True,
+                color=colour,
+                marker=marker,
+                linestyle="none",
+                markersize=3 if marker != "|" else 5,
+                elinewidth=0.7,
+            )
+            if "near_floor" in rows:
+                near = rows.near_floor.eq(True)  # not for the stores without a row
+                hollow(axis, rows["median"], places, near, colour, marker)
+            if "cooled" in rows:
+                ring(axis, rows["median"], places, rows.cooled.eq(True))
+        draw_bound(axis, bounds.get(panel), upright=True)
+        axis.set_title(panel)
+        axis.set(xscale="log", ylim=(len(stores) - 0.5, -0.5))
+        axis.set_yticks(range(len(stores)), stores, fontsize=6)
+        axis.set_yticks(np.arange(len(stores) - 1) + 0.5, minor=True)
+        axis.grid(visible=False, axis="y")
+        axis.grid(which="minor", axis="y", color="#dddddd", linewidth=0.5)
+        axis.tick_params(axis="y", length=0)
+        low, high = summary.low.min(), summary.high.max()
+        log_ticks(axis, low, high)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
+    for axis in axes[-1]:
+        axis.set_xlabel(label)
+    legend(figure, handles)
+    foot(figure, results, *lines)
+    return figure

@@ -1,0 +1,107 @@
+"""What goes into the paper: figures, tables and variables, where KVBENCH_FIGURES names a folder."""
+
+import io
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from kvbench.cell.factors import KEY_SIZE, format_bytes
+from kvbench.cell.histogram import LOG_WIDTH
+from kvbench.cell.loop import BATCH_BYTES, BATCH_RECORDS
+from kvbench.cell.plan import CHURN_SHARE, EVICTIONS, PER_EVICTION, SAMPLES, TRIED
+from kvbench.cell.worker import RATIO_BLOCK
+from kvbench.common.files import write_whole
+from kvbench.experiment.factors import FACTORS
+from kvbench.machine.description import FSYNC_BYTES
+from kvbench.machine.noise import SPREAD
+from kvbench.results.warm import WARM
+from kvbench.stats.regret import IN, LOOKS, RECOMMENDED
+from kvbench.sweep.sampling import INTERVAL
+from matplotlib.figure import Figure
+
+from study.common import formats
+from study.common.notebook import root
+
+
+def method() -> dict[str, str]:
+    """The constants of the harness that the paper's method section states."""
+    return {
+        "key_size": format_bytes(KEY_SIZE),
+        "samples": f"{SAMPLES:,}",
+        "least": f"{FACTORS['least_ms'].default / 1000:g} s",
+        "evictions": f"{EVICTIONS}",
+        "per_eviction": f"{PER_EVICTION}",
+        "tried": f"{TRIED:,}",
+        "churn": f"{1 / CHURN_SHARE:.0%}",
+        "bin_width": f"{np.expm1(LOG_WIDTH):.0%}",
+        "looks": formats.listed(list(map(str, LOOKS)), "or"),
+        "errors": formats.listed([f"{100 * error:g}" for error in LOOKS.values()], "and") + "%",
+        "good": f"{IN - 1:.0%}",
+        "recommended": f"{RECOMMENDED - 1:.0%}",
+        "warm": f"{WARM:.0%}",
+        "spread": f"{SPREAD:g}",
+        "memory_interval": f"{INTERVAL * 1000:.0f} ms",
+        "ratio_block": format_bytes(RATIO_BLOCK),
+        "batch_records": f"{BATCH_RECORDS:,}",
+        "batch_bytes": format_bytes(BATCH_BYTES),
+        "fsync_bytes": format_bytes(FSYNC_BYTES),
+    }
+
+
+def _folder() -> Path | None:
+    """Where figures and variables go: nowhere, unless KVBENCH_FIGURES names a folder."""
+    name = os.environ.get("KVBENCH_FIGURES")
+    if not name:
+        return None
+    folder = root() / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def figure(drawn: Figure, name: str, png: bool = False) -> None:
+    """Save a figure as SVG, and as PNG for where SVG can't be shown.
+
+    The layout is settled once, so that the notebook's own picture is the same to the byte whether
+    the figure was saved before or not.
+    """
+    for axis in drawn.axes:  # a chart without values cannot place its logarithmic axis
+        if axis.get_xscale() == "log" and not min(axis.get_xlim()) > 0:
+            axis.set_xlim(1, 10)
+        if axis.get_yscale() == "log" and not min(axis.get_ylim()) > 0:
+            axis.set_ylim(1, 10)
+    drawn.draw_without_rendering()
+    drawn.set_layout_engine("none")
+    _save(drawn, f"{name}.svg", metadata={"Date": None})
+    if png:
+        _save(drawn, f"{name}.png", dpi=200)
+
+
+def _save(drawn: Figure, name: str, **how: Any) -> None:
+    folder = _folder()
+    if folder is not None:
+        picture = io.BytesIO()
+        drawn.savefig(picture, format=name.rpartition(".")[2], bbox_inches="tight", **how)
+        write_whole(folder / name, picture.getvalue())
+
+
+def text(found: str, name: str) -> None:
+    folder = _folder()
+    if folder is not None:
+        write_whole(folder / name, found.encode())
+
+
+def _safe(value: Any) -> Any:
+    """Values for text that Markdown is made of."""
+    if isinstance(value, Mapping):
+        return {name: _safe(inner) for name, inner in value.items()}
+    return formats.escape(value) if isinstance(value, str) else value
+
+
+def variables(name: str, values: Mapping[str, Any]) -> None:
+    """Save values for the paper's text, below the key `name`."""
+    plain = json.loads(json.dumps({name.replace("-", "_"): _safe(values)}))
+    text(yaml.safe_dump(plain, allow_unicode=True, sort_keys=True), f"{name}.yml")

@@ -1,0 +1,357 @@
+"""Collected results as the notebooks read them."""
+
+from collections.abc import Callable, Collection, Sequence, Sized
+from copy import copy
+from pathlib import Path
+from typing import Any, Self
+
+import pandas as pd
+from kvbench.cell.factors import (
+    CACHE,
+    COMPRESSIBILITY,
+    COMPRESSION,
+    DEFAULT,
+    DURABILITY,
+    UNCAPPED,
+    RecordSize,
+    parse_bytes,
+)
+from kvbench.cell.workload import ROUNDS
+from kvbench.common.messages import BadInput
+from kvbench.experiment.factors import COMPARED, CONDITION, NOT_STATED
+from kvbench.machine.noise import SPREAD, STOLEN, disturbed, stolen_share, unsteady
+from kvbench.results.tables import SCHEMAS, TIMELINE, read_tables
+from kvbench.results.warm import WARM, resident
+from kvbench.stores import about
+
+from study.common import formats
+from study.common.fields import where
+from study.common.notebook import parameter_folder
+from study.common.stores import STORES
+
+FLOORS = 3  # times that lie within so many of the harness's own are marked
+LEVELS: dict[str, Sequence[str]] = {
+    "compressibility": COMPRESSIBILITY, "durability": DURABILITY, "compression": COMPRESSION,
+    "cache": CACHE,
+}  # fmt: skip
+
+
+class Results:
+    """Collected results: `cells` has a row a measured trial, `operations` one a trial and
+    operation with the factors of its cell, `timeline` one a second of a step, and `machines` one a
+    machine. Where an import does not state a factor, its level is NOT_STATED; where it states no
+    mean time, `mean_ns` is the median.
+
+    Of the ways to reach a store only those of `access` are taken: stores are compared from C. They
+    are compared at one level of durability, memory and the like, but for the factors in `varying`.
+    `parameter` is the notebook's that gives the folder, and `experiment` names the grid that
+    measures what the notebook shows.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        access: Sequence[str] = ("c",),
+        varying: Sequence[str] = (),
+        parameter: str = "results",
+        experiment: str = "reference",
+    ) -> None:
+        path = parameter_folder(parameter, folder)
+        self.folder, self.experiment = Path(folder), experiment
+        if not any((path / name).exists() for name in ("cells", "cells.parquet")):
+            raise self.lacking("cell")
+        tables = {name: table.to_pandas() for name, table in read_tables(path).items()}
+        self.machines: pd.DataFrame = tables["machines"]
+        cells = tables["cells"]
+        for factor in (*CONDITION, "access"):
+            if cells[factor].isna().any():
+                cells[factor] = cells[factor].astype(object).fillna(NOT_STATED)
+        self.all_cells: pd.DataFrame = cells[cells.access.isin([*access, NOT_STATED])]
+        self.cells = self.all_cells[self.all_cells.status == "ok"].copy()
+        if self.cells.empty:
+            ways = " or from ".join({"c": "C", "python": "Python"}[way] for way in access)
+            raise self.lacking(f"cell from {ways}", self._lost())
+        if len(self.cells.machine.unique()) > 1:
+            raise BadInput(f"{folder}: results of several machines; collect each by itself")
+        for factor in (*COMPARED, "seed"):  # other records are no other trial of these
+            found = sorted(
+                self.cells[factor].dropna().unique(),
+                key=lambda level: (level == NOT_STATED, level),
+            )
+            if len(found) > 1 and factor not in varying:
+                raise BadInput(
+                    f"{folder}: results of several levels of {factor}: "
+                    f"{', '.join(map(str, found))}; collect each by itself"
+                )
+        peaks = self.cells.memory_anonymous_bytes + self.cells.memory_file_bytes
+        self.cells["memory_bytes"] = peaks
+        self.cells["space_efficiency"] = self.cells.live_bytes / self.cells.disk_bytes
+        self.cells["resident"] = resident(self.cells)
+        self.cells["disturbed"] = self.cells.index.isin(disturbed(self.cells).index)
+        operations = tables["operations"]
+        means = operations.sum_ns / operations.n
+        self.average = "mean" if means.notna().any() else "median"
+        operations["mean_ns"] = means if self.average == "mean" else operations.p50_ns
+        self.unsteady = unsteady(self.cells, tables["operations"])
+        factors = ["cell", "access", *CONDITION, "trial", "seed"]
+        rows = self.cells[[*factors, "floor_ns", "resident", "disturbed"]].merge(
+            operations, on="cell", validate="1:m"
+        )
+        seconds = tables.get(TIMELINE, pd.DataFrame(columns=SCHEMAS[TIMELINE].names))
+        self.timeline = self.cells[["cell", *CONDITION, "trial"]].merge(seconds, on="cell")
+        self.operations = rows.assign(
+            near_floor=rows.mean_ns < FLOORS * rows.floor_ns, cooled=rows.resident < WARM
+        )
+
+    def lacking(self, what: str, why: str = "") -> BadInput:
+        """Says that these results lack what a notebook shows, and how it is measured."""
+        return BadInput(
+            f"{self.folder}: no {what} was measured{why}; `make reference EXPERIMENT="
+            f"{self.experiment}` sweeps harness/grids/{self.experiment}.toml"
+        )
+
+    def require(self, found: Sized, what: str) -> None:
+        """Refuse results in which nothing was `found` of what a notebook shows."""
+        if not len(found):
+            raise self.lacking(what)
+
+    def timed(self, rows: pd.DataFrame, operations: Sequence[str]) -> list[str]:
+        """Those of the operations that the rows have times of. Refuses results without any."""
+        known = set(rows.operation[rows.mean_ns.notna()])
+        found = [operation for operation in operations if operation in known]
+        self.require(found, f"time of {formats.listed(operations, 'or')}")
+        return found
+
+    def _lost(self) -> str:
+        """How many cells failed, and why the first one did."""
+        reasons = self.all_cells[self.all_cells.status == "failed"].reason
+        return f" ({len(reasons)} failed, the first: {reasons.iloc[0]})" if len(reasons) else ""
+
+    def at(self, **levels: Any) -> Self:
+        """The same results, but only the cells of these levels."""
+        return self._kept(lambda rows: where(rows, **levels))
+
+    def of(self, stores: Collection[str]) -> Self:
+        """The same results, but only those of these stores."""
+        return self._kept(lambda rows: rows[rows.store.isin(stores)])
+
+    def reusing(self) -> Self:
+        """The same results, without the stores whose file only grows: what they save in time they
+        take in space, so they are ranked apart."""
+        return self.of([store for store in set(self.all_cells.store) if about.reuses(store)])
+
+    def _kept(self, keep: Callable[[pd.DataFrame], pd.DataFrame]) -> Self:
+        """The same results, with what is kept of each table."""
+        found = copy(self)
+        for table in ("all_cells", "cells", "operations", "timeline", "unsteady"):
+            setattr(found, table, keep(getattr(self, table)))
+        return found
+
+    @property
+    def machine(self) -> Any:
+        """The row of the machine that measured."""
+        return self.machines.set_index("machine").loc[self.cells.machine.iloc[0]]
+
+    @property
+    def trials(self) -> int:
+        """The most trials that any cell has; 0 if none is numbered."""
+        return int(self.cells.trial.nunique())
+
+    def trials_text(self) -> str:
+        """The least and the most trials of a condition, failed ones included, as text: fields that
+        are decided early have fewer."""
+        tried = self.all_cells[self.all_cells.status.isin(["ok", "failed"])]
+        each = tried.groupby(list(CONDITION), observed=True, dropna=False).trial.nunique()
+        return " to ".join(map(str, sorted({each.min(), each.max()})))
+
+    def sizes(self) -> list[str]:
+        """The record sizes: those of one size first, then the ranges, each in order."""
+        sizes = [RecordSize.parse(size) for size in self.cells.record_size.unique()]
+        return [str(size) for size in sorted(sizes, key=lambda s: (s.low != s.high, s))]
+
+    def counts(self) -> list[int]:
+        return sorted(int(count) for count in self.cells.records.unique())
+
+    def stores(self) -> list[str]:
+        present = set(self.cells.store)
+        return [store for store in STORES if store in present] + sorted(present - set(STORES))
+
+    def largest(self) -> dict[str, Any]:
+        """The field of the largest records and their largest count; of incompressible data, if
+        measured."""
+        kind = self.kind()
+        own = self.cells[self.cells.compressibility == kind]
+        size = [size for size in self.sizes() if size in set(own.record_size)][-1]
+        return {
+            "record_size": size,
+            "records": int(own.records[own.record_size == size].max()),
+            "compressibility": kind,
+        }
+
+    def kind(self) -> str:
+        """The kind of data that is shown alone: incompressible, if that was measured."""
+        kinds = self.level("compressibility")
+        return "incompressible" if "incompressible" in kinds else kinds[0]
+
+    def level(self, factor: str) -> list[str]:
+        """The levels of a factor, in the order of their definition or size."""
+        found = set(self.cells[factor])
+        usual = (DEFAULT, UNCAPPED)
+        if (order := LEVELS.get(factor)) is None:
+            order = [*usual, *sorted(found - {*usual, NOT_STATED}, key=parse_bytes)]
+        return [level for level in (*order, NOT_STATED) if level in found]
+
+    def durability(self, wanted: str = "") -> str:
+        """The durability level to show alone: the one that a notebook's parameter names, or
+        `process`, if that was measured. Raises BadInput if the wanted one was not."""
+        known = self.level("durability")
+        if wanted and wanted not in known:
+            raise BadInput(f"durability: {wanted!r} was not measured; allowed: {known}")
+        return wanted or ("process" if "process" in known else known[0])
+
+    def levels(self) -> str:
+        """Durability, memory, compression and the page cache, in words."""
+        names = {
+            "durability": "durability",
+            "memory": "memory budget",
+            "compression": "compression",
+        }
+        said = []
+        for factor, name in names.items():
+            levels = self.level(factor)
+            shipped = levels == [DEFAULT]
+            said.append(f"{name} {'as shipped' if shipped else ', '.join(levels)}")
+        own = self.cells[~self.cells.options.isin(["", NOT_STATED])]
+        for options, rows in own.groupby("options"):
+            said.append(f"{', '.join(sorted(set(rows.store)))} with {options}")
+        caps = self.level("memory_max")
+        if caps != [UNCAPPED]:
+            said.append(f"cap on all memory {', '.join(caps)}")
+        return "; ".join(said + [self._cache(state) for state in self.level("cache")])
+
+    def _cache(self, state: str) -> str:
+        """The state of the page cache, as mincore saw it."""
+        rows = self.cells[self.cells.cache == state]
+        if state == "cold":
+            how = " or ".join(sorted(set(rows.eviction.dropna()))) or NOT_STATED
+            most = rows.cached_share.max()  # missing in newer data: looking would warm the cache
+            left = "" if pd.isna(most) else f", at most {most:.1%} left"
+            return f"page cache cold (by {how}{left})"
+        kept = rows.resident[rows.memory_max == UNCAPPED]
+        if state != "warm" or kept.empty or kept.isna().any():
+            return f"page cache {state}"
+        some = ", but for those named" if (kept < WARM).any() else ""
+        return f"page cache warm ({WARM:.0%} of a store's files in it or more{some})"
+
+    def _cooled(self) -> str:
+        """The stores with warm cells that are not ranked, as a part of a sentence."""
+        least = self.cells[self.cells.resident < WARM].groupby("store").resident.min()
+        named = ", ".join(f"{store} {share:.0%}" for store, share in least.items())
+        why = f"less than {WARM:.0%} of their files were in the page cache"
+        return f"; ringed where drawn and not ranked, because {why}: {named}" if named else ""
+
+    def _floor(self) -> str:
+        """What the harness reports of an operation that does nothing, and what is close to that."""
+        if self.cells.checksum.isna().all():
+            return f"floor of the program that measured {NOT_STATED}"
+        if self.cells.floor_ns.isna().any():
+            return "the harness's floor was not measured with them"
+        own = self.cells.groupby("access").floor_ns.median()
+        floors = " and ".join(
+            f"{formats.time(floor)}{' from Python' if access == 'python' else ''}"
+            for access, floor in own.items()
+        )
+        near = self.operations[self.operations.operation != "load"].near_floor.any()
+        marks = "hollow, or with a °: within" if near else "no time is within"
+        return f"floor of the harness {floors} an operation ({marks} {FLOORS} times that)"
+
+    def source(self) -> str:
+        if self.folder.parts[:1] == ("data",):
+            return f"{self.folder.name.capitalize()} data"
+        return f"Results of {self.folder.as_posix()}"
+
+    def conditions(self, settings: bool = True) -> str:
+        """Where and how the figures were measured, for the foot of each; without the levels of the
+        cells where the figure says them itself."""
+        failed = (self.all_cells.status == "failed").sum()
+        trials = f"{self.trials_text()} trial{'s' if self.trials > 1 else ''} a cell"
+        trials = trials if self.trials else f"trials {NOT_STATED}"
+        some = "1 cell failed and is" if failed == 1 else f"{failed} cells failed and are"
+        lost = f"; {some} missing here" if failed else ""
+        timed = self.operations[self.operations.operation != "load"]
+        rounds = set(self.cells.workload) <= {ROUNDS, NOT_STATED}
+        samples = f", at least {timed.n.min():,} operations of each kind a trial" if rounds else ""
+        if self.average == "median":
+            samples += ", times are medians where figures have means, which are not stated"
+        elif lacking := (timed.mean_ns.isna() & (timed.n > 0)).sum():
+            samples += f", but none of {lacking} for which no mean time is stated"
+        levels = f"; {self.levels()}" if settings else ""
+        shaky = (self.unsteady.operation != "load").sum()
+        if shaky:
+            lost += (
+                f"; {shaky} mean times unsteady (trials differ more than {SPREAD:g}-fold; "
+                "where they matter, measure again on a quieter machine)"
+            )
+        if host := int(self.cells.disturbed.sum()):
+            lost += (
+                f"; in {host} of {len(self.cells)} cells the host withheld processors for more "
+                f"than {STOLEN:.0%} of the time"
+            )
+        found = f"{trials}{samples}{levels}{self._cooled()}{lost}; {self._floor()}"
+        return f"{self.source()}: {found}.\n{self._machine()}."
+
+    def bound(self, operation: str, size: str) -> float | None:
+        """A physical bound in ns: no get is faster than its record is copied in memory, and no
+        synchronous write than one sync of the device. None where neither was measured."""
+        known = self.machine.dropna()
+        if operation == "get" and "memory_rate" in known:
+            return float(RecordSize.parse(size).mean / known.memory_rate * 1e9)
+        synced = set(self.level("durability")) & {"sync", "atomic"}
+        if operation != "get" and synced and "sync_p50_us" in known:
+            return float(known.sync_p50_us * 1000)
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        """What is known of the machine, in words; NOT_STATED what is not."""
+        machine, stated = self.machine, formats.stated
+        return {
+            "cpu": stated(machine.cpu),
+            "cores": NOT_STATED if pd.isna(machine.cores) else int(machine.cores),
+            "memory": stated(machine.memory_bytes / 2**30, "{:.1f} GiB"),
+            "file_system": stated(machine.file_system),
+            "read_ahead": NOT_STATED
+            if pd.isna(machine.read_ahead_bytes)
+            else formats.size(machine.read_ahead_bytes),
+            "fsync": stated(machine.fsync_ms, "{:.2f} ms"),
+            "kernel": stated(machine.kernel),
+            "reclaim": stated(machine.proactive_reclaim),
+        }
+
+    def host(self) -> dict[str, str]:
+        """For the text: the cells, how many of them the machine's host disturbed, and the largest
+        share of a cell's time that it withheld."""
+        return {
+            "cells": f"{len(self.cells):,}",
+            "disturbed": f"{int(self.cells.disturbed.sum()):,}",
+            "stolen": formats.stated(stolen_share(self.cells).max(), "{:.0%}"),
+        }
+
+    def _machine(self) -> str:
+        data, memory = self.cells.live_bytes.max(), self.machine.memory_bytes
+        largest = f"largest data {formats.stated(data / 2**20, '{:.0f} MiB')}"
+        if not pd.isna(data / memory):
+            largest += f", {data / memory:.2%} of it"
+        texts = {
+            "cores": "{} cores", "memory": "{} of memory", "fsync": "fsync {}",
+            "read_ahead": "read-ahead {}", "reclaim": "proactive reclaim {}",
+        }  # fmt: skip
+        cpu, cores, held, file_system, read_ahead, fsync, kernel, reclaim = (
+            f"{name.replace('_', ' ')} {fact}"
+            if fact == NOT_STATED
+            else texts.get(name, "{}").format(fact)
+            for name, fact in self.facts().items()
+        )
+        return (
+            f"{cpu}, {cores}, {held} ({largest}); {file_system}, {read_ahead}, {fsync}; "
+            f"{kernel}, {reclaim}"
+        )

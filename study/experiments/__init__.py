@@ -1,0 +1,1 @@
+"""Each experiment of the project: what its notebook shows."""

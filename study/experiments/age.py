@@ -1,0 +1,218 @@
+"""Stores that grow old: their rate while most records are overwritten, the space that they take,
+what they still owe at the end, and how long they take to open again."""
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from kvbench.cell.factors import UNCAPPED, parse_bytes
+from kvbench.cell.workload import CHURN, parse
+from kvbench.stats.intervals import WINDOWS, Steadiness, steadiness
+from matplotlib.figure import Figure
+
+from study.common import figures, formats
+from study.common.fields import each, where
+from study.common.results import Results
+
+WINDOW, LEAST_WINDOW = 30, 3  # seconds; with fewer than three a slow decline is not seen
+SHARE = 8  # a window is an eighth of a shorter run at most
+COLUMNS = 4  # of the small charts
+BY = ["store", "records"]
+WRITES = [f"{CHURN} update", f"{CHURN} insert"]
+
+
+def window(data: Results) -> int:
+    """Seconds of a window, by how long the grid lets the stores churn."""
+    steps = (step for text in data.cells.workload.unique() for step in parse(text))
+    least = min(step.get("seconds", 0) for step in steps if step.name == CHURN)
+    return max(LEAST_WINDOW, min(WINDOW, least // SHARE))
+
+
+def seconds(data: Results) -> pd.DataFrame:
+    """The complete seconds of churn: a row each, with the `space` per byte of the live records."""
+    rows = data.timeline[data.timeline.operation == CHURN]
+    data.require(rows, f"second of {CHURN}")
+    rows = rows[rows.second < rows.groupby("cell").second.transform("max")]
+    live = data.cells.set_index("cell").live_bytes
+    found: pd.DataFrame = rows.assign(space=rows.space_bytes / rows.cell.map(live))
+    return found
+
+
+def steady(rows: pd.DataFrame, each_window: int) -> dict[tuple[str, int], list[Steadiness]]:
+    """Of each store and number of records: the steadiness of each trial."""
+    found: dict[tuple[str, int], list[Steadiness]] = {}
+    for _, own in rows.groupby([*BY, "trial"]):
+        key = str(own.store.iloc[0]), int(own.records.iloc[0])
+        counts = own.sort_values("second").n
+        found.setdefault(key, []).append(steadiness(counts, each_window))
+    return found
+
+
+def verdict(trials: list[Steadiness], lasted: int) -> str:
+    """The rate if it was steady in every trial; else for how long it was not."""
+    if all(trial.steady for trial in trials):
+        return f"{formats.rate(float(np.median([trial.rate for trial in trials])))} a second"
+    return f"not steady after {lasted / 60:.1f} minutes"
+
+
+def verdicts(rows: pd.DataFrame, each_window: int) -> dict[tuple[str, int], str]:
+    """What may be said of the rate of each store and number of records."""
+    lasted = rows.groupby(BY).second.max() + 1
+    found = steady(rows, each_window)
+    return {key: verdict(trials, lasted[key]) for key, trials in found.items()}
+
+
+def names(data: Results) -> dict[int, str]:
+    """What each number of records stands for."""
+    live = data.cells.groupby("records").live_bytes.median()
+    caps = [cap for cap in data.level("memory_max") if cap != UNCAPPED]
+    if not caps:
+        return {int(count): formats.size(size) for count, size in live.items()}
+    cap = parse_bytes(caps[0])
+    return {
+        int(count): f"{formats.size(size)}, {formats.number(round(size / cap, 2))} times the cap"
+        for count, size in live.items()
+    }
+
+
+def _charts(data: Results, label: str) -> tuple[Figure, dict[str, Any]]:
+    """A chart a store, with a time of its own: slow stores take longer."""
+    stores = data.stores()
+    columns = min(COLUMNS, len(stores))
+    depth = -(-len(stores) // columns)
+    size = (7, 0.5 + 1.6 * depth)
+    figure, axes = plt.subplots(
+        depth, columns, figsize=size, sharey=True, squeeze=False, layout="constrained"
+    )
+    for axis in axes.flat[len(stores) :]:
+        axis.set_axis_off()
+    for axis in axes[:, 0]:
+        axis.set_ylabel(label)
+    charts = dict(zip(stores, axes.flat, strict=False))
+    for store, axis in charts.items():
+        axis.set(title=store, xlabel="time [s]")
+    return figure, charts
+
+
+def _look(data: Results) -> dict[int, dict[str, Any]]:
+    styles = zip(data.counts(), figures.LEVEL_STYLES[1:], strict=False)
+    return {count: {"color": ink, "linewidth": 0.7} for count, (ink, _) in styles}
+
+
+def draw_rates(data: Results, rows: pd.DataFrame, each_window: int) -> Figure:
+    """A chart a store: operations in each second, a line a trial and number of records. A thick
+    line is the rate of the last windows where it was steady in every trial."""
+    figure, charts = _charts(data, "operations a second")
+    found, handles = steady(rows, each_window), {}
+    said = verdicts(rows, each_window)
+    for at, (count, look) in enumerate(_look(data).items()):
+        for store, axis in charts.items():
+            own = where(rows, store=store, records=count)
+            for _, trial in own.groupby("trial"):
+                # A second in which no operation ended has no place on a logarithmic axis.
+                shown = axis.plot(trial.second, trial.n.where(trial.n > 0), alpha=0.7, **look)
+                handles[names(data)[count]] = shown[0]
+            if own.empty:
+                continue
+            trials = found[store, count]
+            if all(trial.steady for trial in trials):
+                last = own.second.max() + 1
+                rate = float(np.median([trial.rate for trial in trials]))
+                span = [last - WINDOWS * each_window, last]
+                axis.plot(span, [rate, rate], color=look["color"], linewidth=2.5, alpha=0.6)
+            axis.text(
+                0.98, 0.13 - 0.1 * at, said[store, count], transform=axis.transAxes, ha="right",
+                fontsize=5.5, color=look["color"],
+            )  # fmt: skip
+    seen = rows.n[rows.n > 0]
+    next(iter(charts.values())).set(yscale="log", ylim=(seen.min() / 10, seen.max() * 2))
+    figures.legend(figure, handles)
+    figures.foot(figure, data)
+    return figure
+
+
+def draw_space(data: Results, rows: pd.DataFrame) -> Figure:
+    """A chart a store: space over the bytes of the live records, while it churns and at its end."""
+    figure, charts = _charts(data, "space / live bytes")
+    handles = {}
+    ends = where(data.operations, operation=CHURN).merge(data.cells[["cell", "live_bytes"]])
+    for count, look in _look(data).items():
+        for store, axis in charts.items():
+            for _, trial in where(rows, store=store, records=count).groupby("trial"):
+                axis.plot(trial.second, trial.space, alpha=0.7, **look)
+            own = where(ends, store=store, records=count)
+            if not own.empty:
+                ink = {"color": look["color"], "markersize": 3, "linestyle": "none"}
+                shown = axis.plot(own.wall_s, own.disk_bytes / own.live_bytes, "o", **ink)
+                handles[names(data)[count]] = shown[0]
+    next(iter(charts.values())).set_ylim(bottom=0)
+    figures.legend(figure, handles)
+    figures.foot(figure, data)
+    return figure
+
+
+def peaks(data: Results) -> "pd.Series[float]":
+    """The greatest space of each cell that was seen, over the bytes of the live records: while it
+    was filled, churned and settled."""
+    cells = data.cells.set_index("cell")
+    seen = pd.concat(
+        [
+            data.timeline.groupby("cell").space_bytes.max(),
+            data.operations.groupby("cell").disk_bytes.max(),
+            cells[["ended_disk_bytes", "debt_disk_bytes", "disk_bytes"]].max(axis=1),
+        ],
+        axis=1,
+    )
+    found: pd.Series[float] = (seen.max(axis=1) / cells.live_bytes).rename("peak")
+    return found
+
+
+def times(data: Results) -> "pd.Series[float]":
+    """How often each cell wrote its data while it churned."""
+    written = data.operations[data.operations.operation.isin(WRITES)].groupby("cell").n.sum()
+    found: pd.Series[float] = written / data.cells.set_index("cell").records
+    return found
+
+
+def ends(data: Results) -> pd.DataFrame:
+    """How each store ends, a row a store and number of records: medians over the trials."""
+    cells = data.cells.merge(peaks(data), left_on="cell", right_index=True)
+    cells["times"] = cells.cell.map(times(data))
+    columns = ["times", "debt_s", "debt_bytes", "peak", "reopen_s"]
+    found = cells.groupby(BY)[columns].median().reset_index()
+    order = {store: at for at, store in enumerate(data.stores())}
+    found = found.sort_values(BY, key=lambda column: column.map(order).fillna(column))
+    return pd.DataFrame(
+        {
+            "store": row.store,
+            "data": names(data)[row.records],
+            "written / data": formats.number(round(row.times, 1)),
+            "debt": f"{formats.time(row.debt_s * 1e9)}, {formats.size(row.debt_bytes)}",
+            "peak space / live bytes": f"{row.peak:.2f}",
+            "time to open again": formats.time(row.reopen_s * 1e9),
+        }
+        for row in each(found)
+    )
+
+
+def lost(data: Results) -> str:
+    """The cells that failed, and why, as a sentence; empty if none did."""
+    failed = where(data.all_cells, status="failed")
+    said = {f"{row.store} with {row.records:,} records: {row.reason}" for row in each(failed)}
+    return f"Failed: {'; '.join(sorted(said))}." if said else ""
+
+
+def facts(data: Results, rows: pd.DataFrame, each_window: int) -> dict[str, Any]:
+    """For the text: how long the stores ran, and of how many that did so with the smallest and the
+    largest data how many are steady at the end."""
+    found = steady(rows, each_window)
+    counts = data.counts()
+    lasted = rows.groupby(["store", "records", "trial"]).second.max() + 1
+    said: dict[str, Any] = {"window": each_window, "trials": data.trials, **data.host()}
+    said |= {"least_s": int(lasted.min()), "most_s": int(lasted.max())}
+    for name, count in (("fit", counts[0]), ("beyond", counts[-1])):
+        own = [trials for (_, records), trials in found.items() if records == count]
+        said[f"stores_{name}"] = len(own)
+        said[f"steady_{name}"] = sum(all(trial.steady for trial in trials) for trials in own)
+    return said

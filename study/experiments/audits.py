@@ -1,0 +1,74 @@
+"""What benchmark programs claim of their writes, and what they were seen to do."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from study.common import formats
+from study.common.notebook import root
+
+FACTS = ["operations", "status", "writes", "bytes_written", "settled", "level"]
+COUNTED = ["unsynced", "unsynced_folders", "mapped"]
+SOME = 0.05  # calls a write: fewer do not belong to each write
+CALLS = ["fsync", "fdatasync", "msync", "syncfs", "sync", "O_DSYNC", "sync_file_range"]
+
+
+def observed(folder: Path) -> pd.DataFrame:
+    """The reports in a folder that `kvbench audit --json` made, a row each, without the paths of
+    the machine."""
+    reports = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    rows = [
+        {
+            "report": name,
+            **{fact: found[fact] for fact in FACTS},
+            **found["calls"],
+            **{kind: len(found[kind]) for kind in COUNTED},
+            "aside": " ".join(sorted(Path(path).name for path in found["aside"])),
+            "unseen": " ".join(found["unseen"]),
+        }
+        for name, found in reports.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def _reports() -> pd.DataFrame:
+    """A row a report, with what the program claims."""
+    folder = root() / "data" / "audit"
+    claims, seen = (pd.read_csv(folder / name) for name in ("programs.csv", "observed.csv"))
+    return claims.merge(seen, on="report", validate="one_to_one")
+
+
+def _calls(row: "pd.Series[float]", spell: Callable[[float], str]) -> str:
+    """The sync calls of a write, each kind by itself; 0 if there are none."""
+    each = {call: row[call] / row.operations for call in CALLS}
+    some = (f"{spell(count)} {call}" for call, count in each.items() if count >= SOME)
+    return ", ".join(some) or "0"
+
+
+def syncs() -> dict[str, str]:
+    """For the text: the sync calls of a write, by the report."""
+    both = _reports()
+    each = both.apply(_calls, axis="columns", spell="{:.1f}".format)
+    return dict(zip(both.report.str.replace("-", "_"), each, strict=True))
+
+
+def table() -> pd.DataFrame:
+    """A row a program and mode: the durability level that it claims, and what was observed."""
+    both = _reports()
+    return pd.DataFrame(
+        {
+            "program": both.program + ", " + both.version,
+            "store and mode": both["mode"],
+            "claimed": both.claimed,
+            "sync calls a write": both.apply(_calls, axis="columns", spell=formats.number),
+            "write calls a write": (both.writes / both.operations).map(formats.number),
+            "observed": both.level,
+        }
+    )
+
+
+if __name__ == "__main__":
+    observed(Path(sys.argv[1])).to_csv(root() / "data" / "audit" / "observed.csv", index=False)

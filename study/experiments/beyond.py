@@ -1,0 +1,163 @@
+"""Data larger than memory: times of gets and updates, and what a get reads from storage."""
+
+import math
+from typing import Any
+
+import pandas as pd
+from kvbench.cell.factors import UNCAPPED, RecordSize, parse_bytes
+from kvbench.experiment.factors import NOT_STATED
+from kvbench.stats.regret import IN
+from kvbench.stores import catalogue
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
+
+from study.common import figures, formats, levels
+from study.common.fields import over_trials, where
+from study.common.results import Results
+
+KINDS = ("get", "update")
+LABELS = ("as shipped", "recommended")
+COLUMNS = 4  # of the small charts
+
+
+def steps(data: Results) -> pd.DataFrame:
+    """A row a timed step and trial: its `kind`, the `share` of the data in the cap, the mean `time`
+    in µs and the bytes that the storage layer read for each operation of the step, `read`."""
+    rows, found = data.operations, []
+    for kind in KINDS:
+        own = rows[rows.operation.str.match(rf"mix( \d+)? {kind}$")]
+        step = own.operation.str.removesuffix(f" {kind}")  # the counters are on the step's own row
+        keys = pd.MultiIndex.from_arrays([own.cell, step])
+        read = (rows.read_bytes / rows.n).set_axis([rows.cell, rows.operation]).reindex(keys)
+        found.append(own.assign(kind=kind, read=read.to_numpy()))
+    shown: pd.DataFrame = pd.concat(found)
+    shown = shown[~shown.memory_max.isin([UNCAPPED, NOT_STATED])]
+    data.require(shown, "get or update of a mix with capped memory")
+    live = shown.records * [RecordSize.parse(size).mean for size in shown.record_size]
+    shown["share"] = live / shown.memory_max.map(parse_bytes)
+    shown["time"] = shown.mean_ns / 1000
+    return shown
+
+
+def points(rows: pd.DataFrame, value: str) -> pd.DataFrame:
+    """The points of a value over the trials, by kind, store, label, key order and share."""
+    own = rows[rows[value].notna()]
+    return over_trials(own, value, ["kind", "store", "label", "key_order", "share"])
+
+
+def lost(data: Results) -> pd.DataFrame:
+    """The cells that failed, in the words of their reason; a row a store, label and number."""
+    cells = where(data.all_cells, status="failed")
+    by = ["store", "label", "records", "reason"]
+    found: pd.DataFrame = cells.groupby(by).size().rename("cells").reset_index()
+    return found
+
+
+def recommended() -> pd.DataFrame:
+    """What each store does for the setting `profile` at its level `recommended`."""
+    return pd.DataFrame(
+        [
+            {"store": store.name, "recommended": setting.means}
+            for store in catalogue.known().values()
+            for setting in store.settings
+            if (setting.name, setting.value) == ("profile", LABELS[1])
+            and not store.binding
+            and not store.name.endswith("-debian")
+        ]
+    )
+
+
+def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
+    """How many times as long a get takes with the most data as with the least, as shipped, how many
+    times as long as with recommended settings, and what it reads; of uniform records."""
+    own = where(points(rows, "time"), kind="get", key_order="uniform")
+    sizes = sorted(rows.share.unique())
+    least, most = sizes[0], sizes[-1]
+    wide = own.pivot(index="store", columns=["label", "share"], values="median")
+    wide = wide.reindex(columns=pd.MultiIndex.from_product([LABELS, sizes]))
+    shipped, recommended = (wide[label][most] for label in LABELS)
+    both = wide[LABELS[0]][sorted({least, most})].dropna()
+    spread = (both.max() / both.min()).map(formats.number)
+    best = pd.concat([shipped, recommended], axis=1).min(axis=1)[both.index]
+    gains = (shipped / recommended).dropna()
+    large = where(points(rows, "read"), kind="get", label=LABELS[0], share=most)
+    read = large.sort_values("median").set_index("store")["median"]
+    return {
+        "least": formats.number(least),
+        "most": formats.number(most),
+        "read": {
+            "least": formats.size(read.iloc[0]),
+            "least_store": read.index[0],
+            "most": formats.size(read.iloc[-1]),
+            "most_store": read.index[-1],
+        }
+        if len(read)
+        else {},
+        "slower": levels.extremes((both[most] / both[least]).sort_values()),
+        "both": len(both),
+        "stores": len(shipped.dropna()),
+        "fastest_tuned": formats.number(best.min()),
+        "fastest_stores": formats.listed(sorted(best.index[best < IN * best.min()]), "and")
+        or NOT_STATED,
+        "spread": {"least": spread[least], "most": spread[most]},
+        "time": levels.extremes(shipped.dropna().sort_values(), ".0f", ".0f"),
+        "gain": levels.extremes((shipped / recommended).dropna().sort_values(), ".2f", ".1f"),
+        "loss": formats.number(float((recommended / shipped).max())),
+        "gains": {str(store): formats.number(value) for store, value in gains.items()},
+        "spread_tuned": formats.number(best.max() / best.min()),
+        "record": data.sizes()[0],
+        "cap": data.level("memory_max")[0],
+        "changed": int((shipped / recommended).notna().sum()),
+        "lost": int(lost(data).cells.sum()),
+        "lost_stores": ", ".join(dict.fromkeys(lost(data).store)),
+        "trials": data.trials,
+        "scan": _scans(data),
+        **data.host(),
+    }
+
+
+def _scans(data: Results) -> dict[str, str]:
+    """By how many times the final check of a store, which scans all records, takes longer as
+    recommended than as shipped, with the most data."""
+    cells = where(data.cells, key_order="uniform")
+    most = cells[cells.records == cells.records.max()]
+    wide = most.pivot_table(index="store", columns="label", values="check_s")
+    if not set(LABELS) <= set(wide):
+        return {}
+    longer = (wide[LABELS[1]] / wide[LABELS[0]]).dropna()
+    return {str(store): formats.number(value) for store, value in longer.items()}
+
+
+def draw(rows: pd.DataFrame, kind: str, value: str, label: str, data: Results) -> Figure:
+    """A chart a store: a value over the share, a line a label and key order."""
+    found = where(points(rows, value), kind=kind)
+    stores = [store for store in data.stores() if store in set(found.store)]
+    columns = max(min(COLUMNS, len(stores)), 1)
+    figure, axes = figures.grid(max(math.ceil(len(stores) / columns), 1), columns, 1.3)
+    handles: dict[str, Any] = {}
+    shares = sorted(rows.share.unique())
+    narrow = found.high.max() < 100 * found.low.min()
+    for axis, store in zip(axes.flat, stores, strict=False):
+        lines = [(part, order) for part in LABELS for order in ("uniform", "zipfian")]
+        for (part, order), (ink, mark) in zip(lines, figures.LEVEL_STYLES[1:], strict=False):
+            own = where(found, store=store, label=part, key_order=order).sort_values("share")
+            if own.empty:
+                continue
+            look: Any = {"color": ink, "marker": mark, "markersize": 3, "linewidth": 0.9}
+            drawn = figures.draw_points(axis, own.share, own, elinewidth=0.7, **look)
+            handles[f"{part}, {order}"] = drawn
+        axis.set_title(store)
+        axis.set(xscale="log", yscale="log", ylim=(found.low.min() / 1.5, found.high.max() * 1.5))
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
+        axis.yaxis.set_major_formatter("{x:,g}")
+        axis.set_xticks(shares, [formats.number(share) for share in shares])
+        axis.minorticks_off()
+    for axis in axes.flat[len(stores) :]:
+        axis.set_axis_off()
+    for axis in axes[-1]:
+        axis.set_xlabel("data / cap")
+    for row in axes:
+        row[0].set_ylabel(label)
+    figures.legend(figure, handles)
+    figures.foot(figure, data, f"Cap on all memory: {data.level('memory_max')[0]}.", settings=False)
+    return figure

@@ -1,0 +1,223 @@
+"""Engines from C and from Python: what a call from Python takes longer."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from kvbench.cell.bindings import BINDINGS, full_name
+from kvbench.cell.factors import DEFAULT, DURABILITY, OPERATIONS, RecordSize
+from kvbench.cell.histogram import LOG_WIDTH
+from kvbench.common.messages import BadInput
+from kvbench.stats.regret import by_trial, rank
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from study.answers.decision import Need
+from study.common import figures, formats
+from study.common.fields import each, over_trials, where
+from study.common.results import Results
+
+BY = ["operation", "record_size", "store", "binding"]
+OWN = [name for name, entry in BINDINGS.items() if not entry.counterpart]
+STYLES = (("#D55E00", "--"), ("#0072B2", ":"), ("#009E73", "-."))  # of the bindings of an engine
+
+
+class Bindings:
+    """The engines that were measured from both sides, at the most records of each size. Packages
+    that use an engine in a way of their own have no counterpart in C, and are left out.
+
+    `bound` has a row a binding: `engine_version` is of the engine that it brings, `shim` of the one
+    behind the shim in C, `same` says whether they are equal.
+    """
+
+    def __init__(self, data: Results) -> None:
+        rows = data.operations[data.operations.operation.isin(OPERATIONS)]
+        rows = rows[~rows.binding.isin(OWN) & rows.p50_ns.notna()]
+        reached = {access: set(part.store) for access, part in rows.groupby("access")}
+        both = reached.get("c", set()) & reached.get("python", set())
+        self.engines = [store for store in data.stores() if store in both]
+        if not both:
+            raise data.lacking("store with median times from C and from Python")
+        self.kind = max(rows.compressibility)  # incompressible, if that was measured
+        rows = rows[rows.store.isin(self.engines) & (rows.compressibility == self.kind)]
+        most = rows.groupby("record_size").records.transform("max")
+        self.rows = rows[rows.records == most]
+        self.operations = [name for name in OPERATIONS if name in set(rows.operation)]
+        self.sizes = data.sizes()
+        self.bound = self._bound(data)
+        self.pairs = self._pairs()
+
+    def _bound(self, data: Results) -> pd.DataFrame:
+        cells = data.cells[data.cells.store.isin(self.engines) & ~data.cells.binding.isin(OWN)]
+        versions = cells.groupby(["store", "binding"])[["binding_version", "engine_version"]]
+        if (versions.nunique() > 1).any(axis=None):
+            raise BadInput(
+                f"{data.folder}: several versions of one engine or binding; allowed: one"
+            )
+        bound = versions.first().drop("", level="binding", errors="ignore").reset_index()
+        shims = where(cells, binding="").groupby("store").engine_version.first()
+        bound["shim"] = bound.store.map(shims)
+        engines = [str(shim).partition(" (")[0] for shim in bound.shim]  # without the build
+        bound["same"] = np.where(bound.engine_version == engines, "yes", "no")
+        place = bound.store.map(self.engines.index)
+        order: pd.DataFrame = bound.assign(place=place).sort_values(["place", "binding"])
+        return order.drop(columns="place")
+
+    def _pairs(self) -> pd.DataFrame:
+        """The trials from Python, each beside that of the same seed from C."""
+        key = ["store", "record_size", "records", "compressibility", "trial", "seed", "operation"]
+        from_c = where(self.rows, access="c").set_index(key).p50_ns
+        assert from_c.index.is_unique
+        pairs = where(self.rows, access="python")
+        pairs = pairs.join(from_c.rename("c_ns"), on=key).dropna(subset="c_ns")
+        return pairs.assign(share=1 - pairs.c_ns / pairs.p50_ns, added_ns=pairs.p50_ns - pairs.c_ns)
+
+    def shares(self) -> pd.DataFrame:
+        """Python's share of an operation's time; `sure` if it differs from zero: its range excludes
+        zero, and its median exceeds a bin of the histogram, from which the medians come."""
+        shares = over_trials(self.pairs, "share", BY)
+        shares = shares[shares.binding != "null"].merge(
+            self.bound[["binding", "same"]], on="binding", validate="m:1"
+        )
+        apart = (shares.low > 0) | (shares.high < 0)
+        return shares.assign(sure=apart & (shares["median"].abs() > np.expm1(LOG_WIDTH)))
+
+    def added(self) -> pd.DataFrame:
+        """What Python adds to an operation, in ns."""
+        return over_trials(self.pairs, "added_ns", BY)
+
+    def records(self) -> str:
+        """The number of records of each size, in words."""
+        counts = self.rows.groupby("record_size").records.first()
+        return ", ".join(f"{formats.count(counts[size])} of {size}" for size in self.sizes)
+
+
+def draw_times(found: Bindings) -> Figure:
+    """A row an engine, a column an operation: the median time against the record size."""
+    summary = over_trials(found.rows, "p50_ns", BY)
+    engines, operations = found.engines, found.operations
+    height = 1.05 + 0.1 / len(engines)
+    figure, axes = figures.grid(len(engines), len(operations), height)
+    means = [RecordSize.parse(size).mean for size in found.sizes]
+    for (i, store), (j, operation) in figures.pairs(engines, operations):
+        axis = axes[i, j]
+        own = where(found.bound, store=store).binding
+        lines = [("", "C", "#222222", "-")]
+        lines += [(name, name, *style) for name, style in zip(own, STYLES, strict=False)]
+        for binding, label, colour, style in lines:
+            panel = where(summary, store=store, operation=operation, binding=binding)
+            line = panel.set_index("record_size").reindex(found.sizes)
+            figures.draw_points(
+                axis,
+                means,
+                line[["median", "low", "high"]] / 1000,
+                color=colour,
+                linestyle=style,
+                marker="o" if binding == "" else "s",
+                markersize=2.5,
+                linewidth=1,
+                elinewidth=0.7,
+                label=label,
+            )
+        figures.name_times(axes, i, j, store, operation, "record size")
+        if operation == "get" or "get" not in operations:
+            axis.legend(frameon=False, fontsize=5, loc="best", handlelength=2.2)
+        axis.set_xticks(means, found.sizes, fontsize=5, rotation=30)
+        axis.minorticks_off()
+    return figure
+
+
+def draw_shares(found: Bindings) -> Figure:
+    """A table an operation: a row a binding, a column a record size."""
+    listed = [row for row in each(found.bound) if row.binding != "null"]
+    depth = -(-len(found.operations) // 2)
+    figure, axes = plt.subplots(
+        depth,
+        min(2, len(found.operations)),
+        figsize=(7, 0.5 + (0.35 + 0.26 * (len(found.bound) - 1)) * depth),
+        squeeze=False,
+        layout="constrained",
+    )
+    shares = found.shares()
+    for axis, operation in zip(axes.flat, found.operations, strict=False):
+        axis.set_title(operation, loc="left", fontweight="bold")
+        names = [f"{row.binding}{'' if row.same == 'yes' else '*'}" for row in listed]
+        figures.frame_table(axis, names, found.sizes)
+        panel = where(shares, operation=operation).set_index(["binding", "record_size"])
+        for (y, row), (x, size) in figures.pairs(listed, found.sizes):
+            if (row.binding, size) in panel.index:
+                _draw_share(axis, x, y, panel.loc[(row.binding, size)])
+    for axis in axes.flat[len(found.operations) :]:
+        axis.set_axis_off()
+    return figure
+
+
+def _draw_share(axis: Any, x: int, y: int, share: Any) -> None:
+    strength = min(1, max(0, share["median"])) if share.sure else 0
+    colour = plt.get_cmap("Oranges")(0.75 * strength)
+    axis.add_patch(Rectangle((x, y), 1, 1, facecolor=colour, edgecolor="white"))
+    look = {"ha": "center", "va": "center", "color": "black" if share.sure else "#777777"}
+    axis.text(x + 0.5, y + 0.36, f"{share['median']:.0%}", fontsize=6, **look)
+    axis.text(x + 0.5, y + 0.75, f"{share.low:.0%} to {share.high:.0%}", fontsize=4.2, **look)
+
+
+def extremes(shares: pd.DataFrame, operation: str, size: str) -> dict[str, str]:
+    """The least and greatest share among bindings with the engine of the shim, of those that differ
+    from zero; and all bindings whose share does not."""
+    part = where(shares, operation=operation, record_size=size)
+    found = {"unsure": ", ".join(part[~part.sure].binding) or "none"}
+    part = where(part[part.sure], same="yes").sort_values("median")
+    if part.empty:
+        return found
+    first, last = part.iloc[0], part.iloc[-1]
+    return found | {
+        "least": f"{first['median']:.0%}",
+        "least_binding": first.binding,
+        "greatest": f"{last['median']:.0%}",
+        "greatest_binding": last.binding,
+    }
+
+
+def added_table(found: Bindings, operation: str, sizes: Sequence[str]) -> pd.DataFrame:
+    """The median of what Python adds to an operation: a row a binding, a column a record size."""
+    shown = where(found.added(), operation=operation)
+    wide = shown.pivot(index=["store", "binding"], columns="record_size", values="median")
+    order = [(row.store, row.binding) for row in each(found.bound)]
+    return wide.reindex(
+        index=pd.MultiIndex.from_tuples(order, names=wide.index.names), columns=list(sizes)
+    )
+
+
+def packages(data: Results) -> pd.DataFrame:
+    """What a Python program can choose, as shipped: a row a package with what its returned writes
+    survive (`guarantee`), the mean time of each operation at the middle record size, and its regret
+    among the packages that guarantee the same, with the interval, as text. What a package costs is
+    decision.over_fields()'s, of as many operations of each kind. Those with the strongest guarantee
+    come first, and the fastest of each."""
+    sizes = data.sizes()
+    need = Need("from Python", DEFAULT, sizes, data.counts(), suits=lambda store: True)
+    costs = need.cost(data, need)
+    cells = data.cells.assign(package=list(map(full_name, data.cells.store, data.cells.binding)))
+    guarantees = cells.groupby("package").guarantee.first()
+    found = []
+    for guarantee in reversed(DURABILITY):
+        own = costs[costs.index.get_level_values("store").map(guarantees) == guarantee]
+        for package, regret in rank(by_trial(own), range(1, data.trials + 1)).regrets.items():
+            shown = "alone"
+            if not np.isnan(regret.high):
+                estimate, low, high = map(formats.number, regret[:3])
+                shown = f"{estimate} ({low} to {high})"
+            found.append((package, guarantee, shown))
+    middle = where(data.operations, record_size=sizes[len(sizes) // 2])
+    middle = middle.merge(cells[["cell", "package"]], on="cell")
+    times = middle.groupby(["package", "operation"]).mean_ns.median().unstack("operation")
+    table = pd.DataFrame(found, columns=["package", "guarantee", "regret"]).set_index("package")
+    return table.join(times[list(OPERATIONS)].map(formats.time)).reset_index()
+
+
+def fastest(packages: pd.DataFrame) -> dict[str, str]:
+    """For the text: of packages(), the fastest of each guarantee."""
+    first = packages.drop_duplicates("guarantee")
+    return dict(zip(first.guarantee, first.package, strict=True))

@@ -1,0 +1,204 @@
+"""What a crash costs: what each one lost, and how long the store took to open again."""
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from kvbench.cell.factors import format_bytes
+from kvbench.durability.crashes import KINDS
+from kvbench.experiment.factors import NOT_STATED
+from matplotlib.figure import Figure
+
+from study.common import figures, formats
+from study.common.fields import each, where
+from study.common.notebook import read_table
+from study.common.stores import STORES
+
+FILE = "crashes.csv"
+ALL = 0.99  # of the time of writing: such a window says only that it is no shorter
+# What was lost, with its colour and marker.
+LOSSES = {
+    "nothing, or a clean suffix": ("#0072B2", "o"),
+    "writes between others that were kept": ("#D55E00", "s"),
+    "everything since the writing began": ("#000000", ">"),
+}
+WINDOWS = {"window_writes": "lost window [writes]", "window_ms": "lost window [ms]"}
+TIMES = {"open_ms": "open", "first_get_ms": "first correct get"}
+
+
+def read(folder: Path) -> pd.DataFrame:
+    """The crashes in a folder, in the order of STORES, with what each one `lost`, one of LOSSES;
+    empty if the folder has no such table."""
+    if not (folder / FILE).exists():
+        return pd.DataFrame()
+    found = read_table(folder / FILE, {"store": str, "reason": str}, missing=True)
+    found["reason"] = found.reason.fillna("")
+    order = {name: at for at, name in enumerate(STORES)}
+    found = found.sort_values("store", key=lambda name: name.map(order), kind="stable")
+    suffix, holes, everything = LOSSES
+    lost = pd.Series(suffix, index=found.index).mask(found.kept_writes > 0, holes)
+    whole = (found.kept_writes == 0) & (found.window_ms >= ALL * 1000 * found.writing_s)
+    return found.assign(lost=lost.mask(whole, everything), unread=found.reason != "")
+
+
+def _names(rows: pd.DataFrame) -> dict[str, str]:
+    """What each level stands for, of those that were measured."""
+    return {
+        level: f"{level}: {'killed' if 'KILL' in kind else kind}"
+        for level, kind in KINDS.items()
+        if level in set(rows.durability)
+    }
+
+
+def _charts(rows: pd.DataFrame, depth: int) -> tuple[Figure, Any, list[str]]:
+    """Charts of a row a store: a column a level, and `depth` rows."""
+    stores = list(dict.fromkeys(rows.store))
+    names = _names(rows)
+    figure, axes = plt.subplots(
+        depth, len(names), figsize=(7, 0.7 + depth * (0.5 + 0.2 * len(stores))), squeeze=False,
+        sharex="row", sharey=True, layout="constrained",
+    )  # fmt: skip
+    for axis, name in zip(axes[0], names.values(), strict=True):
+        axis.set_title(name)
+    for axis in axes.flat:
+        figures.name_rows(axis, stores)
+    return figure, axes, stores
+
+
+def _places(rows: pd.DataFrame, stores: list[str], share: float = 1, aside: float = 0) -> Any:
+    """The crashes of a store, one below the other, in a share of its row."""
+    middle = np.array([stores.index(store) for store in rows.store], float)
+    return middle + 0.7 * ((rows.number - 0.5) / rows.number.max() - 0.5) * share + aside
+
+
+def _said(rows: pd.DataFrame) -> str:
+    size = format_bytes(int(rows.value_bytes.max()))
+    versions = ", ".join(
+        f"{row.store} {row.engine_version}" for row in each(rows.drop_duplicates("store"))
+    )
+    return (
+        f"{rows.groupby(['store', 'durability']).number.max().max()} crashes of each store and "
+        f"level; {rows.records.max():,} loaded records of {size}; written for "
+        f"{1000 * rows.writing_s.min():.0f} to {1000 * rows.writing_s.max():,.0f} ms.\n"
+        + textwrap.fill(f"{versions}.", figures.FOOT_CHARACTERS)
+    )
+
+
+def draw_lost(rows: pd.DataFrame) -> Figure:
+    """The window of what each crash lost, in writes and in milliseconds, a point a crash; the
+    number of those after which the store could not be read."""
+    figure, axes, stores = _charts(rows, len(WINDOWS))
+    handles: dict[str, Any] = {}
+    for (i, (column, label)), (j, level) in figures.pairs(
+        list(WINDOWS.items()), list(_names(rows))
+    ):
+        axis, own = axes[i, j], where(rows, durability=level)
+        for name, (ink, shape) in LOSSES.items():
+            some = where(own, lost=name, unread=False)
+            look: Any = {"color": ink, "alpha": 0.7, "linestyle": "none", "markersize": 2.5}
+            shown = axis.plot(some[column], _places(some, stores), shape, label=name, **look)
+            handles[name] = shown[0]
+        for y, store in enumerate(stores):
+            count = int(where(own, store=store).unread.sum())
+            if count or store not in set(own.store):
+                text = f"{count} not read" if count else "no such level"
+                place: Any = {"transform": axis.get_yaxis_transform(), "ha": "right"}
+                axis.text(0.99, y, text, va="center", fontsize=5, **place)
+        axis.set_xscale("symlog", linthresh=1)
+        axis.set_xlim(left=-0.5)
+        axis.xaxis.set_major_formatter("{x:,g}")
+        axis.set_xlabel(label)
+    figures.legend(figure, handles)
+    figures.note(figure, _said(rows))
+    return figure
+
+
+def draw_times(rows: pd.DataFrame) -> Figure:
+    """The time to open the store after each crash, and to the first correct get."""
+    figure, axes, stores = _charts(rows, 1)
+    handles: dict[str, Any] = {}
+    for axis, level in zip(axes[0], _names(rows), strict=True):
+        own = where(rows, durability=level)
+        styles = zip(TIMES.items(), figures.LEVEL_STYLES[1:], strict=False)
+        for at, ((column, name), (ink, shape)) in enumerate(styles):
+            places = _places(own, stores, 0.5, (at - 0.5) * 0.4)
+            look: Any = {"color": ink, "alpha": 0.7, "linestyle": "none", "markersize": 2.5}
+            handles[name] = axis.plot(own[column], places, shape, **look)[0]
+        axis.set_xscale("log")
+        axis.xaxis.set_major_formatter("{x:,g}")
+        axis.set_xlabel("time after the crash [ms]")
+    figures.legend(figure, handles)
+    figures.note(figure, _said(rows))
+    return figure
+
+
+def _range(values: "pd.Series[float]") -> str:
+    """Median and greatest of what is known."""
+    known = values.dropna()
+    if known.empty:
+        return NOT_STATED
+    middle, most = (f"{x:,.0f}" if x >= 100 else f"{x:.3g}" for x in (known.median(), known.max()))
+    return f"{middle} ({most})"
+
+
+def table(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row a store and level, as text: medians over the crashes, the greatest in brackets."""
+    _, holes, everything = LOSSES
+    names = _names(rows)
+    return pd.DataFrame(
+        {
+            "store": store,
+            "crash": names[str(level)],
+            "crashes": len(own),
+            "not read": int(own.unread.sum()),
+            "lost nothing": int((own.lost_writes == 0).sum()),
+            "lost all": int((~own.unread & (own.lost == everything)).sum()),
+            "with holes": int((own.lost == holes).sum()),
+            "window [writes]": _range(own.window_writes),
+            "window [ms]": _range(own.window_ms),
+            "damaged records": _range(own.damaged_records),
+            "open [ms]": _range(own.open_ms),
+            "first get [ms]": _range(own.first_get_ms),
+        }
+        for (store, level), own in rows.groupby(["store", "durability"], sort=False)
+    )
+
+
+def reasons(rows: pd.DataFrame) -> str:
+    """Why stores could not be opened or read, as a sentence; empty if all could."""
+    unread = rows[rows.unread]
+    said = (unread.store + ": " + unread.reason).value_counts(sort=False)
+    found = "; ".join(f"{formats.escape(str(text))} ({count})" for text, count in said.items())
+    return f"Not read: {found}." if found else ""
+
+
+def _stores(rows: pd.DataFrame) -> str:
+    return ", ".join(dict.fromkeys(rows.store)) or "none"
+
+
+def facts(rows: pd.DataFrame) -> dict[str, Any]:
+    """For the text, of each level: the crashes, those after which a store could not be read or
+    writes were lost from between others, with the stores, and records that were damaged."""
+    found: dict[str, Any] = {}
+    everything = list(LOSSES)[-1]
+    for level in _names(rows):
+        own = where(rows, durability=level)
+        holes, damaged = own[own.kept_writes > 0], own[own.damaged_records > 0]
+        found[level] = {
+            "crashes": len(own),
+            "unread": int(own.unread.sum()),
+            "unread_stores": _stores(own[own.unread]),
+            "holes": len(holes),
+            "holes_stores": _stores(holes),
+            "damaged": len(damaged),
+            "damaged_stores": _stores(damaged),
+            "damaged_records": f"{damaged.damaged_records.median():,.0f}" if len(damaged) else "0",
+            "records": f"{own.records.max():,}",
+            "everything": int((~own.unread & (own.lost == everything)).sum()),
+            "part_stores": _stores(own[own.lost != everything]),
+            "stores": own.store.nunique(),
+        }
+    return found

@@ -1,0 +1,195 @@
+"""Latency at shares of each store's own rate, and what the loop that keeps the rate adds to it."""
+
+import copy
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from kvbench.cell.histogram import enough
+from kvbench.cell.workload import parse
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from study.common import figures, formats
+from study.common.fields import each, over_trials, where
+from study.common.results import Results
+from study.common.stores import colour, marker
+
+PACER = "null"  # the store that does nothing
+PERCENTILES = {"p50_ns": ("median", 0.5), "p99_ns": ("P99", 0.99), "p999_ns": ("P99.9", 0.999)}
+LATE = ("p50", "p99", "max")
+BEHIND = 0.95  # of the rate asked for: a loop that reaches less fell behind
+FIELD = ["durability", "reads"]
+TOO_FEW = "too few"
+
+
+def steps(data: Results) -> pd.DataFrame:
+    """A row a step of a mix and trial, with the per cent of gets (`reads`) and of the closed loop's
+    rate (`load`; 0: the closed loop itself). A percentile is missing where fewer than ten
+    operations lie beyond it, and where the machine's host disturbed the cell: its stalls would
+    count as the store's."""
+    rows = data.operations[data.operations.reached_rate.notna()]
+    data.require(rows[rows.asked_rate.notna()], "latency at a rate that was asked for")
+    load = (100 * rows.asked_rate / rows.closed_rate).fillna(0).round().astype(int)
+    found: pd.DataFrame = rows.assign(
+        reads=rows.workload.map(lambda text: parse(text)[0].reads), load=load
+    )
+    for column, (_, share) in PERCENTILES.items():
+        known = np.array([enough(n, share) for n in found.n]) & ~found.disturbed
+        found[column] = found[column].where(known)
+    return found
+
+
+def bounds(rows: pd.DataFrame) -> pd.DataFrame:
+    """What the open loop measures of a store that does nothing: a row a mix and rate, medians over
+    the trials, but of how late operations began the greatest; `busy` is the share of the time in
+    which it used a processor."""
+    own = rows[(rows.store == PACER) & rows.asked_rate.notna()]
+    own = own.assign(busy=(own.user_s + own.system_s) / own.wall_s)
+    columns = dict.fromkeys(["asked_rate", *PERCENTILES, "busy"], "median")
+    columns |= dict.fromkeys([f"late_{name}_ns" for name in LATE], "max")
+    found: pd.DataFrame = own.groupby(["reads", "operation"], as_index=False).agg(columns)
+    return found.sort_values(["reads", "asked_rate"])
+
+
+def bound(found: pd.DataFrame, reads: int, rate: float, column: str) -> float:
+    """The loop's own percentile at a rate, in ns: the larger of those at the nearest rates below
+    and above that were measured."""
+    own = where(found, reads=reads)
+    below, above = own[own.asked_rate <= rate].tail(1), own[own.asked_rate >= rate].head(1)
+    return float(pd.concat([below, above])[column].max())
+
+
+def curves(rows: pd.DataFrame) -> pd.DataFrame:
+    """The points of each percentile in ns, by field, store, load and `percentile`; with the loop's
+    own `bound` there, and the median `rate` asked for, of the closed loop the one reached."""
+    own, below = rows[rows.store != PACER], bounds(rows)
+    by = [*FIELD, "store", "load"]
+    rate = own.assign(rate=own.asked_rate.fillna(own.reached_rate)).groupby(by).rate.median()
+    parts = [over_trials(own, column, by).assign(percentile=column) for column in PERCENTILES]
+    found = pd.concat(parts).join(rate, on=by)
+    at = zip(found.reads, found.rate, found.percentile, strict=True)
+    floors = pd.Series([bound(below, *place) for place in at], found.index)
+    return found.assign(bound=floors.where(found.load > 0))  # a closed loop has no pace
+
+
+def behind(rows: pd.DataFrame) -> list[str]:
+    """The stores whose loop fell behind the rate asked for, and at which loads."""
+    late = rows[(rows.store != PACER) & (rows.reached_rate < BEHIND * rows.asked_rate)]
+    return [
+        f"{store} at {', '.join(f'{load}%' for load in sorted(set(own.load)))}"
+        for store, own in late.groupby("store")
+    ]
+
+
+def draw(rows: pd.DataFrame, data: Results) -> Figure:
+    """A row a field, a column a percentile: the latency of each store over the rate at which
+    operations were due, above a grey band of what the loop itself adds."""
+    found, below = curves(rows), bounds(rows)
+    opened = found[found.load > 0]
+    data.require(opened, "step under load that the machine's host did not disturb")
+    fields = list(opened.groupby(FIELD).groups)
+    figure, axes = figures.grid(len(fields), len(PERCENTILES), 1.35)
+    handles: dict[str, Any] = {}
+    rates = np.geomspace(opened.rate.min() / 1.5, opened.rate.max() * 1.5, 100)
+    for (i, (level, reads)), (j, column) in figures.pairs(fields, list(PERCENTILES)):
+        axis, name = axes[i, j], f"{level}\n{reads}% gets"
+        figures.name_times(axes, i, j, name, PERCENTILES[column][0], "operations due a second")
+        band = [bound(below, reads, rate, column) / 1000 for rate in rates]
+        axis.fill_between(rates, 1e-3, band, color="#cccccc", linewidth=0)
+        panel = where(opened, durability=level, reads=reads, percentile=column)
+        for store in data.stores():
+            own = where(panel, store=store).sort_values("load")
+            if len(own):
+                look: Any = {"color": colour(store), "marker": marker(store), "markersize": 3}
+                handles[store] = figures.draw_points(
+                    axis, own.rate, own, unit=1000, linewidth=0.8, elinewidth=0.7, **look
+                )
+                figures.ring(axis, own.rate, own["median"] / 1000, own.cooled)
+        axis.yaxis.set_minor_formatter(NullFormatter())
+    least, most = opened.low.min() / 1000, opened.high.max() / 1000
+    for axis in axes.flat:
+        axis.set_ylim(least / 2, most * 2)
+        axis.set_xlim(rates[0], rates[-1])
+    figures.legend(figure, handles)
+    counts = f"{max(data.counts()):,} records of {', '.join(data.sizes())}, one thread."
+    slow = "; ".join(behind(rows))
+    told = [counts, pacer_note(below, data), slow and f"Fell behind the rate asked for: {slow}."]
+    of_stores = copy.copy(data)  # the harness's floor is not near the store that does nothing
+    of_stores.operations = data.operations[data.operations.store != PACER]
+    figures.foot(figure, of_stores, *filter(None, told), settings=False)
+    return figure
+
+
+def pacer_note(below: pd.DataFrame, data: Results) -> str:
+    """The loop's own cost, in words."""
+    median, p99, most = (formats.time(below[f"late_{name}_ns"].max()) for name in LATE)
+    return (
+        "Grey: no more than the same loop measures of a store that does nothing. "
+        f"There it began operations {median} late in the median, {p99} at P99 and {most} "
+        f"at most, at the worst rate, and kept {formats.share(below.busy.median())} of a processor "
+        f"busy, of {data.facts()['cores']}: an engine's own threads have the others."
+    )
+
+
+def time(nanoseconds: float) -> str:
+    return TOO_FEW if np.isnan(nanoseconds) else formats.time(nanoseconds)
+
+
+def pacer_table(below: pd.DataFrame) -> pd.DataFrame:
+    """The bounds as text."""
+    times = {
+        "late_p50_ns": "late: median", "late_p99_ns": "late: P99", "late_max_ns": "late: most",
+        **{column: f"latency: {name}" for column, (name, _) in PERCENTILES.items()},
+    }  # fmt: skip
+    return pd.DataFrame(
+        {
+            "gets": below.reads.map("{}%".format),
+            "due a second": below.asked_rate.map(formats.rate),
+            **{name: below[column].map(time) for column, name in times.items()},
+            "processor used": below.busy.map(formats.share),
+        }
+    )
+
+
+def table(found: pd.DataFrame) -> pd.DataFrame:
+    """Rates of the closed loop, and P99.9 in both loops, as text: a row a field and store. A °
+    marks what is below the loop's own, TOO_FEW what too few operations support."""
+    rows = where(found, percentile="p999_ns")
+    shown = rows.assign(
+        text=[time(row.median) + ("°" if row.median < row.bound else "") for row in each(rows)]
+    )
+    wide = shown.pivot(index=[*FIELD, "store"], columns="load", values="text")
+    wide.columns = [f"P99.9 at {load}%" if load else "P99.9, closed" for load in wide.columns]
+    rate = where(rows, load=0).set_index([*FIELD, "store"]).rate.map(formats.rate)
+    wide.insert(0, "operations a second, closed", rate)
+    return wide.reset_index().rename(columns={"reads": "gets in %"})
+
+
+def hidden(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Of each field and store with P99.9 in all trials whether at half the closed loop's rate it is
+    more than ten times the closed loop's own in each of them, and more than the loop adds."""
+    own, below = rows[rows.store != PACER], bounds(rows)
+    key = [*FIELD, "store", "trial"]
+    closed, half = (where(own, load=load).set_index(key) for load in (0, 50))
+    ratio = (half.p999_ns / closed.p999_ns).dropna()
+    reads, rates = ratio.index.get_level_values("reads"), half.asked_rate[ratio.index]
+    floor = [bound(below, *at, "p999_ns") for at in zip(reads, rates, strict=True)]
+    held = (ratio > 10) & (half.p999_ns[ratio.index] > floor)
+    by = held.groupby([*FIELD, "store"])
+    return by.all()[by.size() == own.trial.nunique()]
+
+
+def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
+    """Values for the text: how many cells the host disturbed, and how many combinations of store,
+    level and mix have a P99.9 of undisturbed trials, in the closed loop and at half its rate."""
+    below, held, own = bounds(rows), hidden(rows), rows[rows.store != PACER]
+    return {
+        "trials": data.trials,
+        "records": f"{max(data.counts()):,}",
+        "late": {name: formats.time(below[f"late_{name}_ns"].max()) for name in LATE},
+        "read_ahead": data.facts()["read_ahead"],
+        **data.host(),
+        "rows": len(held),
+        "all": len(own.drop_duplicates([*FIELD, "store"])),
+    }

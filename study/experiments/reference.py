@@ -1,0 +1,500 @@
+"""The reference run: what each store costs where it is not the best, how much the machine drifted,
+and what another device would change."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from kvbench.answers.advise import SELDOM_SYNCS
+from kvbench.cell.factors import OPERATIONS
+from kvbench.stats.regret import IN, RECOMMENDED
+from kvbench.stores import about
+from matplotlib.figure import Figure
+
+from study.common import figures, formats
+from study.common.fields import NOT_RANKED, each, regrets, where
+from study.common.results import Results
+
+FIELD = ["durability", "operation", "record_size", "records", "compressibility"]
+VERDICTS = {
+    "in": ("#0072B2", "o"), "undecided": ("#E69F00", "D"), "out": ("#888888", "s"),
+    NOT_RANKED: ("#888888", "x"),
+}  # fmt: skip
+NEAR = (1.05, 1.25)  # regrets about which two measurements may well disagree
+GROWN = {"record_size": "10 KiB", "records": 10_000}
+DEVICES = {"20 µs": 2e4, "100 µs": 1e5, "1 ms": 1e6, "10 ms": 1e7}  # of a sync, in ns
+
+
+def timed(data: Results) -> pd.DataFrame:
+    """The rows of single operations."""
+    rows: pd.DataFrame = data.operations[data.operations.operation.isin(OPERATIONS)]
+    data.require(rows, f"time of {formats.listed(OPERATIONS, 'or')}")
+    return rows
+
+
+def regrets_of(data: Results) -> pd.DataFrame:
+    """The regret of each store in each field of its durability level; see fields.regrets."""
+    return regrets(timed(data), "mean_ns", FIELD)
+
+
+def decisions(found: pd.DataFrame) -> pd.DataFrame:
+    """A row a durability level: its fields, those of which it is known for every store whether it
+    is among the best, the share of stores of which it is known, and the least regret that could be
+    told from none, in the median over the fields."""
+    ranked = found[found.verdict != NOT_RANKED]
+    known = ranked.assign(known=ranked.verdict != "undecided")
+    fields = known.groupby(FIELD, observed=True).agg(
+        decided=("known", "all"), tellable=("tellable", "first")
+    )
+    by = fields.groupby("durability", sort=False)
+    return pd.DataFrame(
+        {
+            "fields": by.size(),
+            "decided": by.decided.sum(),
+            "stores decided": known.groupby("durability", sort=False).known.mean(),
+            "tellable": by.tellable.median(),
+        }
+    ).reset_index()
+
+
+def noise(data: Results) -> pd.DataFrame:
+    """What kvbench.stats.regret takes for granted of its data, a row a durability level: of the log
+    ratios of each store to the best of its field, trial by trial, the deviation in the median and
+    the upper quartile, the correlation of one trial with the next, and the skewness. Independent
+    normal ones correlate by -1 over their number, and have skewness 0, in the mean."""
+    rows = timed(data).assign(log=lambda own: np.log(own.mean_ns))
+    found = []
+    for key, field in rows.groupby(FIELD, observed=True):
+        table = field.pivot_table(index="trial", columns="store", values="log").dropna(axis=1)
+        if len(table) < 3 or table.shape[1] < 2:
+            continue
+        best = table.mean().idxmin()
+        for store in table.columns.drop([best]):
+            own = table[store] - table[best]
+            near = own - own.mean()
+            lag = (near * near.shift()).sum() / (near**2).sum()
+            found.append((key[0], len(own), own.std(), lag, own.skew()))
+    columns = {"durability": object} | dict.fromkeys(
+        ["trials", "deviation", "lag", "skewness"], float
+    )
+    each = pd.DataFrame(found, columns=list(columns)).astype(columns)
+    by = each.groupby("durability", sort=False)
+    return pd.DataFrame(
+        {
+            "ratios": by.size(),
+            "trials": by.trials.median(),
+            "deviation": by.deviation.median(),
+            "upper quartile": by.deviation.quantile(0.75),
+            "correlation": by.lag.median(),
+            "skewness": by.skewness.median(),
+        }
+    ).reset_index()
+
+
+def draw_regrets(found: pd.DataFrame, level: str, data: Results) -> Figure:
+    """A row a store, a point a field: its regret, by operation."""
+    own = where(found, durability=level)
+    stores = [store for store in data.stores() if store in set(own.store)]
+    figure, axes = plt.subplots(
+        1, len(OPERATIONS), figsize=(7, 0.9 + 0.17 * len(stores)), sharey=True, sharex=True,
+        layout="constrained",
+    )  # fmt: skip
+    handles: dict[str, Any] = {}
+    for axis, operation in zip(axes, OPERATIONS, strict=True):
+        some = where(own, operation=operation)
+        order = some.groupby("store").regret.rank(method="first")
+        many = some.groupby("store").regret.transform("size")
+        row = some.store.map({store: at for at, store in enumerate(stores)}).astype(float)
+        places = row + 0.7 * ((order - 0.5) / many - 0.5)
+        for verdict, (ink, shape) in VERDICTS.items():
+            chosen = some.verdict == verdict
+            look: Any = {"color": ink, "linestyle": "none", "markersize": 2, "alpha": 0.8}
+            drawn = axis.plot(some.regret[chosen], places[chosen], shape, **look)
+            handles[verdict] = drawn[0]
+        axis.axvline(IN, color="#777777", linewidth=0.6)
+        axis.set(xscale="log", title=operation, xlabel="regret [times]")
+        figures.name_rows(axis, stores)
+        axis.xaxis.set_major_formatter("{x:,g}")
+    figures.legend(figure, handles)
+    figures.foot(figure, data.at(durability=level), f"The line marks a regret of {IN}.")
+    return figure
+
+
+def worst(found: pd.DataFrame, stores: Sequence[str], count: int = 10) -> pd.DataFrame:
+    """The fields in which these stores surely cost most, by the lower bound of their regret."""
+    own = (
+        found[found.store.isin(stores) & found.low.notna()]
+        .sort_values("low", ascending=False)
+        .head(count)
+    )
+    number = formats.number
+    spans = [f"{number(row.low)} to {number(row.high)}" for row in each(own)]
+    return own[["store", *FIELD]].assign(regret=spans)
+
+
+def fits(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
+    """A row a store and durability level: the fields in which it is ranked, in which it is surely
+    among the best, and may be recommended, the geometric mean of its regret, and the greatest that
+    it surely has."""
+    ranked = found[found.verdict != NOT_RANKED]
+    own = ranked.assign(
+        recommended=ranked.high < RECOMMENDED,
+        best=ranked.verdict == "in",
+        log=np.log(ranked.regret),
+    )
+    by = own.groupby(["durability", "store"], sort=False)
+    shown = by.agg(
+        fields=("regret", "size"),
+        best=("best", "sum"),
+        recommended=("recommended", "sum"),
+        mean=("log", "mean"),
+        most=("low", "max"),
+    ).reset_index()
+    shown["mean"] = np.exp(shown["mean"])
+    order = {store: at for at, store in enumerate(stores)}
+    return shown.sort_values("store", key=lambda name: name.map(order), kind="stable")
+
+
+def sittings(data: Results) -> "pd.Series[int]":
+    """The sitting of each trial, from 1, by the trial's number: at least an hour is between two."""
+    started = pd.to_datetime(data.cells.started, utc=True)
+    begun = started.groupby(data.cells.trial).min().sort_values()
+    ended = started.groupby(data.cells.trial).max().reindex(begun.index).cummax()
+    number: pd.Series[int] = 1 + (begun - ended.shift() > pd.Timedelta(hours=1)).cumsum()
+    return number
+
+
+def replicated(data: Results) -> pd.DataFrame:
+    """Does each sitting decide alike? A row a durability level: the stores of a field that the
+    trials of at least two sittings decide each by itself, those of them that they decide
+    differently, and those whose regret over all trials is near the bound (NEAR); all stores near
+    the bound, and those of them that one sitting puts within 10% of the best and another does not;
+    by how much the log ratio of a store to the best of its field deviates from sitting to sitting,
+    beyond what the trials' own deviation explains (root of the mean over all ratios); what the mean
+    of all trials keeps of that, `shared`; and the share of stores that all trials decide if their
+    intervals are to contain it as well. Empty with one sitting."""
+    rows = timed(data)
+    rows = rows.assign(sitting=rows.trial.map(sittings(data)), log=np.log(rows.mean_ns))
+    if rows.sitting.nunique() < 2:
+        return pd.DataFrame()
+    said, surplus, sides = [], [], []
+    for _, own in rows.groupby("sitting"):
+        renumbered = own.assign(trial=own.trial - own.trial.min() + 1)
+        found = regrets(renumbered, "mean_ns", FIELD)
+        said.append(found[found.verdict.isin(["in", "out"])])
+        sides.append(found.set_index([*FIELD, "store"]).regret < IN)
+    verdicts = pd.concat(said).groupby([*FIELD, "store"], observed=True).verdict
+    counted = verdicts.agg(["size", "nunique"]).query("size > 1")
+    near = regrets_of(data).set_index([*FIELD, "store"]).regret.between(*NEAR)
+    twice = counted.assign(near=near.reindex(counted.index)).groupby("durability")
+    apart = pd.concat(sides).groupby([*FIELD, "store"], observed=True).agg(["size", "nunique"])
+    close = apart[near.reindex(apart.index) & (apart["size"] > 1)].groupby("durability")["nunique"]
+    for key, field in rows.groupby(FIELD, observed=True):
+        table = field.pivot_table(index=["sitting", "trial"], columns="store", values="log")
+        table = table.dropna(axis=1)
+        best = table.mean().idxmin()
+        ratios = table.drop(columns=best).sub(table[best], axis=0).groupby("sitting")
+        if ratios.ngroups > 1:
+            within = (ratios.var() / ratios.count()).mean()
+            surplus += [(key[0], value) for value in ratios.mean().var() - within]
+    spread = pd.DataFrame(surplus, columns=["durability", "surplus"]).groupby("durability").surplus
+    if not surplus:  # no two stores to compare
+        return pd.DataFrame()
+    deviation = np.sqrt(spread.mean().clip(lower=0))
+    shared = deviation.reindex(rows.durability.unique(), fill_value=0.0) * _weight(data)
+    wider = [
+        regrets(own, "mean_ns", FIELD, shared=shared[level])
+        for level, own in rows.groupby("durability", sort=False)
+    ]
+    decided = decisions(pd.concat(wider)).set_index("durability")["stores decided"]
+    return pd.DataFrame(
+        {
+            "decided twice": twice.size(),
+            "differently": twice["nunique"].agg(lambda kinds: (kinds > 1).sum()),
+            "of them near": twice.near.sum(),
+            "near the bound": close.size(),
+            "on both sides": close.agg(lambda kinds: (kinds > 1).sum()),
+            "deviation": deviation,
+            "shared": shared,
+            "decided with it": decided,
+        }
+    ).reset_index()
+
+
+def _weight(data: Results) -> float:
+    """What the mean of all trials keeps of a deviation between their sittings."""
+    parts = sittings(data).value_counts(normalize=True)
+    return float(np.sqrt((parts**2).sum()))
+
+
+def gaps(data: Results) -> pd.DataFrame:
+    """What is between two operations, a row a record size: medians over all stores and trials of
+    the time, for an operation, and of its share of the wall time, in which an engine can work on;
+    `most` is the largest share of any row."""
+    rows = timed(data)
+    gap = rows.wall_s * 1e9 - rows.sum_ns
+    by = rows.assign(gap=gap / rows.n, share=gap / (rows.wall_s * 1e9)).groupby("record_size")
+    found = pd.DataFrame(
+        {"gap": by.gap.median(), "share": by.share.median(), "most": by.share.max()}
+    )
+    return found.reindex(data.sizes()).reset_index()
+
+
+def drift(core: Results) -> pd.DataFrame:
+    """Each cell of the core fields over the same cell at the first time: a row a store, field and
+    trial with the `ratio` of the means and the `hours` since the first. Trials are in the order in
+    which they were measured: the first of a sitting opens it, the second closes it."""
+    rows = timed(core)
+    by = [*FIELD, "store"]
+    rows = rows.merge(core.cells[["cell", "started"]], on="cell")
+    rows = rows.assign(started=pd.to_datetime(rows.started, utc=True)).sort_values("trial")
+    first = rows.groupby(by, observed=True).mean_ns.transform("first")
+    begun = rows.groupby("trial").started.transform("min")
+    hours = (begun - rows.started.min()).dt.total_seconds() / 3600
+    return rows[[*by, "trial"]].assign(ratio=rows.mean_ns / first, hours=hours)
+
+
+def drifted(found: pd.DataFrame) -> pd.DataFrame:
+    """A row a trial of the core fields: the median ratio to the first over all cells, and the
+    ratios that a tenth of the cells lie below and above."""
+    by = found.groupby("trial")
+    shares = {"least": 0.1, "middle": 0.5, "most": 0.9}
+    ratios = {name: by.ratio.quantile(share) for name, share in shares.items()}
+    return pd.DataFrame({"hours": by.hours.first(), **ratios}).reset_index()
+
+
+def varied(found: pd.DataFrame) -> dict[str, str]:
+    """For the text, the least and the greatest median of the trials after the first."""
+    later = found[found.trial > found.trial.min()].middle
+    return {"least": f"{later.min():.2f}", "greatest": f"{later.max():.2f}"}
+
+
+def elsewhere(data: Results, sync_ns: float) -> pd.DataFrame:
+    """The rows of level sync as on a device whose sync takes so long. What a write takes beyond the
+    same store's write at level process, in the same trial, is taken to be the device's and scaled
+    by the time of its sync, which is measured with the machine. A store that syncs at level process
+    as well is left out: the device's part of its time is not known."""
+    keys = ["operation", "record_size", "records", "compressibility", "store", "trial"]
+    rows = timed(data).set_index(keys)
+    process = where(rows, durability="process")
+    plain = process.mean_ns
+    syncs = (process.syncs / process.n).groupby(keys[:-1]).median()
+    synced = where(rows, durability="sync")
+    often = syncs.reindex(synced.reset_index("trial").index).gt(SELDOM_SYNCS).to_numpy()
+    synced = synced[~often]
+    rest = plain.reindex(synced.index)
+    device = (synced.mean_ns - rest).clip(lower=0)
+    here = 1000 * float(data.machine.sync_p50_us)
+    return synced.assign(mean_ns=synced.mean_ns + device * (sync_ns / here - 1)).reset_index()
+
+
+def sensitivity(data: Results, devices: dict[str, float] | None = None) -> pd.DataFrame:
+    """The best store of each field of writes at level sync, on this device and on others, with the
+    column `here` for this one."""
+    own = {"here": 1000 * float(data.machine.sync_p50_us)} | (devices or DEVICES)
+    found = []
+    for name, nanoseconds in own.items():
+        rows = elsewhere(data, nanoseconds)
+        rows = rows[rows.operation != "get"]
+        found.append(regrets(rows, "mean_ns", FIELD).assign(device=name))
+    return pd.concat(found)
+
+
+def on_file_systems(core: dict[str, Results]) -> pd.DataFrame:
+    """The regrets in the fields that were measured on every file system, which is the column
+    `device`."""
+    found = pd.concat(regrets_of(data).assign(device=name) for name, data in core.items())
+    everywhere = found.groupby(FIELD, observed=True).device.transform("nunique") == len(core)
+    return found[everywhere]
+
+
+def turns(found: pd.DataFrame) -> pd.DataFrame:
+    """Of sensitivity() or on_file_systems(): a row a field, as text the stores that are or may be
+    the best on each device, the best first, the third and further ones counted."""
+    kept = found[found.verdict.isin(["in", "undecided"])]
+    texts = kept.groupby([*FIELD, "device"], sort=False).store.agg(formats.some, most=2)
+    devices = list(dict.fromkeys(found.device))
+    if texts.empty:
+        return pd.DataFrame(columns=[*FIELD, *devices])
+    return texts.unstack("device").reindex(columns=devices).reset_index()
+
+
+def profiles(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
+    """A row a store and durability level, as text: the fields in which the store is surely among
+    the best, and the one in which it surely costs most."""
+
+    def named(row: Any) -> str:
+        return f"{row.operation} of {row.record_size} x {formats.count(row.records)}"
+
+    ranked = found[found.verdict != NOT_RANKED]
+    rows = []
+    for store in stores:
+        for level, own in where(ranked, store=store).groupby("durability", sort=False):
+            best = [named(row) for row in each(own[own.verdict == "in"])]
+            (last,) = each(own.sort_values("low").tail(1))
+            cost = f"{named(last)}: {formats.number(last.low)} times or more"
+            rows.append((store, level, formats.some(best), cost if last.low > IN else ""))
+    return pd.DataFrame(rows, columns=["store", "durability", "among the best", "costs most"])
+
+
+def turned(found: pd.DataFrame, home: str) -> pd.DataFrame:
+    """Of sensitivity() or on_file_systems(): a row a device, the fields, those in which another
+    store is the fastest than on the device `home`, and the geometric mean and the greatest of the
+    regret of home's fastest store there."""
+    ranked = found[found.verdict != NOT_RANKED].sort_values("regret")
+    here = where(ranked, device=home).drop_duplicates(FIELD)[[*FIELD, "store"]]
+    there = ranked.merge(here, on=[*FIELD, "store"])
+    by = there.assign(other=there.regret > 1, log=np.log(there.regret)).groupby("device")
+    shown = by.agg(
+        fields=("regret", "size"),
+        other=("other", "sum"),
+        mean=("log", "mean"),
+        most=("regret", "max"),
+    )
+    shown["mean"] = np.exp(shown["mean"])
+    order = [name for name in dict.fromkeys(found.device) if name != home]
+    return shown.reindex(order).rename_axis("device").reset_index()
+
+
+def turning(found: pd.DataFrame, home: str) -> dict[Any, dict[Any, Any]]:
+    """For the text: turned(), by the device's name without spaces and Greek letters."""
+    shown = turned(found, home)
+    for column in ("mean", "most"):
+        shown[column] = shown[column].map(formats.number)
+    names = shown.device.str.replace(" ", "").str.replace("µ", "u")
+    return shown.drop(columns="device").set_index(names).to_dict("index")
+
+
+def transfer(found: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """Does the fastest store of another machine do here? Both are regrets_of() data. A row a
+    durability level: the fields of both, those in which the other's fastest store is the fastest
+    here, those in which it is not surely out, and the geometric mean and the greatest of its
+    regret."""
+    fastest = other[other.verdict != NOT_RANKED].sort_values("regret").drop_duplicates(FIELD)
+    here = found[found.verdict != NOT_RANKED]
+    both = fastest[[*FIELD, "store"]].merge(here, on=[*FIELD, "store"])
+    own = both.assign(same=both.regret == 1, maybe=both.verdict != "out", log=np.log(both.regret))
+    by = own.groupby("durability", sort=False)
+    shown = by.agg(
+        fields=("regret", "size"),
+        same=("same", "sum"),
+        maybe=("maybe", "sum"),
+        mean=("log", "mean"),
+        most=("regret", "max"),
+    ).reset_index()
+    shown["mean"] = np.exp(shown["mean"])
+    return shown
+
+
+def syncing(data: Results, level: str) -> dict[str, str]:
+    """For the text, the stores whose inserts or updates sync at a level, and the syncs of a write
+    in the field where they are most; medians over the trials."""
+    own = where(timed(data), durability=level)
+    own = own[own.operation.isin(["insert", "update"])]
+    syncs = (own.syncs / own.n).groupby([own[name] for name in [*FIELD, "store"]], observed=True)
+    most = syncs.median().groupby("store").max()
+    often = most[most > SELDOM_SYNCS]
+    return {str(store).replace("-", "_"): formats.number(value) for store, value in often.items()}
+
+
+def growth(data: Results) -> "pd.Series[float]":
+    """The space of each durability level and store at the end of a cell of the field GROWN, as a
+    multiple of its live records; medians over the trials."""
+    own = where(data.cells, **GROWN)
+    found: pd.Series[float] = (
+        (own.disk_bytes / own.live_bytes).groupby([own.durability, own.store]).median()
+    )
+    return found
+
+
+def growing(data: Results) -> pd.DataFrame:
+    """What the stores whose file only grows gain by that: a row a store and level, its fields,
+    those in which its mean time is below that of the best other store, the geometric mean of its
+    time over that store's, and what growth() found."""
+    found = regrets_of(data)
+    reuses = found.store.map(about.reuses).astype(bool)
+    ranked = found[reuses & (found.verdict != NOT_RANKED)]
+    best = ranked.groupby(FIELD, observed=True)["mean"].min().rename("best")
+    if reuses.all():
+        return pd.DataFrame(columns=["durability", "store", "fields", "faster", "mean", "space"])
+    own = found[~reuses].join(best, on=FIELD)
+    own = own.assign(faster=own["mean"] < own.best, log=np.log(own["mean"] / own.best))
+    shown = (
+        own.groupby(["durability", "store"], sort=False)
+        .agg(fields=("log", "count"), faster=("faster", "sum"), mean=("log", "mean"))
+        .join(growth(data).rename("space"))
+    )
+    return shown.assign(mean=np.exp(shown["mean"])).reset_index()
+
+
+def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
+    """For the text, of each durability level: how much is decided, and of each store in how many
+    fields it is surely among the best, and its regret. `found` has the stores that are ranked."""
+    said = decisions(found).set_index("durability")
+    stores, grown = fits(found, data.stores()), growth(data).map(formats.number)
+    facts: dict[str, Any] = {
+        "trials": data.trials_text(),
+        "sittings": int(max(sittings(data), default=1)),
+        "measured": len(data.stores()),
+        "count": len(set(found.store)),
+        **data.host(),
+    }
+    for level, row in said.iterrows():
+        own = where(stores, durability=level).set_index("store")
+        facts[str(level)] = {
+            "fields": int(row.fields),
+            "decided": int(row.decided),
+            "stores_decided": f"{row['stores decided']:.0%}",
+            "tellable": f"{row.tellable:.2f}",
+            "growth": {
+                str(store).replace("-", "_"): text for store, text in grown.get(level, {}).items()
+            },
+            "syncing": syncing(data, str(level)),
+            "stores": {
+                str(store): {
+                    "fields": int(one.fields),
+                    "best": int(one.best),
+                    "recommended": int(one.recommended),
+                    "mean": formats.number(one["mean"]),
+                    "most": formats.number(one.most),
+                }
+                for store, one in own.iterrows()
+            },
+        }
+    return facts
+
+
+def repeated(found: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """For the text, what replicated() found of each level, and of all together."""
+    if found.empty:
+        return {}
+    both = {
+        "twice": int(found["decided twice"].sum()),
+        "differently": int(found["differently"].sum()),
+        "twice_near": int(found["of them near"].sum()),
+        "near": int(found["near the bound"].sum()),
+        "apart": int(found["on both sides"].sum()),
+    }
+    levels = found.set_index("durability").iterrows()
+    return {"all": both} | {
+        str(level): {
+            "deviation": f"{row.deviation:.0%}",
+            "decided": f"{row['decided with it']:.0%}",
+        }
+        for level, row in levels
+    }
+
+
+def advised(validation: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """For the text, what advice.validation() found of each rule, by its first two words."""
+    return {
+        "_".join(row.rule.replace(",", "").split()[:2]): {
+            "fields": int(row.fields),
+            "good": f"{row.good:.0%}",
+            "mean": formats.number(row.mean),
+            "most": formats.number(row.most),
+        }
+        for row in each(validation)
+    }

@@ -1,0 +1,140 @@
+"""Several threads on one store: what more readers and writers gain, and what each of them gets."""
+
+import math
+from typing import Any
+
+import pandas as pd
+from kvbench.cell.workload import TRAFFIC, parse
+from kvbench.experiment.factors import NOT_STATED
+from matplotlib.figure import Figure
+
+from study.common import figures, formats, levels
+from study.common.fields import each, over_trials, ranked, where
+from study.common.results import Results
+
+READS, BESIDE, WRITES = "reads alone", "reads beside a writer", "writes alone"
+KINDS = (READS, BESIDE, WRITES)
+COLUMNS = 5  # of the small charts
+
+
+def rows(data: Results) -> pd.DataFrame:
+    """A row a trial and side: its `kind`, `number` of threads, `rate` in thousand operations a
+    second, and the `least` and `most` that one thread did, over what each did on average. Without
+    the cells that the machine's host disturbed: a thread without a processor is no slow store."""
+    found = data.operations[~data.operations.disturbed]
+    found = found[found.operation.isin([f"{TRAFFIC} read", f"{TRAFFIC} write"])]
+    threads = {text: parse(text)[-1].threads() for text in found.workload.unique()}
+    readers, writers = (found.workload.map(lambda text, i=i: threads[text][i]) for i in (0, 1))
+    reads = found.operation == f"{TRAFFIC} read"
+    kind = reads.map({True: BESIDE, False: ""})  # the writer beside readers is no kind of its own
+    kind = kind.mask(reads & (writers == 0), READS).mask(~reads & (readers == 0), WRITES)
+    shown: pd.DataFrame = found.assign(
+        kind=kind,
+        number=readers.where(reads, writers),
+        rate=found.n / found.wall_s / 1000,
+        least=found.least_share * found.threads,
+        most=found.most_share * found.threads,
+    )
+    data.require(shown, "rate of threads")
+    return shown[shown.kind != ""]
+
+
+def rates(found: pd.DataFrame) -> pd.DataFrame:
+    """The points of the rates: a panel a kind, a level a number of threads."""
+    named = found.assign(panel=found.kind, level=found.number)
+    return over_trials(named, "rate", ["panel", "store", "level"])
+
+
+def gains(found: pd.DataFrame) -> pd.DataFrame:
+    """The points of the rate over that of one thread alone in the same trial: of one reader without
+    a writer, or of one writer."""
+    key = ["store", "trial"]
+    alone = where(found, number=1).set_index(key)
+    base = {True: where(alone, kind=READS).rate, False: where(alone, kind=WRITES).rate}
+    parts = []
+    for kind in KINDS:
+        own = where(found, kind=kind).join(base[kind != WRITES].rename("one"), on=key)
+        parts.append(own.assign(gain=own.rate / own.one))
+    return over_trials(pd.concat(parts), "gain", ["kind", "store", "number"])
+
+
+def fairness(found: pd.DataFrame) -> pd.DataFrame:
+    """What the slowest and the fastest thread did at the greatest number of threads, over the
+    average: a row a store, a column a kind, medians over the trials as text."""
+    text: dict[str, pd.Series[str]] = {}
+    for kind in [kind for kind in KINDS if kind in set(found.kind)]:
+        own = where(found, kind=kind)
+        own = where(own, number=own[own.store != "null"].number.max())
+        ends = own.groupby("store")[["least", "most"]].median()
+        said = [f"{end.least:.2f} to {end.most:.2f}" for end in each(ends)]
+        text[f"{kind}, {own.number.max()} threads"] = pd.Series(said, ends.index)
+    table = pd.DataFrame(text).fillna(NOT_STATED)
+    return table.rename_axis("store").reset_index()
+
+
+def _cores(found: pd.DataFrame, data: Results) -> int:
+    """The machine's cores; as many as threads where an import does not state them."""
+    known = data.machine.cores
+    return int(found.number.max() if pd.isna(known) else known)
+
+
+def draw(found: pd.DataFrame, data: Results, *lines: str) -> Figure:
+    """A chart a store: the gain over the number of threads, a line a kind. The grey part has more
+    threads than the machine has cores."""
+    stores, cores = data.stores(), _cores(found, data)
+    columns, most = min(COLUMNS, len(stores)), max(int(found.number.max()), 2)
+    figure, axes = figures.grid(math.ceil(len(stores) / columns), columns, 1.25)
+    handles: dict[str, Any] = {}
+    numbers = sorted(found.number.unique())
+    limits = min(found.low.min(), 0.5) / 1.2, max(found.high.max(), cores) * 1.2
+    for axis, store in zip(axes.flat, stores, strict=False):
+        if cores < most:
+            axis.axvspan(cores, most * 1.15, color="#eeeeee", zorder=0)
+        ends = [1, min(cores, most), most]
+        axis.plot(ends, [min(end, cores) for end in ends], color="#777777", linewidth=0.6, ls=":")
+        for kind, (ink, mark) in zip(KINDS, figures.LEVEL_STYLES[1:], strict=False):
+            own = where(found, store=store, kind=kind).sort_values("number")
+            look: Any = {"color": ink, "marker": mark, "markersize": 3, "linewidth": 0.9}
+            handles[kind] = figures.draw_points(axis, own.number, own, elinewidth=0.7, **look)
+            figures.ring(axis, own.number, own["median"], own.cooled)
+        axis.set_title(store)
+        axis.set_xscale("log", base=2)
+        axis.set_yscale("log", base=2)
+        axis.set(xlim=(0.87, most * 1.15), ylim=limits)
+        axis.yaxis.set_major_formatter("{x:.2g}")
+        axis.set_xticks(numbers, [str(number) for number in numbers])
+        axis.minorticks_off()
+    for axis in axes.flat[len(stores) :]:
+        axis.set_axis_off()
+    for at in range(columns):  # below the last chart of each column
+        axes.flat[max(range(at, len(stores), columns))].set_xlabel("threads")
+        axes.flat[max(range(at, len(stores), columns))].xaxis.set_tick_params(labelbottom=True)
+    for row in axes:
+        row[0].set_ylabel("rate / one thread's")
+    figures.legend(figure, handles)
+    figures.foot(figure, data, *lines, settings=False)
+    return figure
+
+
+def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
+    """The stores that gain least and most by as many threads as the machine has cores, and what a
+    writer leaves of one reader's rate; without the null store."""
+    cores = _cores(found, data)
+    own = ranked(found[(found.store != "null") & (found.number <= cores)])
+    most = {kind: where(own, kind=kind).number.max() for kind in KINDS}
+    of = {
+        kind: where(own, kind=kind, number=most[kind]).set_index("store")["median"].sort_values()
+        for kind in KINDS
+    }
+    beside = where(own, kind=BESIDE, number=1).set_index("store")["median"].sort_values()
+    return {
+        "cores": data.facts()["cores"],
+        "threads": int(own.number.max()) if len(own) else 0,
+        "cooled": formats.listed(sorted(set(found.store[found.cooled.eq(True)])), "and"),
+        "greatest": int(found.number.max()),
+        "trials": data.trials,
+        **data.host(),
+        "readers": levels.extremes(of[READS], ".2f", ".2f"),
+        "writers": levels.extremes(of[WRITES], ".2f", ".2f"),
+        "beside": levels.extremes(beside, ".2f", ".2f"),
+    }

@@ -1,1 +1,0 @@
-"""Published experiments run again: what was printed beside what was measured, a module a source."""

@@ -1,0 +1,1 @@
+"""What other benchmarks printed, their experiments run again, and their claims judged."""

@@ -1,0 +1,1 @@
+"""Files or an embedded store, 2023."""

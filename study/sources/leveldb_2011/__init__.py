@@ -1,0 +1,1 @@
+"""LevelDB Benchmarks, 2011."""

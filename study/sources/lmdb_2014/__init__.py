@@ -1,0 +1,1 @@
+"""LMDB's In-Memory Microbenchmark, 2014."""

@@ -1,0 +1,1 @@
+"""redb's benchmark."""

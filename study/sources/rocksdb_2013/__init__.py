@@ -1,0 +1,1 @@
+"""RocksDB's benchmarks, 2013."""

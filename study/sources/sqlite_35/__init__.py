@@ -1,0 +1,1 @@
+"""SQLite's "35% Faster Than The Filesystem"."""

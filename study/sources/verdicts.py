@@ -1,0 +1,530 @@
+"""Verdicts: published claims tested on collected data.
+
+A claim is a figure with a limit, at its source's settings and at equal ones; claims/ has them all.
+A figure is computed trial by trial, so that both sides of a ratio share its seed; its mean has an
+interval of 95% by Student's t. The claim is replicated when the whole interval satisfies the
+limit, contradicted when none of it does, and inconclusive otherwise, also with one trial. It is out
+of scope when what it needs was not measured, or cannot be here.
+"""
+
+import dataclasses
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from kvbench.cell.factors import DEFAULT, UNCAPPED
+from kvbench.results.tables import read_tables
+from kvbench.results.warm import WARM, resident
+from kvbench.stats.intervals import Interval, mean_interval
+
+from study.common import formats
+from study.common.fields import longest_share, quantiles, where, written
+from study.common.results import Results
+
+HOLDS, FAILS, OPEN = "replicated", "contradicted", "inconclusive"
+SCOPE = "out of scope"
+OWN = "this paper"  # the source of our own questions
+LARGEST = ("efficiency", "rate", "longest_share")  # columns whose largest value is asked for
+LIMITS: dict[str, Callable[[Any, Any], Any]] = {
+    ">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le
+}  # fmt: skip
+
+
+RATIOS = {
+    "ns": ("sum_ns", "items"),
+    "rate": ("items", "wall_s"),
+    "amplification": ("written", "user_bytes"),
+    "space": ("closed_bytes", "live_bytes"),
+    "efficiency": ("live_bytes", "closed_bytes"),
+}
+
+
+class Missing(Exception):  # noqa: N818 - what a figure needs is not there; the text says why
+    """What a figure needs was not measured."""
+
+
+def load(folders: Mapping[str, Path], evidence: Path) -> pd.DataFrame:
+    """A row a trial and operation of every experiment, with its cell's factors; cells that were not
+    measured have one row without an operation. `evidence` tells what each store's levels of
+    durability do: the table of the durability experiment."""
+    found = []
+    for name, folder in folders.items():
+        tables = {key: table.to_pandas() for key, table in read_tables(folder).items()}
+        cells = tables["cells"].rename(columns={"disk_bytes": "closed_bytes", "wall_s": "cell_s"})
+        machine = tables["machines"].set_index("machine")
+        cells["resident"] = resident(cells)
+        cells["memory_of_machine"] = cells.machine.map(machine.memory_bytes)
+        cells["processors"] = cells.machine.map(machine.cores)
+        own = cells.merge(tables["operations"], on="cell", how="left")
+        found.append(own.assign(experiment=name))
+    rows = written(pd.concat(found, ignore_index=True))
+    rows["filled"] = rows.workload.str.extract("^(fillseq|fillrandom)", expand=False)
+    mean = (rows.record_size_min + rows.record_size_max) / 2
+    rows["user_bytes"] = rows["items"] * (rows.key_size + mean)
+    for column, (above, below) in RATIOS.items():
+        rows[column] = rows[above] / rows[below]
+    rows["longest_share"] = longest_share(rows)
+    rows["cpu"] = (rows.user_s + rows.system_s) / rows.wall_s
+    rows["peak_bytes"] = rows.memory_anonymous_bytes + rows.memory_file_bytes
+    shown = pd.read_csv(evidence)
+    known = shown[["store", "durability", "syncs_per_write", "crashes", "survived_kill"]]
+    return rows.merge(known, on=["store", "durability"], how="left")
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """The rows of one operation of one store. `rank` names a record count by its place among those
+    measured, so that a claim fits every scale."""
+
+    experiment: str
+    operation: str
+    where: Mapping[str, Any]
+
+    @property
+    def store(self) -> str:
+        return str(self.where["store"])
+
+    def rows(self, data: pd.DataFrame) -> pd.DataFrame:
+        wanted = dict(self.where)
+        rank = wanted.pop("rank", None)
+        own = where(data, experiment=self.experiment, **wanted)
+        measured = where(own, status="ok", operation=self.operation)
+        counts = sorted(set(measured.records))
+        if rank is not None and -len(counts) <= rank < len(counts):
+            measured = measured[measured.records == counts[rank]]
+        if measured.empty:
+            reasons = sorted(set(own[own.status != "ok"].reason))
+            why = reasons[0] if reasons else "not measured"
+            raise Missing(f"{self.store}: {why}")
+        if measured.groupby("trial").size().max() > 1:
+            raise ValueError(f"{self}: more than one cell a trial")
+        return measured.set_index("trial").sort_index()
+
+    def __str__(self) -> str:
+        return f"{self.operation} of {self.store}"
+
+
+def side(experiment: str, store: str, operation: str, **where: Any) -> Side:
+    return Side(experiment, operation, {"store": store, **where})
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A number a trial. `sides` are what it is made of, for the reasons given. `share` is of a
+    share of fields what one field makes: trials that agree leave it as uncertain as that."""
+
+    text: str
+    values: Callable[[pd.DataFrame], pd.Series]
+    sides: tuple[Side, ...]
+    share: Callable[[pd.DataFrame], float] | None = None
+
+    def interval(self, data: pd.DataFrame) -> Interval:
+        found = mean_interval(self.values(data).replace([np.inf, -np.inf], np.nan))
+        if self.share is None or found.n < 2:
+            return found
+        one = self.share(data)
+        low, high = min(found.low, found.mean - one), max(found.high, found.mean + one)
+        return found._replace(low=max(low, 0.0), high=min(high, 1.0))
+
+
+def value(one: Side, column: str, name: str) -> Figure:
+    """A column of one side."""
+    return Figure(f"{name}, {one}", lambda data: one.rows(data)[column], (one,))
+
+
+def ratio(
+    above: Side, below: Side, column: str = "ns", name: str = "time", text: str = ""
+) -> Figure:
+    """A column of one side over that of another, trial by trial."""
+    same = above.operation == below.operation and above.store != below.store
+    what = f"{name}, {above.operation}: " if same else f"{name}: "
+    shown = f"{above.store} / {below.store}" if same else f"{above} / {below}"
+    sides = value(above, column, ""), value(below, column, "")
+    return dataclasses.replace(over(*sides), text=text or what + shown)
+
+
+def over(above: Figure, below: Figure) -> Figure:
+    """One figure over another."""
+    text = f"({above.text}) / ({below.text})"
+    sides = above.sides + below.sides
+    return Figure(text, lambda data: (above.values(data) / below.values(data)).dropna(), sides)
+
+
+def tail(one: Side, share: float) -> Figure:
+    """A quantile that the tables do not have, from the histogram."""
+    text = f"P{share * 100:g} [ns], {one}"
+    return Figure(text, lambda data: quantiles(one.rows(data), share), (one,))
+
+
+@dataclasses.dataclass(frozen=True)
+class Fields:
+    """The fields of a grid: record size, count, kind of data, operation. `by` is the factor whose
+    levels are compared, each a column; of what else varies (compression, for example) the least
+    value counts, or the largest of the columns LARGEST. Fields that lack a level are left out, and
+    so are rows that have all levels of `but`."""
+
+    experiment: str
+    by: str
+    levels: tuple[Any, ...]
+    name: str
+    where: Mapping[str, Any]
+    column: str = "ns"
+    but: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def largest(self) -> bool:
+        return self.column in LARGEST
+
+    def table(self, data: pd.DataFrame) -> pd.DataFrame:
+        keys = ["record_size", "records", "compressibility", "operation", "trial", "store"]
+        kept = (data.experiment == self.experiment) & (data.status == "ok")
+        kept &= _with(data, self.where)
+        if self.but:
+            kept &= ~_with(data, self.but)
+        own = data[kept & data[self.by].isin(self.levels)]
+        keys = [key for key in keys if key != self.by]
+        grouped = own.groupby([*keys, self.by])[self.column]
+        table = (grouped.max() if self.largest else grouped.min()).unstack(self.by)
+        lacking = [level for level in self.levels if level not in table]
+        table = pd.DataFrame() if lacking else table.dropna()
+        if table.empty:
+            lacked = (
+                f": {', '.join(str(formats.level(one)) for one in lacking)} not measured"
+                if lacking
+                else ""
+            )
+            failed = f" ({reason})" if (reason := self._failed(data, lacking)) else ""
+            raise Missing(f"{self.name}: not measured on this scale{lacked}{failed}")
+        return table[list(self.levels)]
+
+    def _failed(self, data: pd.DataFrame, lacking: Sequence[Any]) -> str:
+        """Why cells of these levels failed, if some did."""
+        where = {name: level for name, level in self.where.items() if name != "operation"}
+        own = data[(data.experiment == self.experiment) & (data.status == "failed")]
+        own = own[_with(own, where) & own[self.by].isin(lacking)]
+        return "; ".join(sorted(set(own.reason)))
+
+    def figure(self, text: str, of: Callable[[pd.DataFrame], pd.Series], how: str) -> Figure:
+        """What `of` makes of each field of the table, brought together by `how` in each trial."""
+
+        def values(data: pd.DataFrame) -> pd.Series:
+            found: pd.Series = of(self.table(data)).groupby("trial").agg(how)
+            return found
+
+        return Figure(text, values, ())
+
+
+def _with(data: pd.DataFrame, factors: Mapping[str, Any]) -> Any:
+    """Which rows have the level, or one of the tuple of levels, of each of these factors."""
+    kept = pd.Series(True, data.index)
+    for name, wanted in factors.items():
+        kept &= data[name].isin(wanted if isinstance(wanted, tuple) else (wanted,))
+    return kept
+
+
+def levels(
+    experiment: str,
+    by: str,
+    found: Sequence[Any],
+    name: str,
+    column: str = "ns",
+    but: Mapping[str, Any] | None = None,
+    **where: Any,
+) -> Fields:
+    return Fields(experiment, by, tuple(found), name, where, column, but or {})
+
+
+def share(fields: Fields, winners: Sequence[Any], slack: float = 1.0) -> Figure:
+    """The share of fields in which the best of the winners is the best of all, or within a factor
+    of it."""
+    within = f" within {slack - 1:.0%} of the best" if slack > 1 else " best"
+    found = fields.figure(
+        f"share of fields ({fields.name}) with {' or '.join(winners)}{within}",
+        lambda table: table[list(winners)].min(axis=1) <= slack * table.min(axis=1),
+        "mean",
+    )
+    return dataclasses.replace(
+        found, share=lambda data: 1 / fields.table(data).groupby("trial").size().min()
+    )
+
+
+def middle(fields: Fields, most: bool = False) -> Figure:
+    """The median, or the greatest, over the fields of the first level's value over the second's."""
+    above, below = fields.levels[:2]
+    which = "greatest" if most else "median"
+    text = f"{which} over fields ({fields.name}): {formats.level(above)} / {formats.level(below)}"
+    how = "max" if most else "median"
+    return fields.figure(text, lambda table: table[above] / table[below], how)
+
+
+def spread(fields: Fields) -> Figure:
+    """The median over the fields of the greatest level's value over the least's."""
+    text = f"median over fields ({fields.name}): greatest / least"
+    return fields.figure(text, lambda table: table.max(axis=1) / table.min(axis=1), "median")
+
+
+def ahead(fields: Fields, store: str, place: int, alone: bool = False) -> Figure:
+    """The median over the fields of how many times as good a store is as the best of all others,
+    or the second best, and so on: above 1 it is at that place or a better one. With `alone` no
+    better one counts: the lesser of that and of how many times as good the next better store is."""
+
+    def of(table: pd.DataFrame) -> pd.Series:
+        own, others = table[store], np.sort(table.drop(columns=store).to_numpy(), axis=1)
+        best = others[:, ::-1] if fields.largest else others
+        found: pd.Series = own / best[:, place - 1] if fields.largest else best[:, place - 1] / own
+        if alone and place > 1:
+            better = best[:, place - 2] / own if fields.largest else own / best[:, place - 2]
+            found = np.minimum(found, better)
+        return found
+
+    which = "the best" if place == 1 else f"number {place}"
+    bounded = f", or number {place - 1} as good as it, the lesser" if alone and place > 1 else ""
+    text = f"times as good as {which} of the others{bounded} ({fields.name}): {store}"
+    return fields.figure(text, of, "median")
+
+
+@dataclasses.dataclass(frozen=True)
+class Limit:
+    """`number` is what the figure is compared with; of "within" the factor around it. It is
+    `theirs` if the source states it, and if it asks only which of two is more."""
+
+    sign: str
+    number: float
+    factor: float = 1.0
+    theirs: bool = False
+    once: bool = False  # of "can" and "up to": one trial shows it, and none refutes it
+
+    def holds(self, found: float) -> bool:
+        if self.sign == "within":
+            return self.number / self.factor <= found <= self.number * self.factor
+        return bool(LIMITS[self.sign](found, self.number))
+
+    def verdict(self, low: float, high: float) -> str:
+        """Of a figure that lies between the two. What a limit allows has no gaps."""
+        ends = self.holds(low), self.holds(high)
+        if all(ends):
+            return HOLDS
+        straddles = self.sign == "within" and low < self.number < high
+        return OPEN if any(ends) or straddles else FAILS
+
+    def __str__(self) -> str:
+        whose = (
+            "" if self.theirs or (self.number == 1 and self.sign in "<>") else ", threshold ours"
+        )
+        if self.sign == "within":
+            ends = (self.number / self.factor, self.number * self.factor)
+            low, high = (f"{end:,.0f}" if end >= 1000 else f"{end:.3g}" for end in ends)
+            return f"from {low} to {high}{whose}"
+        return f"{self.sign} {self.number:g}{whose}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """`claim` in our own words, `place` in the source. `source` and `equal` are the same figure at
+    the source's settings and at equal ones; a text instead says why there is none, and no `equal`
+    that the source's sides differ in nothing but what is asked. `processors` are those without
+    which the claim can't hold: on fewer its figure is shown, but not judged."""
+
+    id: str
+    document: str
+    place: str
+    claim: str
+    source: Figure | str
+    equal: Figure | str | None
+    limit: Limit
+    published: str = ""  # the source's own figure
+    note: str = ""  # what the data can't know
+    processors: int = 1
+
+
+NOTHING = mean_interval([])
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    verdict: str
+    why: str
+    found: Interval = NOTHING
+
+
+def answer(figure: Figure | str, limit: Limit, data: pd.DataFrame) -> Answer:
+    if isinstance(figure, str):
+        return Answer(SCOPE, figure)
+    try:
+        found = figure.interval(data)
+        facts = [fact(one, data) for one in figure.sides]
+    except Missing as missing:
+        return Answer(SCOPE, str(missing))
+    if not found.n:
+        two = len(figure.sides) > 1
+        return Answer(SCOPE, f"no trial has {'both sides' if two else 'this figure'}")
+    if limit.once:
+        verdict = HOLDS if figure.values(data).map(limit.holds).any() else OPEN
+        if verdict == OPEN:
+            facts.insert(0, "in no trial")
+    elif found.n == 1:
+        verdict = OPEN
+        facts.insert(0, "one trial has no interval")
+    else:
+        verdict = limit.verdict(found.low, found.high)
+        if verdict == OPEN:
+            facts.insert(0, "the interval includes the limit")
+    return Answer(verdict, "; ".join(dict.fromkeys(facts)), found)
+
+
+def fact(one: Side, data: pd.DataFrame) -> str:
+    """What the harness knows of a side, besides its figure."""
+    rows = one.rows(data)
+    first = rows.iloc[0]
+    said = [f"durability {formats.stated(first.guarantee)}"]
+    writes = not one.operation.startswith(("read", "get"))
+    if writes and np.isfinite(first.syncs_per_write):
+        bare = " without its options" if first.options else ""  # so the evidence was measured
+        said.append(f"{first.syncs_per_write:.3g} syncs a write{bare}")
+    amplification = rows.amplification.median()
+    if writes and np.isfinite(amplification):
+        said.append(f"{amplification:.1f} B written a byte ({first.written_by})")
+    if np.isfinite(first.cpu):
+        said.append(f"{rows.cpu.median():.2f} processors busy")
+    if rows.resident.min() < WARM:
+        said.append(f"only {rows.resident.min():.0%} of its files in the page cache")
+    cap = "" if first.memory_max == UNCAPPED else f", capped at {first.memory_max}"
+    share_ = first.live_bytes / first.memory_of_machine
+    said.append(f"data {formats.share(share_)} of memory{cap}")
+    changed = [str(first[name]) for name in ("memory", "compression") if first[name] != DEFAULT]
+    if first.options:
+        changed.append(first.options)
+    return f"{one}: " + ", ".join(said + changed)
+
+
+def judge(claims: Sequence[Claim], data: pd.DataFrame) -> pd.DataFrame:
+    """The table of verdicts: a row a claim."""
+    found = []
+    for claim in claims:
+        row: dict[str, Any] = {
+            "id": claim.id,
+            "source": claim.document,
+            "place": claim.place,
+            "claim": claim.claim,
+            "published": claim.published,
+            "predicate": f"{_text(claim)} {claim.limit}",
+        }
+        for settings, figure in (("source", claim.source), ("equal", claim.equal)):
+            got = answer(claim.source if figure is None else figure, claim.limit, data)
+            if claim.processors > 1 and got.found.n:
+                got = _on_too_few(claim, got, data)
+            row |= {
+                f"{settings}_verdict": got.verdict,
+                f"{settings}_value": got.found.mean,
+                f"{settings}_low": got.found.low,
+                f"{settings}_high": got.found.high,
+                f"{settings}_trials": got.found.n,
+                f"{settings}_why": got.why,
+            }
+        found.append(row | {"note": claim.note})
+    return pd.DataFrame(found)
+
+
+def _on_too_few(claim: Claim, got: Answer, data: pd.DataFrame) -> Answer:
+    """The answer without a verdict where the machine has fewer processors than the claim needs."""
+    here = int(data.processors.min())
+    if here >= claim.processors:
+        return got
+    why = f"measured on {here} processors, the claim needs {claim.processors}"
+    return dataclasses.replace(got, verdict=SCOPE, why=f"{why}; {got.why}")
+
+
+def _text(claim: Claim) -> str:
+    figures = [one for one in (claim.source, claim.equal) if isinstance(one, Figure)]
+    return figures[0].text if figures else "no figure"
+
+
+def machines(found: Mapping[str, Results]) -> str:
+    """The machines that measured some experiments, each with the experiments' names."""
+    named: dict[str, list[str]] = {}
+    for name, data in found.items():
+        one = data.machine
+        said = f"{one.cpu}, {one.cores} cores, {one.kernel}, {one.file_system}"
+        named.setdefault(said, []).append(name)
+    return "; ".join(f"{said} ({', '.join(names)})" for said, names in named.items())
+
+
+def effects(table: pd.DataFrame) -> pd.DataFrame:
+    """The claims with a published ratio and one measured at the source's settings: a row for each
+    published figure, `printed`, of which two versions of a source may have one each."""
+    texts = table.published.str.replace(",", "").str.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w%])")
+    plain = table.published.str.fullmatch(r"[\d.,]+( and [\d.,]+)?")
+    own = table.assign(printed=texts)[plain & table.source_value.notna()].explode("printed")
+    return own.assign(printed=own.printed.astype(float))
+
+
+def headlines(table: pd.DataFrame, claims: Sequence[str], names: Mapping[str, str]) -> pd.DataFrame:
+    """Some claims, by their `id`, with what was published and measured; `names` are those of the
+    sources."""
+    own = table.set_index("id").loc[list(claims)].reset_index()
+    return pd.DataFrame(
+        {
+            "source": own.source.map(names),
+            "claim": own.claim,
+            "published": own.published,
+            "at the source's settings": _short(own, "source"),
+            "at equal settings": _short(own, "equal"),
+        }
+    )
+
+
+def measured(table: pd.DataFrame) -> dict[str, dict[str, str]]:
+    """For the text: the figures of each claim with their intervals, by its `id`."""
+    return {
+        row["id"].replace("-", "_").replace(".", "_"): {
+            settings: _figure(row, settings)
+            for settings in ("source", "equal")
+            if row[f"{settings}_trials"]
+        }
+        for row in table.to_dict("records")
+    }
+
+
+def _short(table: pd.DataFrame, settings: str) -> list[str]:
+    """Verdicts with their figures, but without what is missing."""
+    return [
+        _told(row, settings) if row[f"{settings}_trials"] else str(row[f"{settings}_verdict"])
+        for row in table.to_dict("records")
+    ]
+
+
+def listing(table: pd.DataFrame, sources: Sequence[str]) -> str:
+    """The verdicts on the claims of some sources, and on our own questions beside them, as a
+    table in Markdown."""
+    beside = table.source.where(table.source != OWN, table.place.str.split(",").str[0])
+    own = table[beside.isin(sources)]
+    notes = own.note.map(lambda note: f" ({note})" if note else "")
+    shown = pd.DataFrame(
+        {
+            "place": own.place,
+            "claim": own.claim + notes + ". *" + own.predicate + "*",
+            "published": own.published,
+            "at the source's settings": [_told(row, "source") for row in own.to_dict("records")],
+            "at equal settings": [_told(row, "equal") for row in own.to_dict("records")],
+        }
+    )
+    return formats.table(shown, list(map(str, shown)), disable_numparse=True)
+
+
+def _figure(row: Mapping[Any, Any], settings: str) -> str:
+    """A figure with its interval, which one trial has not."""
+    value, low, high = (
+        formats.number(row[f"{settings}_{name}"]) for name in ("value", "low", "high")
+    )
+    return f"{value} ({low} to {high})" if row[f"{settings}_trials"] > 1 else value
+
+
+def _told(row: Mapping[Any, Any], settings: str) -> str:
+    """A verdict with its figure, or with what is missing."""
+    verdict, why, trials = (row[f"{settings}_{name}"] for name in ("verdict", "why", "trials"))
+    if not trials:
+        return f"{verdict}: {formats.escape(why)}"
+    return f"**{verdict}**{', one trial:' if trials == 1 else ''} {_figure(row, settings)}"

@@ -1,0 +1,1 @@
+"""YCSB's core workloads."""

@@ -1,0 +1,111 @@
+"""What a crash costs: engines that lose nothing, everything, or some writes between others."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from kvbench.cell.store import Store
+from kvbench.durability import evidence
+from kvbench.durability.crashes import KILL, POWER, Row, Steady, crashes
+from support import KNOWN, ROOT, Run
+
+from study.experiments import crashes as study
+
+README = ROOT / "data" / "README.md"
+SMALL = Steady.of(300, "100 B")
+
+
+def crash(store: Store, level: str, kind: str, place: Path) -> Row:
+    if store.name in KNOWN and not KNOWN[store.name].available:
+        pytest.skip(KNOWN[store.name].reason)
+    (row,) = crashes(store, level, kind, place, SMALL, 0.2, 1)
+    return row
+
+
+@pytest.mark.parametrize("name", ["leveldb", "sqlite"])
+def test_a_killed_process_loses_nothing_that_the_system_has(name: str, tmp_path: Path) -> None:
+    row = crash(KNOWN[name], "process", KILL, tmp_path)
+    assert row["reason"] == ""
+    assert row["acknowledged_writes"] > 0
+    assert row["first_get_ms"] > row["open_ms"] > 0
+    names = ("lost_writes", "kept_writes", "damaged_records", "window_writes", "window_ms")
+    assert all(row[name] == 0 for name in names)
+
+
+def test_a_killed_process_loses_all_that_only_it_had(tmp_path: Path) -> None:
+    """RocksDB without its log keeps so few writes in memory alone."""
+    row = crash(KNOWN["rocksdb"], "none", KILL, tmp_path)
+    assert row["reason"] == ""
+    # The record of the write under way is not looked at; the first write may have been to it.
+    assert row["acknowledged_writes"] - row["window_writes"] in (0, 1)
+    assert row["kept_writes"] == row["damaged_records"] == 0
+    assert 0 < row["window_writes"] - row["lost_writes"] + 1 <= row["window_writes"] / 300 + 2
+    assert row["window_ms"] == pytest.approx(row["writing_s"] * 1000)
+
+
+SKIPPING = """
+static int my_write(struct kv *kv, enum kv_mode mode, const struct kv_record *records, size_t count)
+{{
+    static int writes;
+    if (mode == KV_INSERT && ++writes % 10 == 0)
+        return KV_OK;
+    return honest.write(kv, mode, records, count);
+}}
+"""
+FAILING = """
+static int my_open(const char *path, const struct kv_option *options, size_t count, struct kv **kv)
+{{
+    char name[5000];
+    snprintf(name, sizeof name, "%s/opened", path);
+    int file = open(name, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    off_t before = lseek(file, 0, SEEK_END);
+    if (write(file, "x", 1) != 1 || close(file) != 0 || before >= 2)
+        return kv_fail("the third opening fails");
+    return honest.open(path, options, count, kv);
+}}
+"""
+
+
+def test_lost_writes_between_others_are_no_suffix(
+    alter_shim: Callable[..., Store], tmp_path: Path
+) -> None:
+    store = alter_shim("template", SKIPPING.format(), "write")
+    row = crash(store, "none", KILL, tmp_path)
+    assert row["lost_writes"] == pytest.approx(row["acknowledged_writes"] / 20, abs=2)
+    assert row["window_writes"] == row["acknowledged_writes"] - 19  # the tenth insert
+    apart = row["acknowledged_writes"] / 600 + 2  # of the record of the write under way
+    kept = row["window_writes"] - row["lost_writes"]
+    assert row["kept_writes"] == pytest.approx(kept, abs=apart)
+    assert 0 < row["window_ms"] < row["writing_s"] * 1000
+
+
+def test_a_store_that_cannot_be_opened_is_a_result(
+    alter_shim: Callable[..., Store], tmp_path: Path
+) -> None:
+    row = crash(alter_shim("template", FAILING.format(), "open"), "none", KILL, tmp_path)
+    assert row["reason"] == "not opened: the third opening fails"
+    assert row["acknowledged_writes"] > 0
+    assert row["open_ms"] is row["lost_writes"] is None
+
+
+def test_the_table_of_crashes_has_a_row_each(kvbench: Run, tmp_path: Path) -> None:
+    if not KNOWN["sqlite"].available:
+        pytest.skip(KNOWN["sqlite"].reason)
+    small = ("--crashes", 2, "--records", 300, "--value-size", "100 B", "--seconds", 0.2)
+    out = tmp_path / "crashes.csv"
+    done = kvbench("crash", "sqlite", *small, "--place", tmp_path, "--out", out)
+    assert done.returncode == 0, done.stderr
+    table = pd.read_csv(out, keep_default_na=False)
+    lost = [] if evidence.mounting_fails(tmp_path) else ["process", "process"]
+    assert list(table.durability) == ["none", "none", *lost]
+    assert list(table.crash) == [KILL, KILL, *(POWER for _ in lost)]
+    described = README.read_text().partition("## crashes.csv")[2].partition("\n## ")[0]
+    assert list(table.columns) == re.findall(r"^\| (\w+) \| (?!type)", described, flags=re.M)
+    assert list(table.number) == [1, 2] * (len(table) // 2)
+    rows = study.read(tmp_path)
+    assert [len(rows), len(study.table(rows))] == [len(table), len(table) // 2]
+    assert study.draw_lost(rows).axes and study.draw_times(rows).axes
+    assert study.common.facts(rows)["none"]["crashes"] == 2
+    assert not any(path.name != out.name for path in tmp_path.iterdir())

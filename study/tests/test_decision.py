@@ -1,0 +1,177 @@
+"""The decision table, on imported data whose answer is known."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from kvbench.cell.factors import LEVELS
+from kvbench.results.importer import import_table
+from kvbench.stats.regret import by_trial, rank
+
+from study.answers import decision
+from study.answers.decision import Need
+from study.common.results import Results
+
+Make = Callable[..., Results]
+OPERATIONS = ("insert", "get", "update", "remove")
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Ten trials of some stores in four fields, or `trials` of a record size; `times` is how long
+    each operation of a store takes, in units of 1 µs, by default 1, and `larger` of records of
+    1 KiB, if it is another. Means differ by 2% from trial to trial."""
+
+    def imported(
+        times: Mapping[str, Mapping[str, float]],
+        without: Mapping[str, str] | None = None,
+        trials: Mapping[str, int] | None = None,
+        larger: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> Results:
+        random = np.random.default_rng(1)
+        rows = [
+            {
+                **{"store": store, "operation": operation, "record_size": size},
+                **{"records": count, "n": 1000, "trial": trial, "durability": "process"},
+                **{"compressibility": "incompressible"},
+                "mean_ns": 1000 * own.get(operation, 1) * np.exp(0.02 * random.standard_normal()),
+            }
+            for size, stores in (("100 B", times), ("1 KiB", larger or times))
+            for store, own in stores.items()
+            for count in (100, 10_000)
+            for operation in OPERATIONS
+            for trial in range(1, 1 + (trials or {}).get(size, 10))
+            if (without or {}).get(store) != size
+        ]
+        pd.DataFrame(rows).to_csv(tmp_path / "table.csv", index=False)
+        import_table(tmp_path / "table.csv", tmp_path / "out")
+        return Results(str(tmp_path / "out"), varying=["durability"])
+
+    return imported
+
+
+MIXED = Need("mixed")
+READS = Need("reads", mix={"get": 0.9, "update": 0.1})
+
+
+def test_the_best_of_a_mix_is_chosen_by_the_sum_of_its_operations(make: Make) -> None:
+    data = make({"lmdb": {"get": 0.5, "update": 2}, "leveldb": {}})
+    rows = decision.table({"reference": data}, [MIXED, READS]).set_index("need")
+    assert rows.choose.to_dict() == {"mixed": "leveldb, lmdb", "reads": "lmdb"}
+    assert float(rows.leveldb["reads"]) == pytest.approx(1 / 0.65, rel=0.02)
+    assert rows["may be the best"].tolist() == ["", ""]
+
+
+def test_exchanged_stores_exchange_in_the_table(make: Make) -> None:
+    slow = {"insert": 3.0, "update": 3.0}
+    first = decision.table({"reference": make({"lmdb": {}, "leveldb": slow})}, [MIXED])
+    assert first.choose.tolist() == ["lmdb"]
+    assert [float(regret) for regret in first.leveldb] == pytest.approx([2], rel=0.02)
+
+
+def test_a_store_that_lacks_a_field_or_does_not_suit_is_left_out(make: Make) -> None:
+    data = make({"lmdb": {}, "leveldb": {}, "flat": {"get": 0.1}}, without={"leveldb": "100 B"})
+    whole = Need("updates are whole", suits=decision.whole)
+    rows = decision.table({"reference": data}, [MIXED, whole]).set_index("need")
+    assert rows.choose["mixed"] == "flat"
+    assert rows.leveldb.tolist() == ["", ""]
+    assert rows.flat["updates are whole"] == ""
+
+
+def test_stores_are_marked_that_a_crash_may_cost_more_than_the_last_writes(make: Make) -> None:
+    """Files, whose updates may tear, and LMDB, of which all may be lost, but not at sync."""
+    data = make({"lmdb": {}, "flat": {}})
+    rows = decision.table({"reference": data}, [MIXED])
+    both = pd.concat([rows, rows.assign(level="sync")])
+    (shown,) = decision.overview(both).to_dict("records")
+    assert set(shown["use at process"].split(", ")) == {"lmdb†", "flat*"}
+    assert set(shown["use at sync"].split(", ")) == {"lmdb", "flat*"}
+
+
+def test_a_store_is_recommended_only_if_it_is_at_every_size(make: Make) -> None:
+    """The mean over both sizes is the same for the stores, but neither does at both."""
+    few, many = {"lmdb": {}, "leveldb": {"insert": 5}}, {"lmdb": {"insert": 5}, "leveldb": {}}
+    data = make(few | {"redb": {"insert": 2}}, larger=many | {"redb": {"insert": 2}})
+    (row,) = decision.table({"reference": data}, [MIXED]).to_dict("records")
+    assert row["choose"] == ""
+    regrets = decision.ranking(data, MIXED).regrets
+    assert [store for store, own in regrets.items() if own.recommended]
+
+
+def test_the_safest_store_has_the_least_greatest_regret() -> None:
+    data = Results("data/reference", varying=LEVELS)
+    found = decision.safest(data, {}, "sync", decision.LARGE)
+    needs = [
+        replace(need, counts=(count,))
+        for need in decision.NEEDS
+        if need.durability == "sync"
+        and need.suits is decision.reuses
+        and need.name.startswith(decision.SAFE)
+        and set(need.sizes) <= set(decision.LARGE)
+        for count in need.counts
+    ]
+    assert len(needs) == 8
+    own = [one for need in needs if (one := decision.ranking(data, need).regrets)]
+    assert len(own) == 6  # 10,000 records of 1 MiB exceed the grid's limit
+    most = {
+        store: max(one[store].estimate for one in own)
+        for store in set.intersection(*(set(one) for one in own))
+    }
+    assert most[found["store"]] == min(most.values())
+
+
+def test_a_bound_names_the_place_that_exceeds_it() -> None:
+    """Slow the safest store down in one place: the bound of the main grid stays as it is."""
+    data, second = (Results(f"data/{n}", varying=LEVELS) for n in ("reference", "second-machine"))
+    before = decision.all_safest(data, {"second": second})["process"]
+    assert float(before["second"]) > float(before["most"])
+    slower = second.operations.store == before["store"]
+    times = second.operations.mean_ns
+    second.operations = second.operations.assign(mean_ns=times.mask(slower, 5 * times))
+    found = decision.all_safest(data, {"second": second, "same": data})
+    own = found["process"]
+    assert (own["store"], own["most"], own["same"]) == (
+        before["store"],
+        before["most"],
+        own["most"],
+    )
+    assert (own["place"], own["anywhere"]) == ("second", own["second"])
+    assert float(own["anywhere"]) > 4 * float(before["second"])
+    shown = decision.bounds(found, ["second", "same"]).set_index(["level", "values"])
+    assert shown.loc[("process", "all"), "second"] == own["anywhere"]
+
+
+def test_a_need_counts_the_trials_that_all_its_fields_have(make: Make) -> None:
+    """A field that was decided after seven trials has no more. A need with it has seven, too, and
+    may spend on them what a look after seven may."""
+    data = make({"lmdb": {}, "leveldb": {"get": 1.3}}, trials={"100 B": 7})
+    both = decision.ranking(data, MIXED).regrets
+    assert {own.trials for own in both.values()} == {7}
+    costs = MIXED.cost(data, MIXED)
+    assert both == rank(by_trial(costs), range(1, 8)).regrets
+    longer = decision.ranking(data, Need("1 KiB", sizes=["1 KiB"])).regrets
+    assert {own.trials for own in longer.values()} == {10}
+
+
+def test_stores_that_processes_may_share_are_known() -> None:
+    shared = {
+        store for store in ("flat", "lmdb", "sqlite", "leveldb", "redb") if decision.shared(store)
+    }
+    assert shared == {"flat", "lmdb", "sqlite"}
+
+
+def test_one_trial_names_what_was_fast_and_recommends_nothing() -> None:
+    """Of the committed data beyond memory, at each store's best settings."""
+    data = Results("data/beyond-memory", varying=LEVELS)
+    (need,) = (need for need in decision.NEEDS if need.experiment == "beyond-memory")
+    (row,) = decision.table({"beyond-memory": data}, [need]).to_dict("records")
+    assert data.trials == 1 and row["choose"] == ""
+    assert row["may be the best"] and "null" not in row["may be the best"]
+    assert min(float(row[store]) for store in decision.POPULAR if row[store]) == 1
+    (said,) = decision.chosen(pd.DataFrame([row])).values()
+    named = said["choose"].removesuffix(" (not told apart)")
+    assert named != said["choose"]
+    assert set(named.replace(" or ", ", ").split(", ")) == set(row["may be the best"].split(", "))

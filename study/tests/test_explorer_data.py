@@ -1,0 +1,102 @@
+"""What the explorer is given: equal work, guarantees beside times, and no value lost."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from kvbench.common.messages import BadInput
+from kvbench.results.importer import import_table
+from support import ROOT
+
+from study.answers import explorer
+from study.common.results import Results
+
+DATA = ROOT / "data"
+MEASURED = {"record_size": "1 KiB", "records": 1000, "n": 50, "operation": "get", "mean_ns": 9.5}
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    others = {name: str(DATA / name) for name in ("durability", "python", "bindings")}
+    experiments = explorer.load(str(DATA / "reference"), others)
+    return explorer.answers(experiments, space=explorer.load_space(str(DATA / "space")))
+
+
+def test_space_is_that_after_equal_work(found: dict[str, Any]) -> None:
+    """Rounds end by the clock: `tkrzw-hash`, which keeps all that it wrote, had over a hundred
+    times its data in them."""
+    cells = pd.read_parquet(DATA / "space" / "cells.parquet")
+    cells = cells[cells.workload.str.endswith("overwrite") & (cells.status == "ok")]
+    known = {(size, count) for size, count in zip(cells.record_size, cells.records, strict=True)}
+    seen = set()
+    for field in found["fields"]:
+        place = field["size"], field["records"]
+        plain = field["access"] == "c" and field["memory"] == "default"
+        covered = plain and field["durability"] == "process" and place in known
+        for store, own in field["stores"].items():
+            rows = cells[(cells.store == store) & (cells.record_size == field["size"])]
+            rows = rows[(rows.records == field["records"]) & covered]
+            if rows.empty or field["data"] != "incompressible":
+                assert own["space"] is None, (place, store)
+            else:
+                ratio = (rows.disk_bytes / rows.live_bytes).median()
+                assert own["space"] == pytest.approx(ratio, rel=1e-3)
+                seen.add(store)
+    assert "tkrzw-hash" in seen and len(seen) > 10
+    assert "overwritten once" in found["space"]
+
+
+def test_beside_each_time_stands_what_the_store_survives(found: dict[str, Any]) -> None:
+    for field in found["fields"]:
+        for store, own in field["stores"].items():
+            level = field["durability"]
+            assert own["guarantee"] == level or level == "default"
+            assert own["guarantee"] in ("none", "process", "sync", "atomic"), store
+            said = found["stores"][store]["consequence"].get(level, "")
+            if own["guarantee"] in ("none", "process"):
+                assert "loss of power" in said, (store, level)
+
+
+def test_every_package_for_python_that_was_measured_is_there(found: dict[str, Any]) -> None:
+    named = {
+        store
+        for field in found["fields"]
+        if field["access"] == "python"
+        for store in (*field["stores"], *field["cooled"])
+    }
+    for name in ("python", "bindings"):
+        cells = pd.read_parquet(DATA / name / "cells.parquet")
+        own = cells[(cells.access == "python") & (cells.status == "ok") & (cells.store != "null")]
+        assert set(own.store + "/" + own.binding) <= named
+    assert {"sqlite/diskcache", "sqlite/sqlitedict"} <= named
+
+
+def _results(tmp_path: Path, *rows: dict[str, Any]) -> Results:
+    pd.DataFrame([MEASURED | row for row in rows]).to_csv(tmp_path / "table.csv", index=False)
+    import_table(tmp_path / "table.csv", tmp_path / "out")
+    return Results(str(tmp_path / "out"))
+
+
+def test_two_values_of_a_trial_are_refused_by_name(tmp_path: Path) -> None:
+    data = _results(tmp_path, {"store": "a", "label": "x"}, {"store": "a", "label": "y"})
+    with pytest.raises(BadInput, match=r"a, .*: two results of one trial of get"):
+        explorer.answers({"mine": data})
+
+
+def test_a_trial_that_is_not_numbered_is_the_first(tmp_path: Path) -> None:
+    found = explorer.answers({"mine": _results(tmp_path, {"store": "a"}, {"store": "b"})})
+    (field,) = found["fields"]
+    assert field["trials"] == 1
+    assert {tuple(own["mean"]["get"]) for own in field["stores"].values()} == {(9.5,)}
+
+
+def test_no_look_counts_more_trials_than_the_last(tmp_path: Path) -> None:
+    rows = [{"store": store, "trial": trial} for store in "ab" for trial in (1, 2, 16, 9999)]
+    (field,) = explorer.answers({"mine": _results(tmp_path, *rows)})["fields"]
+    assert field["trials"] == 2
+
+
+def test_other_seeds_are_no_trials(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="several levels of seed: 1, 2"):
+        _results(tmp_path, {"store": "a", "seed": 1}, {"store": "a", "seed": 2, "trial": 2})

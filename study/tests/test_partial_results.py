@@ -1,0 +1,220 @@
+"""Each notebook draws what partial results allow, or says in one line what they lack."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import nbformat
+import pandas as pd
+import pyarrow as pa
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from kvbench.common.messages import BadInput
+from kvbench.results.importer import import_table
+from kvbench.results.tables import SCHEMAS, read_tables, write_tables
+from support import ROOT
+from traitlets.config import Config
+
+# The notebooks of collected results, with the grid that each one's refusals name.
+GRIDS = {
+    "age": "age", "best-option": "quick", "beyond-memory": "beyond-memory", "bindings": "bindings",
+    "builds": "builds", "cold-cache": "cold-cache", "compression": "compression",
+    "durability": "durability", "files-or-store": "files-or-store", "latency": "quick",
+    "leveldb-2011": "leveldb-2011", "lmdb-2014": "lmdb-2014", "load": "load",
+    "memory-budget": "memory-budget", "redb-2026": "redb-2026", "reference": "reference",
+    "rocksdb-2013": "rocksdb-2013", "space": "quick", "sqlite-35": "sqlite-35",
+    "threads": "threads", "ycsb": "ycsb",
+}  # fmt: skip
+DATA = {"best-option": "reference", "latency": "reference", "space": "reference"}
+# Those that show single operations, which most grids have.
+PLAIN = {
+    "best-option", "cold-cache", "compression", "durability", "latency", "memory-budget",
+    "reference", "space",
+}  # fmt: skip
+Frames = dict[str, pd.DataFrame]
+
+
+def _read(folder: Path) -> Frames:
+    return {name: table.to_pandas() for name, table in read_tables(folder).items()}
+
+
+def _write(frames: Frames, folder: Path) -> Path:
+    folder.mkdir()
+    tables = {
+        name: pa.Table.from_pandas(frame[SCHEMAS[name].names], SCHEMAS[name], preserve_index=False)
+        for name, frame in frames.items()
+    }
+    write_tables(folder, tables)
+    return folder
+
+
+def _only(frames: Frames, cells: pd.DataFrame) -> Frames:
+    """The tables with only these cells."""
+    measured = set(cells.cell[cells.status == "ok"])
+    kept = {
+        name: frame[frame.cell.isin(measured)] for name, frame in frames.items() if "cell" in frame
+    }
+    machines = frames["machines"]
+    return kept | {"cells": cells, "machines": machines[machines.machine.isin(cells.machine)]}
+
+
+def _one(column: str, first: bool) -> Callable[[Frames], Frames]:
+    """Only the most or the least frequent level of a factor."""
+
+    def kept(frames: Frames) -> Frames:
+        cells = frames["cells"]
+        levels = cells[cells.status == "ok"][column].value_counts(sort=False).sort_index()
+        level = levels.idxmax() if first else levels.idxmin()
+        return _only(frames, cells[cells[column] == level])
+
+    return kept
+
+
+def _cooled(frames: Frames) -> Frames:
+    return frames | {"cells": frames["cells"].assign(cached_share=0.1, cached_end=0.1)}
+
+
+def _plain_machine(frames: Frames) -> Frames:
+    """Without what only some machines state."""
+    machines = frames["machines"].copy()
+    for column in ("sync_p50_us", "memory_rate", "probe", "compiler", "python"):
+        machines[column] = None
+    return frames | {"machines": machines}
+
+
+PARTS: dict[str, Callable[[Frames], Frames]] = {
+    "one store": _one("store", True),
+    "another store": _one("store", False),
+    "one trial": _one("trial", True),
+    "one size": _one("record_size", True),
+    "one count": _one("records", True),
+    "one part": _one("label", True),
+    "another part": _one("label", False),
+    "one workload": _one("workload", False),
+    "one level": _one("durability", True),
+    "one kind of data": _one("compressibility", False),
+    "one budget": _one("memory", True),
+    "one cap": _one("memory_max", False),
+    "one state of the cache": _one("cache", False),
+    "one cell": lambda frames: _only(
+        frames, frames["cells"][frames["cells"].status == "ok"].head(1)
+    ),
+    "no warm cell": _cooled,
+    "a plain machine": _plain_machine,
+}
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InteractiveShell]:
+    """The shell with which a kernel runs cells."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
+        patch.chdir(ROOT / "notebooks")
+        yield InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
+        InteractiveShell.clear_instance()
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep of single operations, as of a quick look at a machine."""
+    place = tmp_path_factory.mktemp("swept")
+    grid = 'stores = ["flat", "leveldb", "lmdb"]\nrecord_sizes = ["100 B", "1 KiB"]\nleast_ms = 0\n'
+    grid += 'records = [100]\ndurability = ["process"]\ntrials = 2\n'
+    (place / "grid.toml").write_text(grid)
+    for command in (["sweep", place / "grid.toml", "--out"], ["collect"]):
+        # Not in this process: a command that has ended ignores signals, as do those started after.
+        arguments = [sys.executable, "-m", "kvbench.cli", *map(str, (*command, place / "out"))]
+        subprocess.run(arguments, check=True, capture_output=True)
+    return place / "out"
+
+
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Imported steps, of which nothing but their means is stated."""
+    place = tmp_path_factory.mktemp("steps")
+    rows = [
+        f"{store},{step},1 KiB,1000,{store}.{step},1000,{mean}"
+        for store, mean in (("rocksdb", 900), ("badger", 1100))
+        for step in ("fillseq", "readrandom", "overwrite")
+    ]
+    head = "store,operation,record_size,records,label,n,mean_ns"
+    (place / "table.csv").write_text("\n".join([head, *rows]) + "\n")
+    import_table(place / "table.csv", place / "out")
+    return place / "out"
+
+
+def refusal(shell: InteractiveShell, stem: str, folder: Path) -> str:
+    """What the notebook says of the results, when it refuses them; any other error is raised."""
+    shell.reset()
+    plt.close("all")
+    cells = nbformat.read(ROOT / "notebooks" / f"{stem}.ipynb", 4).cells
+    declared, *sources = (cell.source for cell in cells if cell.cell_type == "code")
+    for source in (declared, f"results = {str(folder)!r}", *sources):
+        found = shell.run_cell(source, store_history=True)
+        error = found.error_before_exec or found.error_in_exec
+        if isinstance(error, BadInput):
+            return str(error)
+        if error is not None:
+            raise AssertionError(f"{stem}: {type(error).__name__}: {error}") from error
+    return ""
+
+
+def _says(said: str, stem: str, folder: Path) -> bool:
+    """One line that names the folder, what was not measured, and the grid that measures it."""
+    grid = GRIDS[stem]
+    assert (ROOT / f"harness/grids/{grid}.toml").exists()
+    named = f"make reference EXPERIMENT={grid}" in said and f"harness/grids/{grid}.toml" in said
+    return said.startswith(f"{folder}: no ") and named and len(said) - len(str(folder)) < 200
+
+
+def _own(stem: str) -> Path:
+    return ROOT / "data" / DATA.get(stem, stem)
+
+
+@pytest.mark.parametrize("stem", GRIDS)
+def test_results_without_a_notebooks_experiment_are_refused_by_name(
+    stem: str, shell: InteractiveShell, swept: Path
+) -> None:
+    said = refusal(shell, stem, swept)
+    assert said == "" if stem in PLAIN else _says(said, stem, swept), said
+
+
+@pytest.mark.parametrize("stem", GRIDS)
+def test_an_empty_folder_is_refused_by_name(
+    stem: str, shell: InteractiveShell, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = refusal(shell, stem, tmp_path)
+    assert _says(said, stem, tmp_path), said
+    assert capsys.readouterr().out.strip() == f"BadInput: {said}"  # without a traceback
+
+
+@pytest.mark.parametrize("stem", GRIDS)
+def test_results_of_failed_cells_alone_are_refused_with_the_reason(
+    stem: str, shell: InteractiveShell, tmp_path: Path
+) -> None:
+    frames = _read(_own(stem))
+    cells = frames["cells"].assign(status="failed", reason="no space left")
+    folder = _write(_only(frames, cells), tmp_path / "failed")
+    said = refusal(shell, stem, folder)
+    assert _says(said, stem, folder) and "the first: no space left" in said, said
+
+
+@pytest.mark.parametrize("stem", GRIDS)
+def test_imported_steps_are_refused_by_name_or_drawn(
+    stem: str, shell: InteractiveShell, steps: Path
+) -> None:
+    said = refusal(shell, stem, steps)
+    assert _says(said, stem, steps), said
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("stem", GRIDS)
+def test_a_part_of_an_experiment_is_drawn_or_refused_by_name(
+    stem: str, part: str, shell: InteractiveShell, tmp_path: Path
+) -> None:
+    folder = _write(PARTS[part](_read(_own(stem))), tmp_path / "part")
+    said = refusal(shell, stem, folder)
+    assert not said or _says(said, stem, folder) or "; allowed:" in said, said

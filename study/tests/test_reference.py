@@ -1,0 +1,286 @@
+"""The reference run's figures, on imported data whose answer is known."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from study.common import fields
+from study.common.results import Results
+from study.experiments import reference
+
+Make = Callable[..., Results]
+LEVELS = {"process": 100.0, "sync": 300.0}  # the best store's mean, in µs
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Updates of each store at each durability level: LEVELS times its factor there, with some
+    noise and a growth in each trial. A sync of the device takes 200 µs."""
+
+    def imported(
+        factors: Mapping[tuple[str, str], float], trials: int = 15, growth: float = 0.0
+    ) -> Results:
+        random = np.random.default_rng(1)
+        table = pd.DataFrame(
+            {
+                **{"store": store, "durability": level, "trial": trial, "operation": "update"},
+                **{"record_size": "1 KiB", "records": 10, "n": 1000, "sync_p50_us": 200},
+                **{"compressibility": "incompressible"},
+                "started": f"2026-11-23T{trial:02}:00:00.000+00:00",
+                "mean_ns": 1000
+                * LEVELS[level]
+                * factor
+                * np.exp(0.01 * random.standard_normal())
+                * (1 + growth) ** (trial - 1),
+            }
+            for (store, level), factor in factors.items()
+            for trial in range(1, trials + 1)
+        )
+        place = Path(tempfile.mkdtemp(dir=tmp_path))
+        table.to_csv(place / "table.csv", index=False)
+        command = [sys.executable, "-m", "kvbench.cli", "import", str(place / "table.csv")]
+        subprocess.run([*command, "--out", str(place / "out")], check=True, capture_output=True)
+        return Results(str(place / "out"), varying=["durability"])
+
+    return imported
+
+
+TWO = {("a", "process"): 1.0, ("b", "process"): 3.0, ("a", "sync"): 1.0, ("b", "sync"): 1.5}
+
+
+def test_regrets_are_those_of_the_data(make: Make) -> None:
+    found = reference.regrets_of(make(TWO)).set_index(["durability", "store"])
+    assert found.regret["process", "b"] == pytest.approx(3, rel=0.02)
+    assert found.verdict.to_dict() == {
+        ("process", "a"): "in",
+        ("process", "b"): "out",
+        ("sync", "a"): "in",
+        ("sync", "b"): "out",
+    }
+
+
+def test_decisions_count_fields_and_stores(make: Make) -> None:
+    few = reference.decisions(reference.regrets_of(make(TWO | {("c", "sync"): 1.1})))
+    shown = few.set_index("durability")
+    assert shown.fields.to_dict() == {"process": 1, "sync": 1}
+    assert shown.decided.to_dict() == {"process": 1, "sync": 0}
+    assert shown["stores decided"]["sync"] == pytest.approx(2 / 3)
+    assert 1 < shown.tellable["sync"] < 1.05
+
+
+def test_noise_is_that_of_the_ratios_to_the_best(make: Make) -> None:
+    found = reference.noise(make(TWO)).set_index("durability")
+    assert found.ratios.tolist() == [1, 1] and found.trials.tolist() == [15, 15]
+    assert found.deviation.to_numpy() == pytest.approx(0.01 * 2**0.5, rel=0.5)
+    assert (found.correlation.abs() < 0.6).all() and (found.skewness.abs() < 1.5).all()
+    drifting = make(TWO | {("b", "process"): 3.0}, growth=0.0)
+    rows = drifting.operations
+    drifting.operations = rows.assign(
+        mean_ns=rows.mean_ns.where(rows.store == "a", rows.mean_ns * 1.05**rows.trial)
+    )
+    assert (reference.noise(drifting).correlation > 0.6).all()
+
+
+def test_gaps_are_what_an_operation_waits_for_the_harness(make: Make) -> None:
+    """A tenth of the wall time, which is 2 s for 1,000 operations."""
+    data = make(TWO)
+    data.operations = data.operations.assign(sum_ns=1.8e9, wall_s=2.0)
+    (row,) = reference.gaps(data).to_dict("records")
+    assert row == pytest.approx({"record_size": "1 KiB", "gap": 2e5, "share": 0.1, "most": 0.1})
+
+
+def test_exchanging_two_stores_exchanges_all_that_is_said_of_them(make: Make) -> None:
+    names = {"a": "b", "b": "a"}
+    before = reference.fits(reference.regrets_of(make(TWO)), ["a", "b"])
+    other = {(names[store], level): factor for (store, level), factor in TWO.items()}
+    after = reference.fits(reference.regrets_of(make(other)), ["b", "a"])
+    plain = ["fields", "best", "recommended"]
+    assert before.store.tolist() == after.store.replace(names).tolist()
+    assert before[plain].to_numpy().tolist() == after[plain].to_numpy().tolist()
+    assert before.most.to_numpy() == pytest.approx(after.most.to_numpy(), rel=0.05)
+
+
+def test_the_largest_regrets_are_named_with_their_fields(make: Make) -> None:
+    found = reference.worst(reference.regrets_of(make(TWO)), ["a", "b"], 2)
+    assert found.store.tolist() == ["b", "b"]
+    assert found.durability.tolist() == ["process", "sync"]
+
+
+def test_drift_is_the_change_against_the_first_trial(make: Make) -> None:
+    found = reference.drifted(reference.drift(make(TWO, trials=4, growth=0.05)))
+    assert found.hours.tolist() == [0, 1, 2, 3]
+    assert found.middle.to_numpy() == pytest.approx([1, 1.05, 1.05**2, 1.05**3], rel=0.03)
+    assert (found.least <= found.middle).all() and (found.middle <= found.most).all()
+    assert reference.varied(found) == {"least": "1.05", "greatest": "1.16"}
+
+
+def later(data: Results) -> Results:
+    """The trials after the seventh a day later."""
+    started = pd.to_datetime(data.cells.started, utc=True)
+    data.cells = data.cells.assign(
+        started=started + pd.to_timedelta((data.cells.trial > 7) * 1, unit="D")
+    )
+    return data
+
+
+def test_sittings_are_hours_apart(make: Make) -> None:
+    """Trials of the fixture begin an hour apart, no more."""
+    assert set(reference.sittings(make(TWO))) == {1}
+    assert reference.sittings(later(make(TWO))).tolist() == 7 * [1] + 8 * [2]
+    assert reference.replicated(make(TWO)).empty and reference.repeated(pd.DataFrame()) == {}
+
+
+def test_sittings_that_agree_and_one_that_does_not(make: Make) -> None:
+    data = later(make(TWO))
+    same = reference.replicated(data).set_index("durability")
+    assert same["decided twice"].tolist() == [2, 2] and same.differently.tolist() == [0, 0]
+    assert (same.deviation < 0.01).all() and (same["decided with it"] == 1).all()
+    rows = data.operations
+    swapped = (rows.trial > 7) & (rows.durability == "sync") & (rows.store == "b")
+    data.operations = rows.assign(mean_ns=rows.mean_ns.mask(swapped, rows.mean_ns / 2.25))
+    found = reference.replicated(data).set_index("durability")
+    assert found["decided twice"].to_dict() == {"process": 2, "sync": 2}
+    assert found.differently.to_dict() == {"process": 0, "sync": 2}
+    assert found.deviation["sync"] == pytest.approx(np.log(2.25) / 2**0.5, rel=0.02)
+    assert found["decided with it"].to_dict() == {"process": 1, "sync": 0}
+    text = reference.repeated(found.reset_index())
+    assert (text["all"]["twice"], text["all"]["differently"]) == (4, 2)
+    assert text["sync"]["deviation"] == "57%"
+
+
+def test_sittings_disagree_on_stores_near_the_bound(make: Make) -> None:
+    """b takes 1.5 times as long as a in the first sitting, and 0.91 times in the second; over both
+    its regret is 1.15. c is far from the bound."""
+    data = later(make(TWO | {("c", "sync"): 9.0}))
+    rows = data.operations
+    second = (rows.trial > 7) & (rows.durability == "sync") & (rows.store == "b")
+    data.operations = rows.assign(mean_ns=rows.mean_ns.mask(second, rows.mean_ns / 1.645))
+    found = reference.replicated(data)
+    assert {
+        "near the bound": 1,
+        "on both sides": 1,
+        "of them near": 1,
+        "differently": 1,
+    }.items() <= (found.set_index("durability").loc["sync"].to_dict().items())
+    text = reference.repeated(found)["all"]
+    assert (text["near"], text["apart"], text["twice_near"]) == (1, 1, 1)
+    assert text["twice"] > 1
+
+
+def test_another_device_scales_what_a_sync_adds(make: Make) -> None:
+    data = make(TWO)
+    rows = reference.elsewhere(data, 2e6)  # ten times as long
+    means = rows.groupby("store").mean_ns.median() / 1000
+    assert means.to_dict() == pytest.approx({"a": 100 + 10 * 200, "b": 300 + 10 * 150}, rel=0.05)
+
+
+def test_on_this_device_nothing_is_scaled(make: Make) -> None:
+    """Even where a store's synced write is the faster one."""
+    data = make(TWO | {("c", "process"): 9.0, ("c", "sync"): 0.9})
+    assert reference.timed(data).durability.isin(["process", "sync"]).all()
+    found = reference.turns(reference.sensitivity(data))
+    assert found.here.tolist() == ["c"]
+    here = reference.elsewhere(data, 200_000).groupby("store").mean_ns.median() / 1000
+    assert here.to_dict() == pytest.approx({"a": 300, "b": 450, "c": 270}, rel=0.02)
+
+
+def test_a_store_with_fewer_trials_is_drawn_and_not_counted(make: Make) -> None:
+    data = make(TWO | {("c", "process"): 2.0, ("c", "sync"): 2.0})
+    rows = reference.timed(data)
+    data.operations = rows[(rows.store != "b") | (rows.durability != "sync") | (rows.trial <= 3)]
+    found = reference.regrets_of(data)
+    own = found.set_index(["durability", "store"]).loc[("sync", "b")]
+    assert own.verdict == "not ranked" and own.regret == pytest.approx(1.5, rel=0.02)
+    decided = reference.decisions(found).set_index("durability")
+    assert decided.decided.to_dict() == {"process": 1, "sync": 1}
+    counted = reference.fits(found, ["a", "b", "c"]).set_index(["durability", "store"]).fields
+    assert ("process", "b") in counted and ("sync", "b") not in counted
+    assert reference.worst(found, ["b"]).durability.tolist() == ["process"]
+    reference.draw_regrets(found, "sync", data)
+
+
+def test_the_best_store_turns_with_the_device(make: Make) -> None:
+    """b has the dearer write and the cheaper sync."""
+    found = reference.turns(reference.sensitivity(make(TWO)))
+    (row,) = found.to_dict("records")
+    assert (row["here"], row["20 µs"], row["10 ms"]) == ("a", "a", "b")
+
+
+def test_fields_are_counted_in_which_the_best_store_turns(make: Make) -> None:
+    found = reference.turned(reference.sensitivity(make(TWO)), "here").set_index("device")
+    assert found.fields.tolist() == [1] * 4
+    assert (found.other["20 µs"], found["most"]["20 µs"]) == (0, 1)
+    assert found.other["10 ms"] == 1 and found["most"]["10 ms"] == pytest.approx(1.29, abs=0.02)
+
+
+def test_a_profile_names_where_a_store_wins_and_loses(make: Make) -> None:
+    found = reference.profiles(reference.regrets_of(make(TWO)), ["a", "b"])
+    shown = found.set_index(["store", "durability"])
+    field = "update of 1 KiB x 10"
+    assert shown["among the best"].tolist() == [field, field, "", ""]
+    assert shown["costs most"]["a", "sync"] == ""
+    assert shown["costs most"]["b", "process"].startswith(f"{field}: 2.9")
+
+
+def test_the_fastest_store_of_another_machine_is_looked_up_here(make: Make) -> None:
+    here = reference.regrets_of(make(TWO))
+    other = TWO | {("b", "sync"): 0.5}
+    there = reference.regrets_of(make(other, trials=2))
+    found = reference.transfer(here, there).set_index("durability")
+    assert found.fields.to_dict() == {"process": 1, "sync": 1}
+    assert found.same.to_dict() == found.maybe.to_dict() == {"process": 1, "sync": 0}
+    assert found["mean"].to_dict() == pytest.approx({"process": 1, "sync": 1.5}, rel=0.02)
+
+
+def test_the_best_store_turns_with_the_file_system(make: Make) -> None:
+    other = {
+        (("b" if store == "a" else "a"), level): times for (store, level), times in TWO.items()
+    }
+    found = reference.turns(reference.on_file_systems({"ext4": make(TWO), "XFS": make(other)}))
+    assert found.durability.tolist() == ["process", "sync"]
+    assert found[["ext4", "XFS"]].to_numpy().tolist() == [["a", "b"]] * 2
+
+
+def test_file_systems_are_compared_in_the_fields_that_all_have(make: Make) -> None:
+    swapped = {("b", level): 1.0 for level in ("process", "sync")}
+    other = make({("a", level): 3.0 for level in ("process", "sync")} | swapped)
+    other.operations = fields.where(other.operations, durability="sync")
+    found = reference.on_file_systems({"ext4": make(TWO), "XFS": other})
+    assert set(found.durability) == {"sync"}
+    assert reference.turning(found, "ext4") == {
+        "XFS": {"fields": 1, "other": 1, "mean": "2.99", "most": "2.99"}
+    }
+
+
+@pytest.mark.parametrize(("cold", "trials"), [(1, 14), (5, 15)])
+def test_a_trial_in_which_a_store_was_not_warm_is_left_out_of_its_field(
+    make: Make, cold: int, trials: int
+) -> None:
+    """Of all stores, since trials are paired; a store that is often not warm is left out itself."""
+    data = make(TWO | {("c", "process"): 9.0, ("c", "sync"): 9.0})
+    rows = data.operations
+    rows["cooled"] = (rows.store == "b") & (rows.durability == "sync") & (rows.trial <= cold)
+    found = reference.regrets_of(data).set_index(["durability", "store"])
+    assert found.trials["process"].tolist() == [15, 15, 15]
+    assert found.trials["sync"].tolist() == [trials] * len(found.loc["sync"])
+    assert ("b" in found.loc["sync"].index) == (cold == 1)
+
+
+def test_figures_have_a_row_a_store(make: Make) -> None:
+    data = make(TWO)
+    figure = reference.draw_regrets(reference.regrets_of(data), "sync", data)
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["a", "b"]
+
+
+def test_a_store_that_syncs_at_process_is_left_out_elsewhere() -> None:
+    """What its time at level sync has of the device's is not known."""
+    data = Results("data/reference", varying=["durability"])
+    rows = reference.elsewhere(data, 1e7)
+    updates = rows[(rows.operation == "update") & (rows.record_size == "1 KiB")]
+    assert {"sqlite", "lmdb"} <= set(updates.store) and "tidesdb" not in set(updates.store)

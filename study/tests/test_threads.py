@@ -1,0 +1,30 @@
+"""The experiment with several threads, at a tiny scale, and what the study makes of it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+from kvbench.cell.factors import LEVELS
+
+from study.common.results import Results
+from study.experiments import threads
+
+
+@pytest.mark.check
+def test_the_study_shows_what_each_number_of_threads_gains(tiny: Callable[[str], Path]) -> None:
+    data = Results(str(tiny("threads")), varying=LEVELS)
+    found = threads.rows(data)
+    read = found[found.kind == threads.READS].groupby("store").number.agg(list)
+    assert all(sorted(numbers) == [1, 2] for numbers in read)
+    assert {"flat", "null"} <= set(read.index)
+    assert "flat" not in set(found[found.kind == threads.BESIDE].store)
+    gains = threads.gains(found)
+    alone = gains[(gains.number == 1) & (gains.kind != threads.BESIDE)]
+    assert (alone["median"] == 1).all()
+    assert (found.least <= 1).all()
+    assert (found.most >= 1).all()
+    assert set(threads.fairness(found).store) == set(read.index)
+    assert threads.facts(gains, data)["threads"] == 2
+    assert len(threads.draw(gains, data).axes) >= len(read)
+    plt.close("all")
