@@ -41,7 +41,7 @@ class About:
 @cache
 def everything() -> dict[str, About]:
     """The facts about each store, by its name."""
-    text = files("kvbench").joinpath("about.toml").read_text(encoding="utf-8")
+    text = files("kvbench.stores").joinpath("about.toml").read_text(encoding="utf-8")
     return {store: About(**facts) for store, facts in tomllib.loads(text).items()}
 
 
