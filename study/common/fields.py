@@ -145,11 +145,6 @@ def best_of(
     return pd.DataFrame(found, columns=[*by, *columns])
 
 
-def decided(found: pd.DataFrame) -> pd.DataFrame:
-    """The fields of which it is known for every store whether it is among the best."""
-    return found[(found.store != "") & (found.undecided.str.len() == 0)]
-
-
 def whole(cells: pd.DataFrame) -> pd.DataFrame:
     """The cells of each record size and kind of data with the largest number of records that the
     most stores were measured with."""
@@ -182,28 +177,6 @@ def worst_calls(rows: pd.DataFrame) -> pd.DataFrame:
     """For each store the row whose slowest call took the largest `share` of its trial's time."""
     stalls = rows.assign(share=rows.max_ns / rows.sum_ns)
     return stalls.sort_values("share", ascending=False).groupby("store", sort=False).head(1)
-
-
-def shares(found: pd.DataFrame, stores: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """For each store: in how many fields it is surely among the best, `least` as a share of all
-    that are ranked, and `most` the share of those where it may be."""
-    ranked = found[found.store != ""]
-    counts = {}
-    for store in stores:
-        maybe = sum(store in row.undecided for row in each(ranked))
-        surely = sum(
-            store in row.among or (store == row.store and store not in row.undecided)
-            for row in each(ranked)
-        )
-        counts[store] = (surely, surely + maybe)
-    return {
-        store: {
-            "fields": least,
-            "least": f"{least / max(1, len(ranked)):.0%}",
-            "most": f"{most / max(1, len(ranked)):.0%}",
-        }
-        for store, (least, most) in counts.items()
-    }
 
 
 def best_table(panels: Mapping[str, Panel], sizes: Sequence[str]) -> str:

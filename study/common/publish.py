@@ -7,20 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 from kvbench.cell.factors import KEY_SIZE, format_bytes
-from kvbench.cell.histogram import LOG_WIDTH
-from kvbench.cell.loop import BATCH_BYTES, BATCH_RECORDS
-from kvbench.cell.plan import CHURN_SHARE, EVICTIONS, PER_EVICTION, SAMPLES, TRIED
-from kvbench.cell.worker import RATIO_BLOCK
+from kvbench.cell.plan import PER_EVICTION, SAMPLES, TRIED
 from kvbench.common.files import write_whole
 from kvbench.experiment.factors import FACTORS
-from kvbench.machine.description import FSYNC_BYTES
 from kvbench.machine.noise import SPREAD
 from kvbench.results.warm import WARM
-from kvbench.stats.regret import IN, LOOKS, RECOMMENDED
-from kvbench.sweep.sampling import INTERVAL
+from kvbench.stats.regret import IN, LOOKS
 from matplotlib.figure import Figure
 
 from study.common import formats
@@ -33,22 +27,13 @@ def method() -> dict[str, str]:
         "key_size": format_bytes(KEY_SIZE),
         "samples": f"{SAMPLES:,}",
         "least": f"{FACTORS['least_ms'].default / 1000:g} s",
-        "evictions": f"{EVICTIONS}",
         "per_eviction": f"{PER_EVICTION}",
         "tried": f"{TRIED:,}",
-        "churn": f"{1 / CHURN_SHARE:.0%}",
-        "bin_width": f"{np.expm1(LOG_WIDTH):.0%}",
         "looks": formats.listed(list(map(str, LOOKS)), "or"),
         "errors": formats.listed([f"{100 * error:g}" for error in LOOKS.values()], "and") + "%",
         "good": f"{IN - 1:.0%}",
-        "recommended": f"{RECOMMENDED - 1:.0%}",
         "warm": f"{WARM:.0%}",
         "spread": f"{SPREAD:g}",
-        "memory_interval": f"{INTERVAL * 1000:.0f} ms",
-        "ratio_block": format_bytes(RATIO_BLOCK),
-        "batch_records": f"{BATCH_RECORDS:,}",
-        "batch_bytes": format_bytes(BATCH_BYTES),
-        "fsync_bytes": format_bytes(FSYNC_BYTES),
     }
 
 
@@ -92,6 +77,20 @@ def text(found: str, name: str) -> None:
     folder = _folder()
     if folder is not None:
         write_whole(folder / name, found.encode())
+
+
+def pick(values: Mapping[str, Any], names: str) -> dict[str, Any]:
+    """Of some values those that the text uses: `names`, with spaces between them and dots between
+    levels. Names that these results lack are left out."""
+    found: dict[str, Any] = {}
+    for name in names.split():
+        *above, last = name.split(".")
+        inner, outer = values, found
+        for key in above:
+            inner, outer = inner.get(key, {}), outer.setdefault(key, {})
+        if last in inner:
+            outer[last] = inner[last]
+    return found
 
 
 def _safe(value: Any) -> Any:

@@ -19,7 +19,7 @@ from kvbench.cell.factors import (
 from kvbench.cell.workload import ROUNDS
 from kvbench.common.messages import BadInput
 from kvbench.experiment.factors import COMPARED, CONDITION, NOT_STATED
-from kvbench.machine.noise import SPREAD, STOLEN, disturbed, stolen_share, unsteady
+from kvbench.machine.noise import SPREAD, STOLEN, disturbed, unsteady
 from kvbench.results.tables import SCHEMAS, TIMELINE, read_tables
 from kvbench.results.warm import WARM, resident
 from kvbench.stores import about
@@ -328,12 +328,10 @@ class Results:
         }
 
     def host(self) -> dict[str, str]:
-        """For the text: the cells, how many of them the machine's host disturbed, and the largest
-        share of a cell's time that it withheld."""
+        """For the text: the cells, and how many of them the machine's host disturbed."""
         return {
             "cells": f"{len(self.cells):,}",
             "disturbed": f"{int(self.cells.disturbed.sum()):,}",
-            "stolen": formats.stated(stolen_share(self.cells).max(), "{:.0%}"),
         }
 
     def _machine(self) -> str:

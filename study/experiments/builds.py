@@ -84,16 +84,14 @@ def table(found: pd.DataFrame, data: Results) -> pd.DataFrame:
 
 
 def facts(found: pd.DataFrame) -> dict[str, Any]:
-    """For each engine its least, middle and greatest ratio, and for how many of its rows the
-    interval says that one build is slower, for the text."""
+    """For the text: the least and greatest ratio of each engine, its rows, and for how many of them
+    the interval says that the distribution's build is slower."""
     return {
         str(store): {
             "least": f"{rows['median'].min():.2f}",
-            "middle": f"{rows['median'].median():.2f}",
             "most": f"{rows['median'].max():.2f}",
             "rows": len(rows),
             "packaged_slower": int((rows.low > 1).sum()),
-            "current_slower": int((rows.high < 1).sum()),
         }
         for store, rows in found.groupby("store")
     }

@@ -180,19 +180,17 @@ def _stores(rows: pd.DataFrame) -> str:
 
 
 def facts(rows: pd.DataFrame) -> dict[str, Any]:
-    """For the text, of each level: the crashes, those after which a store could not be read or
-    writes were lost from between others, with the stores, and records that were damaged."""
+    """For the text, of each level: the crashes, those after which a store could not be read or had
+    damaged records, with the stores, and those that cost everything."""
     found: dict[str, Any] = {}
     everything = list(LOSSES)[-1]
     for level in _names(rows):
         own = where(rows, durability=level)
-        holes, damaged = own[own.kept_writes > 0], own[own.damaged_records > 0]
+        damaged = own[own.damaged_records > 0]
         found[level] = {
             "crashes": len(own),
             "unread": int(own.unread.sum()),
             "unread_stores": _stores(own[own.unread]),
-            "holes": len(holes),
-            "holes_stores": _stores(holes),
             "damaged": len(damaged),
             "damaged_stores": _stores(damaged),
             "damaged_records": f"{damaged.damaged_records.median():,.0f}" if len(damaged) else "0",

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from kvbench.cell.histogram import enough
 from kvbench.cell.workload import parse
+from kvbench.machine.noise import stolen_share
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
@@ -187,9 +188,10 @@ def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
     return {
         "trials": data.trials,
         "records": f"{max(data.counts()):,}",
-        "late": {name: formats.time(below[f"late_{name}_ns"].max()) for name in LATE},
+        "late": {name: formats.time(below[f"late_{name}_ns"].max()) for name in ("p99", "max")},
         "read_ahead": data.facts()["read_ahead"],
         **data.host(),
+        "stolen": formats.stated(stolen_share(data.cells).max(), "{:.0%}"),
         "rows": len(held),
         "all": len(own.drop_duplicates([*FIELD, "store"])),
     }

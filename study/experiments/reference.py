@@ -430,15 +430,14 @@ def growing(data: Results) -> pd.DataFrame:
 
 
 def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
-    """For the text, of each durability level: how much is decided, and of each store in how many
-    fields it is surely among the best, and its regret. `found` has the stores that are ranked."""
+    """For the text, of each durability level: how much is decided, and the regret, the growth and
+    the syncs of each store. `found` has the stores that are ranked."""
     said = decisions(found).set_index("durability")
     stores, grown = fits(found, data.stores()), growth(data).map(formats.number)
     facts: dict[str, Any] = {
         "trials": data.trials_text(),
         "sittings": int(max(sittings(data), default=1)),
         "measured": len(data.stores()),
-        "count": len(set(found.store)),
         **data.host(),
     }
     for level, row in said.iterrows():
@@ -454,9 +453,6 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
             "syncing": syncing(data, str(level)),
             "stores": {
                 str(store): {
-                    "fields": int(one.fields),
-                    "best": int(one.best),
-                    "recommended": int(one.recommended),
                     "mean": formats.number(one["mean"]),
                     "most": formats.number(one.most),
                 }
@@ -493,8 +489,6 @@ def advised(validation: pd.DataFrame) -> dict[str, dict[str, Any]]:
         "_".join(row.rule.replace(",", "").split()[:2]): {
             "fields": int(row.fields),
             "good": f"{row.good:.0%}",
-            "mean": formats.number(row.mean),
-            "most": formats.number(row.most),
         }
         for row in each(validation)
     }

@@ -131,7 +131,6 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
         "cores": data.facts()["cores"],
         "threads": int(own.number.max()) if len(own) else 0,
         "cooled": formats.listed(sorted(set(found.store[found.cooled.eq(True)])), "and"),
-        "greatest": int(found.number.max()),
         "trials": data.trials,
         **data.host(),
         "readers": levels.extremes(of[READS], ".2f", ".2f"),

@@ -291,13 +291,11 @@ def judge(page: Page, folder: Path) -> pd.DataFrame:
     return shown[columns].rename(columns={"source_verdict": "verdict"})
 
 
-def facts(page: Page, data: Results, judged: pd.DataFrame) -> dict[str, Any]:
+def facts(page: Page, data: Results) -> dict[str, Any]:
     """What the text says of the run."""
     return {
         "trials": data.trials,
         "records": f"{data.counts()[-1]:,}",
-        "stores": len(data.stores()),
-        "verdicts": judged.verdict.str.replace(" ", "_").value_counts().to_dict(),
         "over": {
             work.name.replace(" ", "_").replace(",", ""): f"{own['median'].min():.2f}"
             for work in TIMES
