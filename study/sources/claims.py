@@ -1,6 +1,8 @@
-"""Every claim of the sources that data can decide, in our own words: a module for each source.
+"""Every claim of the sources that data can decide, in our own words: a row of claims.csv each, in
+the source's folder.
 
-Each claim is tested at the source's settings and at equal ones; each module says what equal is.
+Each claim is tested at the source's settings and at equal ones; claims.py there says what equal is,
+and has the statistics that are the source's own.
 """
 
 from study.sources.files_or_store import claims as files_or_store
@@ -27,8 +29,8 @@ NAMES = {
 EXPERIMENTS = (
     "leveldb-2011", "rocksdb-2013", "lmdb-2014", "files-or-store", "sqlite-35", "claims-2026"
 )  # fmt: skip
-SOURCES = (leveldb_2011, rocksdb_2013, lmdb_2014, files_or_store, sqlite_35, today)
+MODULES = (leveldb_2011, rocksdb_2013, lmdb_2014, files_or_store, sqlite_35, today)
 
 
 def everything() -> list[Claim]:
-    return [claim for source in SOURCES for claim in source.claims()]
+    return [claim for module in MODULES for claim in module.SOURCE.claims()]

@@ -1,6 +1,7 @@
 """Verdicts: published claims tested on collected data.
 
-A claim is a figure with a limit, at its source's settings and at equal ones; claims/ has them all.
+A claim is a figure with a limit, at its source's settings and at equal ones; claims.csv in each
+source's folder has them all.
 A figure is computed trial by trial, so that both sides of a ratio share its seed; its mean has an
 interval of 95% by Student's t. The claim is replicated when the whole interval satisfies the
 limit, contradicted when none of it does, and inconclusive otherwise, also with one trial. It is out
@@ -151,6 +152,17 @@ def over(above: Figure, below: Figure) -> Figure:
     text = f"({above.text}) / ({below.text})"
     sides = above.sides + below.sides
     return Figure(text, lambda data: (above.values(data) / below.values(data)).dropna(), sides)
+
+
+def extreme(figures: Sequence[Figure], how: str, text: str) -> Figure:
+    """The least (`min`) or the greatest (`max`) of several figures in each trial."""
+
+    def values(data: pd.DataFrame) -> pd.Series:
+        table = pd.concat([figure.values(data) for figure in figures], axis=1).dropna()
+        found: pd.Series = table.agg(how, axis=1)
+        return found
+
+    return Figure(text, values, tuple(side for figure in figures for side in figure.sides))
 
 
 def tail(one: Side, share: float) -> Figure:

@@ -7,8 +7,8 @@ import pytest
 from kvbench.results.importer import import_table
 
 from study.common.notebook import root
-from study.sources.files_or_store import claims as files_or_store
 from study.sources.files_or_store import rows as source_rows
+from study.sources.files_or_store.claims import SOURCE
 from study.sources.verdicts import load
 
 COLUMNS = [
@@ -52,7 +52,7 @@ def test_another_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_the_kept_table_is_of_the_claims_as_they_are() -> None:
     kept = pd.read_csv(root() / "data/published/files-or-store-rows.csv").set_index("id")
-    limits = {claim.id: claim.limit for claim in files_or_store.claims()}
+    limits = {claim.id: claim.limit for claim in SOURCE.claims()}
     assert kept.index.is_unique
     for name, row in kept.iterrows():
         assert limits[str(name)].holds(row.value) == row.agrees

@@ -20,7 +20,7 @@ from kvbench.common.messages import BadInput
 from kvbench.results.importer import import_table
 
 from study.common.notebook import root
-from study.sources.files_or_store import claims as files_or_store
+from study.sources.files_or_store.claims import SOURCE
 from study.sources.verdicts import OWN, Figure, Missing, load
 
 DIGEST = "8719806838b189d608fb0c99bab9c3abd890708e5bba9829ffd0b0a066ba9a59"  # of the file, SHA-256
@@ -29,8 +29,8 @@ STORES = {
     "BerkeleyDB": "bdb", "SQLite3": "sqlite",
 }  # fmt: skip
 SIZES = {
-    "1B to 1KiB": files_or_store.TINY, "1KiB to 10KiB": files_or_store.SMALL,
-    "10KiB to 100KiB": files_or_store.MEDIUM, "100KiB to 1MiB": files_or_store.LARGE_SIZE,
+    "1B to 1KiB": "1 B-1 KiB", "1KiB to 10KiB": "1-10 KiB", "10KiB to 100KiB": "10-100 KiB",
+    "100KiB to 1MiB": "100 KiB-1 MiB",
 }  # fmt: skip
 TIMED = ["insert", "get", "update", "remove"]
 
@@ -73,7 +73,7 @@ def converted(rows: pd.DataFrame) -> pd.DataFrame:
 def told(data: pd.DataFrame) -> pd.DataFrame:
     """A row a claim that these rows can decide: its figure of them, and whether they agree."""
     found = []
-    for claim in files_or_store.claims():
+    for claim in SOURCE.claims():
         if claim.document != OWN and isinstance(claim.source, Figure):
             with contextlib.suppress(Missing):
                 one = claim.source.values(data).mean()
