@@ -1,1 +1,1 @@
-"""What other benchmarks printed, their experiments run again, and their claims judged."""
+"""What others published: of each source its claims, its re-run, and the audit of its figures."""
