@@ -36,7 +36,7 @@ from study.sources.verdicts import (
     Limit,
     Side,
     ahead,
-    extreme,
+    combined,
     levels,
     middle,
     ratio,
@@ -148,8 +148,8 @@ def _place(case: Case, place: str, alone: str = "") -> Figure:
 # By its first word; further words are arguments.
 STATISTICS: dict[str, Callable[..., Figure]] = {
     "ratio": _ratio,
-    "least-ratio": lambda case: extreme(case.ratios, "min", case.row.text),
-    "greatest-ratio": lambda case: extreme(case.ratios, "max", case.row.text),
+    "least-ratio": lambda case: combined(case.ratios, "min", case.row.text),
+    "greatest-ratio": lambda case: combined(case.ratios, "max", case.row.text),
     "value": lambda case: value(case.one, case.column, case.row.name),
     "percentile": lambda case, percent: tail(case.one, float(percent) / 100),
     "share": lambda case, slack="1": share(case.fields, case.stores, float(slack)),

@@ -154,8 +154,8 @@ def over(above: Figure, below: Figure) -> Figure:
     return Figure(text, lambda data: (above.values(data) / below.values(data)).dropna(), sides)
 
 
-def extreme(figures: Sequence[Figure], how: str, text: str) -> Figure:
-    """The least (`min`) or the greatest (`max`) of several figures in each trial."""
+def combined(figures: Sequence[Figure], how: str, text: str) -> Figure:
+    """The `min`, `max` or `median` of several figures in each trial."""
 
     def values(data: pd.DataFrame) -> pd.Series:
         table = pd.concat([figure.values(data) for figure in figures], axis=1).dropna()

@@ -107,5 +107,5 @@ def test_the_table_of_crashes_has_a_row_each(kvbench: Run, tmp_path: Path) -> No
     rows = study.read(tmp_path)
     assert [len(rows), len(study.table(rows))] == [len(table), len(table) // 2]
     assert study.draw_lost(rows).axes and study.draw_times(rows).axes
-    assert study.common.facts(rows)["none"]["crashes"] == 2
+    assert study.facts(rows)["none"]["crashes"] == 2
     assert not any(path.name != out.name for path in tmp_path.iterdir())

@@ -16,7 +16,7 @@ from study.common.fields import each, over_trials, ranked, where
 from study.common.notebook import root
 from study.common.results import Results
 from study.sources import published, verdicts
-from study.sources.verdicts import Claim, Figure, Limit, Side, ratio
+from study.sources.verdicts import Claim, Figure, Limit, Side, combined, ratio
 
 SOURCE, EXPERIMENT, BASE = "redb-2025", "redb-2026", "redb"
 ONE, READERS, REMOVALS, COMPACTED = "one thread", "readers", "removals", "compacted"  # labels
@@ -238,17 +238,6 @@ def _over(work: Work, store: str, other: str) -> Figure:
     return ratio(_side(work, other), _side(work, store), column, "time or space")
 
 
-def _joined(figures: list[Figure], how: str, text: str) -> Figure:
-    """The least, or the median, of several figures in each trial."""
-
-    def values(data: pd.DataFrame) -> pd.Series:
-        table = pd.concat([one.values(data) for one in figures], axis=1).dropna()
-        found: pd.Series = table.agg(how, axis=1)
-        return found
-
-    return Figure(text, values, tuple(side for one in figures for side in one.sides))
-
-
 def claims(page: Page) -> Iterator[Claim]:
     """What redb's README says by printing a figure in bold, or in words; without sled, which is no
     store of this package."""
@@ -262,7 +251,7 @@ def claims(page: Page) -> Iterator[Claim]:
             "median", Limit("within", 1, ALIKE)
         )  # fmt: skip
         words = "nearest other store / " if how == "min" else "median of all workloads, others / "
-        figure = _joined(
+        figure = combined(
             [_over(work, row.store, other) for work, other in pairs], how, words + row.store
         )
         printed = pd.Series(
