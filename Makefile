@@ -142,7 +142,7 @@ verify: setup
 archive: setup
 	python harness/archive.py build
 
-# The harness itself. PEERS: the engines' own benchmarks, as "leveldb=PROGRAM lmdb=PROGRAM";
+# The harness itself: its times, and by valgrind its instructions. PEERS: the engines' own benchmarks, as "leveldb=PROGRAM lmdb=PROGRAM";
 # RocksDB's is db_bench of Debian's rocksdb-tools, if it is on the PATH. BENCH=--quick: nine rounds
 # each, whatever is open (20 minutes). BENCH=--original: also the time of a long sweep (25 minutes).
 

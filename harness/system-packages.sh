@@ -14,6 +14,7 @@ command -v c++ >/dev/null || packages="$packages g++"
 [ -z "${ENGINES:-}" ] || command -v mvn >/dev/null || packages="$packages maven" # for the current RocksDB: 150 MB
 command -v strace >/dev/null || packages="$packages strace" # counts syncs
 command -v db_bench >/dev/null || packages="$packages rocksdb-tools" # for make bench
+command -v valgrind >/dev/null || packages="$packages valgrind" # for make bench: counts instructions
 command -v fio >/dev/null || packages="$packages fio" # measures the device
 command -v mkfs.ext4 >/dev/null || packages="$packages e2fsprogs" # for simulated power failures, and --fs
 command -v mkfs.xfs >/dev/null || packages="$packages xfsprogs" # for --fs xfs

@@ -26,6 +26,11 @@ BARS = {
     "the whole loop, of which the clock sees the call alone": (LOOP, "#777777"),
 }
 LOOK_UP, OWN = " without the look-up", " by the bare loop"
+COUNTED = "instructions"  # the group and the unit of what callgrind counts
+SIDES = {
+    "harness": "harness", "bare loop": "hand-written loop", "peer": "benchmark by others",
+    "values": "more for values", "memory": "more in malloc", "overhead": "overhead",
+}  # fmt: skip
 
 
 class Speed:
@@ -39,6 +44,7 @@ class Speed:
         bare, peer = (table[table.group == group] for group in ("bare loop", "peer"))
         blind, by_hand = bare.measure.str.endswith(LOOK_UP), peer.measure.str.endswith(OWN)
         self.loops, self.blind = bare[~blind], bare[blind]
+        self.counted = table[table.group == COUNTED]
         self.peers, self.by_hand = peer[~by_hand], peer[by_hand]
         least, most = pd.concat([bare.n, peer.n]).agg(["min", "max"])
         self.rounds = f"{most}" if least == most else f"{least} to {most}"
@@ -52,15 +58,57 @@ class Speed:
         )
 
     def shown(self) -> pd.DataFrame:
-        """The table as text."""
-        number = formats.number
+        """The table as text, but for the instructions."""
+        number, table = formats.number, self.table.drop(self.counted.index)
         ends = [
-            "" if row.n == 1 else f"{number(row.low)} to {number(row.high)}"
-            for row in each(self.table)
+            "" if row.n == 1 else f"{number(row.low)} to {number(row.high)}" for row in each(table)
         ]
-        value = self.table["value"].map(number)
-        shown = self.table[["group", "measure", "unit"]].assign(value=value, interval=ends)
-        return shown.assign(values=self.table.n, goal=self.table.goal, **{"": self.table.met})
+        value = table["value"].map(number)
+        shown = table[["group", "measure", "unit"]].assign(value=value, interval=ends)
+        return shown.assign(values=table.n, goal=table.goal, **{"": table.met})
+
+    def instructions(self) -> pd.DataFrame:
+        """Instructions an operation: a row an engine and operation, a column for each of SIDES. No
+        row where none were counted."""
+        names = self.counted.measure.str.extract(r"(?P<engine>.*): (?P<operation>.*), (?P<side>.*)")
+        counted = names.assign(value=self.counted["value"]).dropna()
+        index = ["engine", "operation"]
+        wide = counted.pivot_table("value", index, "side", sort=False)
+        return wide.reindex(columns=list(SIDES))
+
+
+def instruction_table(counted: pd.DataFrame) -> pd.DataFrame:
+    """What Speed.instructions found, as text."""
+    shown = counted.map(lambda value: "" if pd.isna(value) else f"{value:,.0f}")
+    return shown.rename(columns=SIDES).reset_index()
+
+
+def instruction_variables(speed: Speed) -> dict[str, Any]:
+    """What the paper says of the instructions; empty where none were counted."""
+    found = speed.instructions()
+    if found.empty:
+        return {}
+    beyond, floor = found.dropna(subset="overhead"), found.loc["null"]
+    goals = speed.counted[speed.counted.goal != ""]
+    worst = beyond.reset_index().iloc[beyond.overhead.argmax()]
+    written = floor.loc[["insert", "update"]]
+    repeated = speed.counted[speed.counted.measure.str.endswith(", harness")]
+    return {
+        "goal": goals.goal.iloc[0],
+        "count": len(goals),
+        **verdicts("goal", goals),
+        "most": {
+            "value": f"{beyond.overhead.max():,.0f}",
+            "of": f"{worst.operation} of {worst.engine}",
+        },
+        "median": f"{beyond.overhead.median():,.0f}",
+        "made": f"{written['values'].mean():,.0f}",
+        "checked": f"{found.xs('get', level='operation')['values'].max():,.0f}",
+        "get": f"{floor.harness['get']:,.0f}",
+        "repeat": f"{100 * (repeated.high / repeated.low - 1).max():.1g}%",
+        "records": speed.counted.note[speed.counted.goal != ""].iloc[0],
+        "revision": speed.counted.revision.iloc[0],
+    }
 
 
 def verdicts(name: str, part: pd.DataFrame) -> dict[str, int]:

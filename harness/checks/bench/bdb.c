@@ -44,13 +44,16 @@ static bool write_batch(struct record *records, size_t count)
     return well;
 }
 
-static bool update(struct record *record, bool look_up)
+static bool write_one(struct record *record, enum plan_operation operation)
 {
     DBT key = {.data = record->key, .size = KEY};
     DBT value = {.data = (void *)(uintptr_t)record->value, .size = (u_int32_t)record->size};
-    return (!look_up || db->exists(db, NULL, &key, 0) == 0) &&
-           db->put(db, NULL, &key, &value, 0) == 0 &&
-           env->txn_checkpoint(env, CHECKPOINT_KIB, 0, 0) == 0;
+    u_int32_t flags = LOOK_UP && operation == PLAN_INSERT ? DB_NOOVERWRITE : 0;
+    int code = LOOK_UP && operation == PLAN_UPDATE ? db->exists(db, NULL, &key, 0) : 0;
+    if (code == 0)
+        code = operation == PLAN_REMOVE ? db->del(db, NULL, &key, 0)
+                                        : db->put(db, NULL, &key, &value, flags);
+    return code == 0 && env->txn_checkpoint(env, CHECKPOINT_KIB, 0, 0) == 0;
 }
 
 static size_t get(unsigned char *bytes, void *buffer, size_t capacity)

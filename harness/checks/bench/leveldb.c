@@ -30,20 +30,23 @@ static bool write_batch(struct record *records, size_t count)
     return error == NULL;
 }
 
-static bool update(struct record *record, bool look_up)
+static bool write_one(struct record *record, enum plan_operation operation)
 {
     char *error = NULL;
-    bool found = true;
-    if (look_up) {
+    if (LOOK_UP) {
         size_t size;
         char *old = leveldb_get(db, read_options, (char *)record->key, KEY, &size, &error);
-        found = old != NULL;
+        bool found = old != NULL;
         leveldb_free(old);
+        if (error != NULL || found == (operation == PLAN_INSERT))
+            return false;
     }
-    if (found)
+    if (operation == PLAN_REMOVE)
+        leveldb_delete(db, write_options, (char *)record->key, KEY, &error);
+    else
         leveldb_put(db, write_options, (char *)record->key, KEY, record->value, record->size,
                     &error);
-    return found && error == NULL;
+    return error == NULL;
 }
 
 static size_t get(unsigned char *key, void *buffer, size_t capacity)

@@ -19,11 +19,11 @@ static void open_store(const char *folder)
     mdb_txn_reset(reader);
 }
 
-static int put(MDB_txn *txn, struct record *record)
+static int put(MDB_txn *txn, struct record *record, unsigned flags)
 {
     MDB_val key = {KEY, record->key};
     MDB_val value = {record->size, (void *)(uintptr_t)record->value};
-    return mdb_put(txn, dbi, &key, &value, 0);
+    return mdb_put(txn, dbi, &key, &value, flags);
 }
 
 static bool write_batch(struct record *records, size_t count)
@@ -31,19 +31,21 @@ static bool write_batch(struct record *records, size_t count)
     MDB_txn *txn;
     int code = mdb_txn_begin(env, NULL, 0, &txn);
     for (size_t i = 0; i < count && code == 0; i++)
-        code = put(txn, &records[i]);
+        code = put(txn, &records[i], 0);
     return code == 0 && mdb_txn_commit(txn) == 0;
 }
 
-static bool update(struct record *record, bool look_up)
+static bool write_one(struct record *record, enum plan_operation operation)
 {
     MDB_val key = {KEY, record->key}, old;
     MDB_txn *txn;
     int code = mdb_txn_begin(env, NULL, 0, &txn);
-    if (code == 0 && look_up)
+    if (code == 0 && operation == PLAN_REMOVE)
+        return mdb_del(txn, dbi, &key, NULL) == 0 && mdb_txn_commit(txn) == 0;
+    if (code == 0 && LOOK_UP && operation == PLAN_UPDATE)
         code = mdb_get(txn, dbi, &key, &old);
     if (code == 0)
-        code = put(txn, record);
+        code = put(txn, record, LOOK_UP && operation == PLAN_INSERT ? MDB_NOOVERWRITE : 0);
     return code == 0 && mdb_txn_commit(txn) == 0;
 }
 

@@ -51,18 +51,17 @@ def make_loop(what: str, records: Records) -> ShimLoop:
     return ShimLoop(Store(what), records, pool(records))
 
 
-def run_loop(what: str, update: str, count: int, seed: int, folder: str) -> dict[str, float]:
+def run_loop(what: str, count: int, seed: int, folder: str) -> dict[str, float]:
     """Nanoseconds of each part as the loop reports them, and seconds of the load by the wall: fill
-    in the order of the keys, update at random, get at random. `update` is the operation with which
-    it updates: an insert, of a bare loop, writes over whatever is there."""
+    in the order of the keys, update at random, get at random."""
     records = make_records(count, seed)
     loop = make_loop(what, records)
     loop.open(Path(folder), DURABILITY)
     with Timer() as timer:
         fill = loop.load(records.live("insert"), BATCH_RECORDS)
     found = {"fill": float(fill.latency.sum), "load": timer.seconds}
-    for name, operation in (("update", update), ("get", "get")):
-        found[name] = float(loop.run(records.drawn(operation, count))[""].latency.sum)
+    for operation in ("update", "get"):
+        found[operation] = float(loop.run(records.drawn(operation, count))[""].latency.sum)
     loop.close()
     return found
 
@@ -89,11 +88,12 @@ def _bare(scale: Scale, engine: str, library: Path, place: Path) -> Rounds:
     blind = Line("bare loop", f"{engine}: update without the look-up", low=0.97, note=told)
     run = functools.partial(in_folder, place, run_loop)
     sides = {
-        "bare": functools.partial(run, str(library), "update", records),
-        "harness": functools.partial(run, packaged(engine), "update", records),
+        "bare": functools.partial(run, str(library), records),
+        "harness": functools.partial(run, packaged(engine), records),
     }
     if engine in LOOKING_UP:
-        sides["blind"] = functools.partial(run, str(library), "insert", records)
+        blindly = library.with_stem(f"{engine}-blind")
+        sides["blind"] = functools.partial(run, str(blindly), records)
     for found in interleaved(**sides):
         own, by_hand = found["harness"], found["bare"]
         ratios = {line: by_hand[name] / own[name] for name, line in lines.items()}

@@ -26,10 +26,35 @@ PEER_OPTIONS = {
         "--perf_level=2",
     ),
 }
-DB_BENCH = ("fillrandom", "fillseq", "readrandom", "overwrite")
+IOARENA, DB_BENCH = "ioarena", "db_bench"
+# What each program runs, and what has to be run first, if anything.
+BENCHMARKS = {
+    DB_BENCH: {"fillrandom": "", "fillseq": "", "readrandom": "fillseq", "overwrite": "fillseq"},
+    IOARENA: {"set": "", "get": "set"},
+}
+# The benchmarks that we know of, by engine.
+KNOWN = (
+    ("leveldb", DB_BENCH), ("lmdb", DB_BENCH), ("rocksdb", DB_BENCH),
+    ("lmdb", IOARENA), ("rocksdb", IOARENA),
+)  # fmt: skip
 
 
-def _run_program(command: Sequence[str], folder: str) -> str:
+def title(program: str) -> str:
+    return IOARENA if Path(program).name == IOARENA else DB_BENCH
+
+
+def command(program: str, engine: str, benchmarks: Sequence[str], records: int) -> list[str]:
+    """What runs these benchmarks, in the folder in which it starts."""
+    names = ",".join(benchmarks)
+    if title(program) == IOARENA:
+        own = f"-D {engine} -B {names} -n {records} -k 16 -v {VALUE} -m lazy -p stores"
+        return [program, *own.split()]
+    own = f"--benchmarks={names} --num={records} --value_size={VALUE} --compression_ratio=1"
+    return [program, *own.split(), *PEER_OPTIONS.get(engine, ())]
+
+
+def run_program(command: Sequence[str], folder: str) -> str:
+    """What it says, run in the folder. Raises BadInput if it fails."""
     # Each db_bench knows this variable; LMDB's knows no other way.
     place = {**os.environ, "TEST_TMPDIR": folder}
     done = subprocess.run(
@@ -44,13 +69,13 @@ def _run_db_bench(
     program: str, engine: str, records: int, _round: int, folder: str
 ) -> dict[str, float]:
     """Nanoseconds an operation, as the program tells them. Not all of them take a seed."""
-    names = ",".join(DB_BENCH)
-    own = (f"--num={records}", f"--value_size={VALUE}", "--compression_ratio=1")
-    command = [program, f"--benchmarks={names}", *own, *PEER_OPTIONS.get(engine, ())]
-    text = _run_program(command, folder)
+    names = list(BENCHMARKS[DB_BENCH])
+    text = run_program(command(program, engine, names, records), folder)
     told = re.findall(r"^(\w+)\s*:\s*([0-9.]+) micros/op", text, re.MULTILINE)
-    if {name for name, _ in told} != set(DB_BENCH):
-        raise BadInput(f"{program}: no time of each of {names} in its output: {text[-300:]}")
+    if {name for name, _ in told} != set(names):
+        raise BadInput(
+            f"{program}: no time of each of {', '.join(names)} in its output: {text[-300:]}"
+        )
     return {name: float(value) * 1000 for name, value in told}
 
 
@@ -58,8 +83,8 @@ def _run_ioarena(
     program: str, engine: str, records: int, _round: int, folder: str
 ) -> dict[str, float]:
     """The same of ioarena: from operations a second."""
-    own = f"-D {engine} -B set,get -n {records} -k 16 -v {VALUE} -m lazy -p stores"
-    text = _run_program([program, *own.split()], folder)
+    names = list(BENCHMARKS[IOARENA])
+    text = run_program(command(program, engine, names, records), folder)
     units = {"": 1e9, "K": 1e6, "M": 1e3}
     told = re.findall(r">> (set|get)\(.*?throughput:\s*([0-9.]+)([KM]?)ops/s", text, re.DOTALL)
     if len(told) != 2:
@@ -122,14 +147,10 @@ def peers(
     }
 
 
-def _title(program: str) -> str:
-    return "ioarena" if Path(program).name == "ioarena" else "db_bench"
-
-
 def _peer(scale: Scale, engine: str, program: str, libraries: Path, place: Path) -> Rounds:
-    title, records = _title(program), scale.peer_records
+    records = scale.peer_records
     run_peer, work, options = _run_db_bench, _db_bench_work, PEER_OPTIONS.get(engine, ())
-    if title == "ioarena":
+    if title(program) == IOARENA:
         run_peer, work, options = _run_ioarena, _ioarena_work, ()
     run = functools.partial(in_folder, place)
     like_peer = functools.partial(run, _like_peer)
@@ -144,7 +165,7 @@ def _peer(scale: Scale, engine: str, program: str, libraries: Path, place: Path)
     for found in interleaved(**sides):
         ratios = {}
         for name, theirs in found["peer"].items():
-            measure = f"{engine}: {name} of {title}"
+            measure = f"{engine}: {name} of {title(program)}"
             line = Line("peer", measure, low=0.95, high=1.05, note=note)
             ratios[line] = theirs / found["harness"][name]
             if "bare" in found:

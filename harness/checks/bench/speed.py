@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import pandas as pd
 from floor import floor
+from instructions import instructions, why_not
 from kvbench.cli import STOPPED
 from kvbench.common.files import write_whole
 from kvbench.common.messages import BadInput
@@ -25,13 +26,13 @@ from kvbench.stores import catalogue
 from loops import ENGINES, bare
 from measures import LOOKS, Rounds, Scale, Series, run_rounds
 from pauses import pauses
-from peers import peers
+from peers import DB_BENCH, KNOWN, peers, title
 from tabulate import tabulate
 from tqdm import tqdm
 from upkeep import analysis, cells, memory, original
 
 FOLDER = click.Path(path_type=Path)
-GROUPS = ("floor", "bare", "peers", "pauses", "cells", "scale", "analysis")
+GROUPS = ("floor", "instructions", "bare", "peers", "pauses", "cells", "scale", "analysis")
 
 
 @click.command()
@@ -72,12 +73,13 @@ def main(
     chosen = only or GROUPS
     if results is None and {"cells", "analysis"} & set(chosen):
         raise BadInput("cells and analysis need --results, those of harness/grids/quick.toml")
-    scale = Scale(1000, 1000, 1000, 1000, 10_000, 200, 1, 1) if small else Scale()
+    scale = Scale(1000, 1000, 1000, 500, 1000, 10_000, 200, 1, 1) if small else Scale()
     memory_disk = Path("/dev/shm")
     out.mkdir(parents=True, exist_ok=True)
     with scratch(place or (memory_disk if memory_disk.is_dir() else out)) as where:
         groups: dict[str, Callable[[], dict[str, Rounds]]] = {
             "floor": lambda: floor(scale),
+            "instructions": lambda: instructions(scale, programs, bare_loops, where),
             "bare": lambda: bare(scale, bare_loops, where),
             "peers": lambda: peers(scale, programs, bare_loops, where),
             "pauses": lambda: pauses(scale, where),
@@ -99,8 +101,13 @@ def main(
     write_whole(out / "speed.csv", table.to_csv(index=False).encode())
     shown = table[["group", "measure", "value", "low", "high", "interval", "n", "goal", "met"]]
     click.echo(tabulate(shown, headers="keys", showindex=False, floatfmt=".3f"))
-    if not packaged:
-        click.echo("peer: db_bench is missing; the package rocksdb-tools has it")
+    if reason := why_not(bare_loops):
+        click.echo(f"instructions: not counted; {reason}")
+    given = {(engine, title(program)) for engine, program in programs}
+    for engine, name in (peer for peer in KNOWN if peer not in given):
+        debian = (engine, name) == ("rocksdb", DB_BENCH)
+        advice = "the package rocksdb-tools has it" if debian else "build it from its source"
+        click.echo(f"peer: {name} of {engine} is missing; {advice}")
     for engine in ENGINES:
         if not (bare_loops / f"{engine}.so").exists():
             click.echo(f"bare loop: {engine} left out, its library is not here")
