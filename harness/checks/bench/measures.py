@@ -7,6 +7,7 @@ more often than judging once, so the chance of an error is divided by the number
 intervals of a line hold together with CONFIDENCE.
 """
 
+import contextlib
 import dataclasses
 import itertools
 import math
@@ -22,10 +23,10 @@ from typing import Any
 
 import numpy as np
 from kvbench.common.messages import BadInput
+from kvbench.stats.intervals import CONFIDENCE, median_interval
 from kvbench.sweep.sweep import ENVIRONMENT
 
 ROOT = Path(__file__).parents[3]
-CONFIDENCE = 0.95
 LOOKS = (9, 18, 36, 72, 144)
 
 Values = Sequence[float]
@@ -38,6 +39,7 @@ class Scale:
     records: int = 100_000
     files: int = 10_000  # records of the flat folder
     peer_records: int = 200_000
+    counted: int = 5000  # of which instructions are counted: too few for an engine to compact
     clock_pairs: int = 1_000_000
     many_operations: int = 100_000_000
     cell_files: int = 50_000
@@ -69,8 +71,11 @@ class Line:
 
     def judge(self, values: Values, looks: int) -> dict[str, Any]:
         """The columns that follow from the values, which are judged at most `looks` times."""
-        found = interval(values, 1 - (1 - CONFIDENCE) / looks) if self.sample else None
-        least, greatest = found or (min(values), max(values))
+        found, (least, greatest) = False, (min(values), max(values))
+        with contextlib.suppress(ValueError):  # too few values
+            if self.sample:
+                _, least, greatest, _ = median_interval(values, 1 - (1 - CONFIDENCE) / looks)
+                found = True
         verdict = "open"
         if found or not self.sample:
             if self.low <= least and greatest <= self.high:
@@ -91,16 +96,6 @@ class Line:
 
 Round = Mapping[Line, float]
 Rounds = Iterator[Round]
-
-
-def interval(values: Values, confidence: float) -> tuple[float, float] | None:
-    """The interval of the median: the narrowest pair of order statistics that holds it with this
-    confidence; None if there are too few values."""
-    n, order = len(values), sorted(values)
-    beyond, tail = 0, 0.0
-    while 2 * (tail := tail + math.comb(n, beyond) / 2**n) <= 1 - confidence:
-        beyond += 1
-    return (order[beyond - 1], order[n - beyond]) if beyond else None
 
 
 class Series:

@@ -118,10 +118,8 @@ def _test(after: Sequence[float], before: Sequence[float]) -> Any:
 def _level(chances: Sequence[float]) -> float:
     """The chance up to which a difference counts as a change, of all that are tested; 0 if none
     does."""
-    known = np.nan_to_num(chances, nan=1.0)
-    lines = RATE * np.arange(1, len(known) + 1) / len(known)
-    below = np.flatnonzero(np.sort(known) <= lines)
-    return float(lines[below[-1]]) if len(below) else 0.0
+    adjusted = stats.false_discovery_control(np.nan_to_num(chances, nan=1.0))
+    return RATE * float(np.mean(adjusted <= RATE))
 
 
 def _table_of(logs: pd.DataFrame, tests: Sequence[Any], level: float) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import stdtrit
+from scipy.special import bdtrik, stdtrit
 
 CONFIDENCE = 0.95
 
@@ -87,14 +87,15 @@ def mean_interval(values: ArrayLike) -> Interval:
     return Interval(shown, low, high, n)
 
 
-def median_interval(values: ArrayLike) -> Points:
-    """The median of six trials or more, and an interval that holds the median of all possible
-    trials in at least 95% of experiments, whatever their distribution: two of the sorted values.
-    """
+def median_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Points:
+    """The median, and the narrowest pair of sorted values that holds the median of all possible
+    trials in that share of experiments, whatever their distribution. Raises ValueError if there are
+    too few values, which at 95% are five."""
     found = np.sort(np.asarray(values, float))
-    n, outside, beyond = len(found), 0.0, 0  # how often the median lies outside; values left out
-    while (outside := outside + 2 * math.comb(n, beyond) / 2**n) <= 1 - CONFIDENCE:
-        beyond += 1
-    if beyond == 0:
-        raise ValueError(f"{n} trials; an interval of the median needs at least 6")
-    return Points(float(np.median(found)), float(found[beyond - 1]), float(found[-beyond]), n)
+    n = len(found)
+    place = (
+        math.ceil(bdtrik((1 - confidence) / 2, n, 0.5)) if n else 0
+    )  # by the binomial distribution
+    if place == 0:
+        raise ValueError(f"{n} values are too few for an interval of the median")
+    return Points(float(np.median(found)), float(found[place - 1]), float(found[-place]), n)

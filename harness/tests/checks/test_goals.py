@@ -17,7 +17,6 @@ from measures import (  # noqa: E402 - not part of the package
     Rounds,
     Series,
     interleaved,
-    interval,
     run_rounds,
 )
 
@@ -71,15 +70,6 @@ def test_the_intervals_of_all_looks_hold_the_median_together(looks: tuple[int, .
         judged = [GOAL.judge(values[:count], len(looks)) for count in looks]
         held += all(found["low"] <= 1 <= found["high"] for found in judged)
     assert held >= 950
-
-
-def test_a_confidence_interval_uses_order_statistics() -> None:
-    nine = [5.0, 1, 9, 2, 8, 3, 7, 4, 6]
-    assert interval(nine, 0.95) == (2, 8)
-    assert interval(nine, 0.99) == (1, 9)
-    assert interval([float(i) for i in range(1, 7)], 0.95) == (1, 6)
-    assert interval(nine[:5], 0.95) is None
-    assert interval(nine[:7], 0.99) is None
 
 
 @pytest.mark.parametrize(

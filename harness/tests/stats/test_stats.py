@@ -24,8 +24,11 @@ def test_points_are_median_and_range_of_the_trials_that_have_a_value() -> None:
 def test_the_interval_of_the_median_is_that_of_the_sign_test() -> None:
     assert median_interval([3, 1, 2, 6, 5, 4]) == Points(3.5, 1, 6, 6)
     assert median_interval(range(15)) == Points(7, 3, 11, 15)  # as tables of the sign test have it
-    with pytest.raises(ValueError, match="5 trials"):
-        median_interval([1, 2, 3, 4, 5])
+    assert median_interval(range(1, 10)) == Points(5, 2, 8, 9)
+    assert median_interval(range(1, 10), 0.99) == Points(5, 1, 9, 9)
+    for count, confidence in ((0, 0.95), (5, 0.95), (7, 0.99)):
+        with pytest.raises(ValueError, match=f"{count} values are too few"):
+            median_interval(range(count), confidence)
 
 
 def test_the_interval_of_the_median_holds_it_in_95_of_100_experiments() -> None:
