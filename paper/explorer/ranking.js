@@ -1,4 +1,4 @@
-// Which stores are best, how sure that is, and what another costs: as harness/kvbench/regret.py does it.
+// Which stores are best, how sure that is, and what another costs: as harness/kvbench/stats/regret.py does it.
 
 export const IN = 1.1; // a store with less regret is as good as the best
 

@@ -17,7 +17,7 @@ import pytest
 from explorer import ANSWERS, HERE, page
 from kvbench.cell.bindings import BINDINGS
 from kvbench.experiment.grid import Grid
-from kvbench.regret import rank
+from kvbench.stats.regret import rank
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -266,7 +266,7 @@ def times_of(field: dict[str, Any], store: str, operation: str, asked: dict[str,
 
 
 def afresh(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The regrets by guarantee and store of what a form asks, by kvbench.regret from the data."""
+    """The regrets by guarantee and store of what a form asks, by stats.regret from the data."""
     levels = asked["levels"] | {"records": int(asked["levels"]["records"])}
     shares = {name: float(share.rstrip(" %")) for name, share in asked["mix"].items()}
     mix = {name: share for name, share in shares.items() if share > 0}

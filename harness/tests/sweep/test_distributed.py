@@ -189,7 +189,7 @@ def test_where_no_scheduler_answers(
 # part `field`, and the first `result` with its `name`.
 NASTY = """
 import copy, json, os, threading
-import kvbench.distributed as distributed
+import kvbench.sweep.distributed as distributed
 honest = distributed.measure
 def measure(task):
     how = json.load(open(os.environ["HOW"])).get(task["cell"]["record_size"], "")
