@@ -14,6 +14,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from kvbench.common.messages import BadInput
 from kvbench.results.importer import import_table
 from kvbench.results.tables import SCHEMAS, read_tables, write_tables
+from kvbench.stats import simulated
 from support import ROOT
 from traitlets.config import Config
 
@@ -108,8 +109,11 @@ PARTS: dict[str, Callable[[Frames], Frames]] = {
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InteractiveShell]:
-    """The shell with which a kernel runs cells."""
+    """The shell with which a kernel runs cells. One table of a notebook does not depend on results:
+    it is made once, and smaller."""
+    few = simulated.table(2)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simulated, "table", lambda _count: few)
         patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
         patch.chdir(ROOT / "notebooks")
         yield InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))

@@ -1,7 +1,7 @@
 """What kvbench.stats.regret decides on simulated fields, whose answer is known."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +35,10 @@ class Field(NamedTuple):
             for store, column in enumerate(self.logs.T)
         }
         return rank(values)
+
+    def rankings(self) -> Iterator[Ranking]:
+        """One for each look of a sweep."""
+        return map(self.ranking, LOOKS)
 
     def wrong(self, found: Ranking) -> bool:
         """Whether a store is called what it is not. On the edge neither is true."""
@@ -83,10 +87,9 @@ def fields(
         yield Field(truth, truth + random.normal(0, SHARED, (trials, 1)) + noise)
 
 
-def until_decided(field: Field) -> Ranking:
-    """As a sweep with trials from the first look to the last."""
-    for trials in LOOKS:
-        found = field.ranking(trials)
+def until_decided(rankings: Iterable[Ranking]) -> Ranking:
+    """That of the look after which a sweep stops."""
+    for found in rankings:
         if found.decided:
             break
     return found
@@ -104,22 +107,25 @@ def table(
     noises = [(one, False, 0.0) for one in deviations] + [(deviations[1], True, 0.0)]
     for deviation, spikes, between in noises + [(deviations[0], False, one) for one in betweens]:
         hard, usual = (
-            list(fields(count, deviation, spikes=spikes, usual=how, between=between))
+            [
+                (field, list(field.rankings()))
+                for field in fields(count, deviation, spikes=spikes, usual=how, between=between)
+            ]
             for how in (False, True)
         )
-        for trials in (*LOOKS, 0):
+        for at, trials in enumerate((*LOOKS, "until decided")):
 
-            def ranking(field: Field, trials: int = trials) -> Ranking:
-                return field.ranking(trials) if trials else until_decided(field)
+            def chosen(rankings: list[Ranking], at: int = at) -> Ranking:
+                return rankings[at] if at < len(LOOKS) else until_decided(rankings)
 
-            errors = [(own, ranking(own)) for own in hard]
-            answers = [ranking(own) for own in usual]
+            errors = [(own, chosen(rankings)) for own, rankings in hard]
+            answers = [chosen(rankings) for _, rankings in usual]
             verdicts = [own.verdict for one in answers for own in one.regrets.values()]
             found.append(
                 {
                     "deviation": f"{deviation:.0%}{', spikes' if spikes else ''}",
                     "between sittings": f"{between:.0%}",
-                    "trials": f"{trials}" if trials else "until decided",
+                    "trials": str(trials),
                     "a store called wrong": np.mean([own.wrong(one) for own, one in errors]),
                     "an interval missed": np.mean([own.missed(one) for own, one in errors]),
                     "stores decided": np.mean([verdict != "undecided" for verdict in verdicts]),
