@@ -1,7 +1,9 @@
 """Fixtures: real shims, real files, and the command line as users run it."""
 
+import importlib
 import json
 import os
+import pkgutil
 import shutil
 import signal
 import subprocess
@@ -14,6 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import kvbench as package
 import psutil
 import pytest
 from kvbench import cli
@@ -22,6 +25,11 @@ from kvbench.cell.library import shims_folder
 from kvbench.cell.store import Store
 from kvbench.stores import catalogue
 from tabulate import tabulate
+
+# Commands import what they need when they run, which each fork would do again.
+for module in pkgutil.walk_packages(package.__path__, "kvbench."):
+    if not module.name.startswith(("kvbench.cell.bindings.", "kvbench.sweep.distributed")):
+        importlib.import_module(module.name)
 
 # A shell ignores Ctrl-C in background jobs, and the processes that the tests start inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -34,6 +42,9 @@ AVAILABLE = [name for name, store in KNOWN.items() if store.available and not st
 KEEPING = [name for name in AVAILABLE if name != "null"]
 BOUND = [n for n, s in KNOWN.items() if s.available and s.binding not in ("", "null")]
 BINDINGS = [KNOWN[name].binding for name in BOUND]
+# Stores whose shim or binding is that of another one, for a second build of the engine or the same
+# library: make check tests these.
+TWINS = {name for name in KNOWN if name.endswith(catalogue.DISTRIBUTED)} | {"bdb/bsddb3"}
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 # A store that hangs when it measures, next to a process that leaves the worker's session. It
@@ -72,12 +83,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))
 
 
+def _is_twin(value: object) -> bool:
+    """Whether a parameter is, names or holds a store that is a twin."""
+    store = getattr(value, "store", value)
+    name = getattr(store, "full_name", store)
+    return isinstance(name, str) and name in TWINS
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leaves conformance cases with settings to make check; make test runs the defaults."""
+    """Leaves twins, and conformance cases with settings, to make check."""
     for item in items:
-        subject = getattr(getattr(item, "callspec", None), "params", {}).get("subject")
-        if getattr(subject, "options", None):
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        settings = getattr(parameters.get("subject"), "options", None)
+        if settings or any(map(_is_twin, parameters.values())):
             item.add_marker(pytest.mark.check)
 
 

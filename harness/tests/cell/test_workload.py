@@ -1,5 +1,6 @@
 """Workloads of steps on real stores: every record is checked, and wrong answers are found."""
 
+import dataclasses
 import json
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from kvbench.cell.factors import Cell, RecordSize
 from kvbench.cell.loop import TICK, ShimLoop, make_loop
 from kvbench.cell.plan import Records, make_pool
 from kvbench.cell.store import Store
-from kvbench.cell.worker import allocated
+from kvbench.cell.worker import Measurement, allocated
 from kvbench.cell.workload import YCSB, normal, parse
 from kvbench.common.messages import BadInput
 from kvbench.machine.scratch import TMPFS
@@ -43,9 +44,25 @@ def sweep(kvbench: Run, grid: Path, out: Path, **env: str) -> pd.DataFrame:
     return rows(out)
 
 
-def cell(workload: str, records: int = 1000) -> Cell:
+def cell(workload: str, records: int = 1000, **levels: Any) -> Cell:
     size = RecordSize.parse("10-20 B")
-    return Cell("null", "", size, records, "incompressible", (), 1, 1, workload=workload)
+    plain = Cell("null", "", size, records, "incompressible", (), 1, 1, workload=normal(workload))
+    return dataclasses.replace(plain, **levels)
+
+
+def measured(store: Store, folder: Path, workload: str, **levels: Any) -> pd.DataFrame:
+    """The operations of a cell, whose records are checked in the end. As the worker does it, but
+    in this process."""
+    levels = {"record_size": RecordSize.parse("1 KiB"), "least_ms": 0} | levels
+    work = Measurement(cell(workload, store=store.name, **levels), store, folder, None)
+    work.begin()
+    work.open()
+    work.load()
+    work.steps()
+    work.loop.close()
+    work.check()
+    rows = [phase.row(name) for name, phase in work.phases.items()]
+    return pd.DataFrame(rows).set_index("operation")
 
 
 @pytest.mark.parametrize(
@@ -99,41 +116,53 @@ def test_equal_workloads_are_written_alike() -> None:
     assert normal("mix  rate=5 gaps=exponential") == "mix rate=5 gaps=exponential"
 
 
-@pytest.mark.parametrize("store", KEEPING)
-def test_every_step_on_every_store(
-    kvbench: Run, write_grid: WriteGrid, tmp_path: Path, store: str
-) -> None:
-    """Each cell ends with a check of every record, so `ok` means that every step did its work."""
-    scans = "scan" in KNOWN[store].capabilities
-    workloads = [
+def workloads(store: str) -> list[str]:
+    """Every step that the store has."""
+    found = [
         "fillrandom, readrandom, overwrite ops=500, deleterandom ops=100, readrandom ops=50",
         "fillseq batch=100, overwrite batch=10",
         MIXES,
     ]
-    if scans:
-        workloads += ["fillrandom, readseq, readreverse, deleterandom ops=9, readseq"]
-        workloads += ["ycsb-d ops=300, ycsb-e ops=300, ycsb-a ops=300"]
+    if "scan" in KNOWN[store].capabilities:
+        found += ["fillrandom, readseq, readreverse, deleterandom ops=9, readseq"]
+        found += ["ycsb-d ops=300, ycsb-e ops=300, ycsb-a ops=300"]
     if "compact" in KNOWN[store].capabilities:
-        workloads += ["fillrandom, compact, readrandom"]
-    grid = write_grid(
-        stores=[store], records=[1000], record_sizes=["1-200 B"], key_size=[24], workloads=workloads
-    )
-    found = sweep(kvbench, grid, tmp_path / "out").set_index(["workload", "operation"])
-    first = found.loc[workloads[0]]
-    assert first.n.tolist() == [1000, 1000, 500, 100, 50]
-    assert first["items"].tolist() == [1000, 1000, 500, 100, 50]
-    assert first.index.tolist()[-1] == "readrandom 2"
-    assert (first.disk_bytes > 0).all()
-    batches = found.loc[workloads[1]]
-    assert (batches.n.tolist(), batches["items"].tolist()) == ([10, 100], [1000, 1000])
-    if scans:
-        assert found.loc[workloads[3]].n.tolist() == [1000, 1000, 1000, 9, 991]
+        found += ["fillrandom, compact, readrandom"]
+    return found
 
 
 @pytest.mark.parametrize("store", KEEPING)
-def test_records_are_inserted_and_ranges_read_between_others(
+def test_a_sweep_measures_every_step_of_a_workload(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path, store: str
 ) -> None:
+    """Each cell ends with a check of every record, so `ok` means that every step did its work."""
+    first = workloads(store)[0]
+    grid = write_grid(
+        stores=[store], records=[1000], record_sizes=["1-200 B"], key_size=[24], workloads=[first]
+    )
+    found = sweep(kvbench, grid, tmp_path / "out").set_index("operation")
+    assert found.n.tolist() == found["items"].tolist() == [1000, 1000, 500, 100, 50]
+    assert found.index.tolist()[-1] == "readrandom 2"
+    assert (found.disk_bytes > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("store", "workload"),
+    [(store, workload) for store in KEEPING for workload in workloads(store)[1:]],
+    ids=lambda value: value.partition(",")[0],
+)
+def test_every_step_on_every_store(store: str, workload: str, tmp_path: Path) -> None:
+    found = measured(
+        KNOWN[store], tmp_path, workload, record_size=RecordSize.parse("1-200 B"), key_size=24
+    )
+    if workload.startswith("fillseq batch"):
+        assert (found.n.tolist(), found["items"].tolist()) == ([10, 100], [1000, 1000])
+    if "readreverse" in workload:
+        assert found.n.tolist() == [1000, 1000, 1000, 9, 991]
+
+
+@pytest.mark.parametrize("store", KEEPING)
+def test_records_are_inserted_and_ranges_read_between_others(store: str, tmp_path: Path) -> None:
     """Batches of more than a thousand records, too. The check at the end finds a record that is
     missing or too many."""
     steps = [
@@ -143,10 +172,8 @@ def test_records_are_inserted_and_ranges_read_between_others(
     if "scan" in KNOWN[store].capabilities:
         steps += ["rangerandom ops=200", "rangerandom ops=40 length=1500", "deleterandom ops=600"]
         steps += ["rangerandom ops=70 length=3"]
-    grid = write_grid(
-        stores=[store], records=[1500], record_sizes=["150 B"], workloads=[", ".join(steps)]
-    )
-    found = sweep(kvbench, grid, tmp_path / "out").set_index("operation")
+    size = RecordSize.parse("150 B")
+    found = measured(KNOWN[store], tmp_path, ", ".join(steps), records=1500, record_size=size)
     assert found.n.tolist() == [1, 50, 30, 3, 20, 200, 40, 600, 70][: len(steps)]
     assert found.loc["insertrandom 2", "items"] == 300
     assert found.loc["fillrandom", "items"] == 1500
@@ -211,14 +238,13 @@ THREADED = [name for name in KEEPING if "threads" in KNOWN[name].capabilities]
 
 @pytest.mark.parametrize("store", THREADED)
 def test_readers_beside_a_writer_get_right_values_within_the_rate(
-    kvbench: Run, write_grid: WriteGrid, tmp_path: Path, store: str
+    tmp_path: Path, store: str
 ) -> None:
     """Four readers run beside a writer, on any number of cores. No value is wrong, and no second
     has more writes than the limit plus 2%."""
     limit, seconds = 2000, 1
     workload = f"readwhilewriting readers=4 writes={limit} seconds={seconds} reads=100000000"
-    grid = write_grid(stores=[store], records=[5000], workloads=[workload])
-    found = sweep(kvbench, grid, tmp_path / "out").set_index("operation")
+    found = measured(KNOWN[store], tmp_path, workload, records=5000)
     read, write = found.loc["readwhilewriting read"], found.loc["readwhilewriting write"]
     assert read.n > 0
     assert write.n > 0
@@ -232,24 +258,22 @@ def test_readers_beside_a_writer_get_right_values_within_the_rate(
     assert both.user_s + both.system_s > 0
 
 
+@pytest.mark.parametrize(
+    ("threads", "sides"), [((2, 0), ["read"]), ((0, 2), ["write"]), ((1, 2), ["read", "write"])]
+)
 def test_readers_and_writers_alone_and_together(
-    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+    threads: tuple[int, int], sides: list[str], tmp_path: Path
 ) -> None:
     """Each side has a row if it has threads."""
-    step = "readwhilewriting readers={} writers={} reads=0 writes=0 seconds=1"
-    sides = {(2, 0): ["read"], (0, 2): ["write"], (1, 2): ["read", "write"]}
-    workloads = {step.format(*threads): threads for threads in sides}
-    grid = write_grid(stores=["lmdb"], records=[5000], workloads=list(workloads))
-    found = sweep(kvbench, grid, tmp_path / "out").set_index(["workload", "operation"])
-    for workload, threads in workloads.items():
-        own = found.loc[workload].drop(index="load")
-        assert list(own.index[1:]) == [f"{own.index[0]} {side}" for side in sides[threads]]
-        assert (own.n[1:] > 0).all()
-        assert own["items"].iloc[0] == own.n.iloc[1:].sum()
-        assert own.threads[1:].tolist() == [number for number in threads if number]
-        assert (own.least_share[1:] <= 1 / own.threads[1:]).all()
-        assert (own.most_share[1:] >= 1 / own.threads[1:]).all()
-        assert (own.wall_s >= 1).all()
+    step = "readwhilewriting readers={} writers={} reads=0 writes=0 seconds=1".format(*threads)
+    own = measured(KNOWN["lmdb"], tmp_path, step, records=5000).drop(index="load")
+    assert list(own.index[1:]) == [f"{own.index[0]} {side}" for side in sides]
+    assert (own.n[1:] > 0).all()
+    assert own["items"].iloc[0] == own.n.iloc[1:].sum()
+    assert own.threads[1:].tolist() == [number for number in threads if number]
+    assert (own.least_share[1:] <= 1 / own.threads[1:]).all()
+    assert (own.most_share[1:] >= 1 / own.threads[1:]).all()
+    assert (own.wall_s >= 1).all()
 
 
 def test_several_threads_need_a_store_for_them(
@@ -350,21 +374,13 @@ LIES = {
 
 @pytest.mark.parametrize("how", LIES)
 def test_one_wrong_value_among_many_threads_is_found(
-    kvbench: Run,
-    write_grid: WriteGrid,
-    tmp_path: Path,
-    alter_shim: Callable[..., Store],
-    how: str,
+    tmp_path: Path, alter_shim: Callable[..., Store], how: str
 ) -> None:
     lie, forget, said = LIES[how]
     store = alter_shim("lmdb", ALTERED.format(lie=lie, forget=forget), "get", "write")
     workload = "readwhilewriting writes=10000 seconds=2 reads=1000000"
-    grid = write_grid(stores=[store.name], records=[1000], workloads=[workload])
-    out = tmp_path / "out"
-    done = kvbench("sweep", grid, "--out", out)
-    assert done.returncode == 3, done.stderr
-    (path,) = (out / "cells").glob("*.json")
-    assert said in json.loads(path.read_text())["reason"]
+    with pytest.raises(StoreError, match=said):
+        measured(store, tmp_path, workload)
 
 
 def opened(name: str, folder: Path, workload: str = "mix") -> tuple[ShimLoop, Records]:
@@ -447,23 +463,17 @@ def test_the_clock_of_an_open_loop_never_stands_still(tmp_path: Path) -> None:
     loop.close()
 
 
-def test_a_rate_is_kept(kvbench: Run, write_grid: WriteGrid, tmp_path: Path) -> None:
-    grid = write_grid(stores=["lmdb"], records=[500], workloads=["readrandom rate=1000"])
-    found = sweep(kvbench, grid, tmp_path / "out").set_index("operation")
+def test_a_rate_is_kept(tmp_path: Path) -> None:
+    found = measured(KNOWN["lmdb"], tmp_path, "readrandom rate=1000", records=500)
     assert found.loc["readrandom", "wall_s"] >= 0.499
 
 
-def test_a_load_is_a_share_of_what_the_closed_loop_reached(
-    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
-) -> None:
+def test_a_load_is_a_share_of_what_the_closed_loop_reached(tmp_path: Path) -> None:
     """The mixes are told apart, and what was due within the second is done."""
     step = "mix reads={0} seconds=1"
     steps = [step.format(95), step.format(20), step.format(95) + " load=40 gaps=constant"]
     steps += [step.format(20) + " load=5", "mix rate=500 ops=50", "readrandom ops=10"]
-    grid = write_grid(
-        stores=["lmdb"], records=[1000], workloads=[", ".join(steps)], key_order=["zipfian"]
-    )
-    found = sweep(kvbench, grid, tmp_path / "out").set_index("operation")
+    found = measured(KNOWN["lmdb"], tmp_path, ", ".join(steps), key_order="zipfian")
     for part, reads in (("mix", 0.95), ("mix 2", 0.2)):
         assert found.loc[f"{part} get", "n"] / found.loc[part, "n"] == pytest.approx(reads, abs=0.1)
     for part, first, load in (("mix 3", "mix", 0.4), ("mix 4", "mix 2", 0.05)):
@@ -502,14 +512,13 @@ static int my_get(struct kv *kv, struct kv_slice key, void *buffer, size_t capac
 
 
 def test_a_stall_that_the_closed_loop_hides_shows_under_load(
-    kvbench: Run, write_grid: WriteGrid, tmp_path: Path, alter_shim: Callable[..., Store]
+    tmp_path: Path, alter_shim: Callable[..., Store]
 ) -> None:
     """A closed loop stops calling while the store stalls, so two operations of many thousands are
     slow. Under load, all that were due meanwhile waited."""
     store = alter_shim("lmdb", STALLS, "get")
     steps = "mix reads=100 seconds=2, mix reads=100 seconds=2 load=50"
-    grid = write_grid(stores=[store.name], records=[1000], workloads=[steps])
-    found = sweep(kvbench, grid, tmp_path / "out").set_index("operation")
+    found = measured(store, tmp_path, steps)
     assert found.loc["mix", "max_ns"] > 100e6
     assert found.loc["mix", "p999_ns"] < 50e6
     assert found.loc["mix 2", "p99_ns"] > 50e6
@@ -530,13 +539,10 @@ def test_a_rate_beyond_the_loop_itself_is_refused(
     assert not out.exists()
 
 
-def test_a_rate_counts_records_not_batches(
-    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
-) -> None:
+def test_a_rate_counts_records_not_batches(tmp_path: Path) -> None:
     """The last of five batches of 100 is due after 400 records, at 2,000 a second."""
-    workloads = ["fillrandom batch=100 rate=2000"]
-    grid = write_grid(stores=["leveldb"], records=[500], workloads=workloads)
-    found = sweep(kvbench, grid, tmp_path / "out").set_index("operation")
+    workload = "fillrandom batch=100 rate=2000"
+    found = measured(KNOWN["leveldb"], tmp_path, workload, records=500)
     assert found.loc["fillrandom", "n"] == 5
     assert found.loc["fillrandom", "wall_s"] >= 0.199
 
