@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import CapturedIO, capture_output
 from kvbench.common.messages import BadInput
 from kvbench.results.importer import import_table
 from kvbench.results.tables import read_tables
@@ -56,35 +57,56 @@ def test_each_figure_and_table_has_a_caption_of_its_own() -> None:
     assert [line for line, times in Counter(captions).items() if times > 1] == []
 
 
-@pytest.mark.parametrize("notebook", ["sweep.ipynb", "best-option.ipynb"])
-def test_an_unknown_parameter_fails_first_and_is_named(notebook: str, tmp_path: Path) -> None:
+def test_an_unknown_parameter_fails_first_and_is_named(tmp_path: Path) -> None:
     out = ROOT / "build" / "never"
     done = papermill(
-        notebook, tmp_path / "out.ipynb", "-p", "recrods", "100", "-p", "out", str(out)
+        "sweep.ipynb", tmp_path / "out.ipynb", "-p", "recrods", "100", "-p", "out", str(out)
     )
     assert done.returncode != 0
-    assert "unknown parameter 'recrods'; allowed:" in done.stderr or (
-        "unknown parameter 'out'; allowed: results" in done.stderr
-    )
-    assert not out.exists()
-
-
-def test_a_bad_value_fails_before_anything_is_measured(tmp_path: Path) -> None:
-    out = tmp_path / "never"
-    done = papermill(
-        "sweep.ipynb", tmp_path / "out.ipynb", "-y", f"{{stores: [mongodb], out: {out}}}"
-    )
-    assert done.returncode != 0
-    assert "'mongodb' is unknown; allowed:" in done.stderr
+    assert "unknown parameter 'recrods'; allowed:" in done.stderr
     assert not out.exists()
 
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
-    """The shell with which a kernel runs cells."""
+    """The shell with which a kernel runs cells, in the folder of a kernel."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    monkeypatch.chdir(ROOT / "notebooks")
     yield InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     InteractiveShell.clear_instance()
+
+
+def run(shell: InteractiveShell, stem: str, **parameters: object) -> dict[str, CapturedIO]:
+    """What the cells of a notebook show, by their labels. As papermill does it: the parameters
+    follow the cell that declares them."""
+    shell.reset()
+    found = {}
+    cells = nbformat.read(ROOT / "notebooks" / f"{stem}.ipynb", 4).cells
+    declared, *sources = (cell.source for cell in cells if cell.cell_type == "code")
+    given = "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
+    for source in (declared, given, *sources):
+        with capture_output() as shown:
+            done = shell.run_cell(source, store_history=True)
+        done.raise_error()
+        found[source.splitlines()[0].removeprefix("#| label: ")] = shown
+    return found
+
+
+def markdown(shown: CapturedIO) -> str:
+    return str(shown.outputs[-1].data["text/markdown"])
+
+
+def test_an_unknown_parameter_of_an_analysis_is_named(shell: InteractiveShell) -> None:
+    with pytest.raises(BadInput, match="unknown parameter 'out'; allowed: results"):
+        run(shell, "best-option", out="build/never")
+
+
+def test_a_bad_value_fails_before_anything_is_measured(
+    shell: InteractiveShell, tmp_path: Path
+) -> None:
+    with pytest.raises(BadInput, match="'mongodb' is unknown; allowed:"):
+        run(shell, "sweep", stores=["mongodb"], out=str(tmp_path / "never"))
+    assert not (tmp_path / "never").exists()
 
 
 FOLDERS = [
@@ -93,8 +115,12 @@ FOLDERS = [
 ]
 
 
-@pytest.mark.parametrize("value", [5, {"a": 1}, "9" * 300], ids=["number", "dict", "too long"])
-@pytest.mark.parametrize(("stem", "name"), FOLDERS)
+@pytest.mark.parametrize(
+    ("stem", "name", "value"),
+    [(*folder, 5) for folder in FOLDERS]
+    + [("best-option", "results", {"a": 1}), ("best-option", "results", "9" * 300)],
+    ids=lambda value: str(value)[:20],
+)
 def test_a_parameter_that_is_not_a_folder_is_refused_by_name(
     stem: str, name: str, value: object, shell: InteractiveShell
 ) -> None:
@@ -198,7 +224,7 @@ def test_the_refusal_of_mixed_factors_is_the_same_in_every_run(tmp_path: Path) -
         assert said.endswith("several levels of key_size: 8, 16; collect each by itself")
 
 
-def test_best_option_reads_the_results_of_sweep(tmp_path: Path) -> None:
+def test_best_option_reads_the_results_of_sweep(shell: InteractiveShell, tmp_path: Path) -> None:
     """The figure uses only the cells of this sweep, and of these only the ones from C."""
     swept = tmp_path / "swept"
     values = {
@@ -221,26 +247,19 @@ def test_best_option_reads_the_results_of_sweep(tmp_path: Path) -> None:
     assert not both.operations[both.operations.access == "c"].near_floor.any()
     assert "floor of the harness" in both.conditions()
     assert " from Python an operation" in both.conditions()
-    output = tmp_path / "best.ipynb"
-    done = papermill("best-option.ipynb", output, "-p", "results", str(swept))
-    assert done.returncode == 0, done.stderr
-    cells = nbformat.read(output, 4).cells
-    table = next(cell for cell in cells if cell.source.startswith("#| label: tbl-best-option"))
-    text = table.outputs[0].data["text/markdown"]
+    shown = run(shell, "best-option", results=str(swept))
+    text = markdown(shown["tbl-best-option"])
     assert text.startswith("Durability level default:")
     assert text.count("| 1 KiB | 100 | incompressible |") == 4  # operations
-    figure = next(cell for cell in cells if cell.source.startswith("#| label: fig-best-option"))
-    assert "<svg" in figure.outputs[0].data["image/svg+xml"]
-    output = tmp_path / "bindings.ipynb"
-    done = papermill("bindings.ipynb", output, "-p", "results", str(swept))
-    assert done.returncode == 0, done.stderr
-    cells = nbformat.read(output, 4).cells
-    table = next(cell for cell in cells if cell.source.startswith("#| label: tbl-added"))
-    assert table.outputs[0].data["text/markdown"].splitlines()[2].startswith("| leveldb | plyvel")
+    assert "<svg" in shown["fig-best-option"].outputs[0].data["image/svg+xml"]
+    added = markdown(run(shell, "bindings", results=str(swept))["tbl-added"])
+    assert added.splitlines()[2].startswith("| leveldb | plyvel")
 
 
 @pytest.mark.parametrize("level", ["none", "atomic"])
-def test_best_option_shows_whichever_level_was_measured(level: str, tmp_path: Path) -> None:
+def test_best_option_shows_whichever_level_was_measured(
+    level: str, shell: InteractiveShell, tmp_path: Path
+) -> None:
     lines = [
         f"{store},insert,1 KiB,100,{trial},{level},incompressible,1000,{mean}"
         for store, mean in (("flat", 900), ("nested", 1100))
@@ -249,9 +268,5 @@ def test_best_option_shows_whichever_level_was_measured(level: str, tmp_path: Pa
     head = "store,operation,record_size,records,trial,durability,compressibility,n,mean_ns"
     (tmp_path / "table.csv").write_text("\n".join([head, *lines]) + "\n")
     import_table(tmp_path / "table.csv", tmp_path / "out")
-    output = tmp_path / "best.ipynb"
-    done = papermill("best-option.ipynb", output, "-p", "results", str(tmp_path / "out"))
-    assert done.returncode == 0, done.stderr
-    cells = nbformat.read(output, 4).cells
-    table = next(cell for cell in cells if cell.source.startswith("#| label: tbl-best-option"))
-    assert table.outputs[0].data["text/markdown"].startswith(f"Durability level {level}:")
+    shown = run(shell, "best-option", results=str(tmp_path / "out"))
+    assert markdown(shown["tbl-best-option"]).startswith(f"Durability level {level}:")

@@ -1,7 +1,5 @@
 """The reference run's figures, on imported data whose answer is known."""
 
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from kvbench.results.importer import import_table
 
 from study.common import fields
 from study.common.results import Results
@@ -44,8 +43,7 @@ def make(tmp_path: Path) -> Make:
         )
         place = Path(tempfile.mkdtemp(dir=tmp_path))
         table.to_csv(place / "table.csv", index=False)
-        command = [sys.executable, "-m", "kvbench.cli", "import", str(place / "table.csv")]
-        subprocess.run([*command, "--out", str(place / "out")], check=True, capture_output=True)
+        import_table(place / "table.csv", place / "out")
         return Results(str(place / "out"), varying=["durability"])
 
     return imported

@@ -2,9 +2,6 @@
 
 import json
 import os
-import re
-import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,11 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kvbench.cell.board import Board
-from kvbench.machine import description
 from kvbench.results.tables import read_tables
 from kvbench.stats.intervals import steadiness
-from kvbench.sweep.sampling import Memory
 from kvbench.sweep.sweep import ENVIRONMENT
 from support import AVAILABLE, Run
 
@@ -26,11 +20,6 @@ COUNTED = ("syncs", "read_calls", "write_calls", "wchar")
 
 def result_of(out: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(next(out.glob("cells/*")).read_text())
-    return found
-
-
-def machine_of(out: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(next(out.glob("machines/*")).read_text())
     return found
 
 
@@ -364,28 +353,7 @@ def test_the_seconds_of_a_timeline_add_up_to_its_step(
     assert timeline.device_bytes.isna().all() or timeline.device_bytes.sum() > 0
 
 
-def test_without_steps_there_is_no_timeline_and_that_of_an_earlier_collection_goes(
-    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    assert kvbench("sweep", write_grid(), "--out", out).returncode == 0
-    (out / "timeline.parquet").write_bytes(b"of another collection")
-    assert kvbench("collect", out, "--csv").returncode == 0
-    assert not (out / "timeline.parquet").exists()
-    assert set(read_tables(out)) == {"cells", "operations", "machines"}
-
-
 STEPS = "fillrandom, overwrite ops=100, readrandom ops=200, deleterandom ops=50"
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_worker_that_ended_before_its_memory_is_watched_has_no_peaks() -> None:
-    with subprocess.Popen(["true"]) as worker:
-        worker.wait()
-    with os.fdopen(os.memfd_create("board"), "w+b") as board:
-        memory = Memory(Board(board.fileno()))
-        memory.follow(worker.pid)
-        assert memory.columns() == {}
 
 
 @pytest.mark.parametrize(
@@ -413,84 +381,3 @@ def test_two_runs_of_one_cell_count_the_same(
     assert sum(row["wchar"] for row in runs[0].values()) > 0
     if workload != "rounds" and runs[0][present[0], "overwrite"]["syncs"] is not None:
         assert all(runs[0][name, "overwrite"]["syncs"] >= 100 for name in present)
-
-
-def test_the_limits_of_the_machine_are_measured_once(
-    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    assert kvbench("sweep", write_grid(least_ms=0), "--out", out).returncode == 0
-    assert machine_of(out)["probe"].startswith("not measured: ")
-    grid = write_grid(records=[110], least_ms=0)
-    assert kvbench("sweep", grid, "--out", out, "--probe").returncode == 0
-    found = machine_of(out)
-    assert found["memory_rate"] > 1e8
-    assert 1 < found["clock_ns"] < 1e5
-    if shutil.which("fio"):
-        assert re.fullmatch(r"fio-[0-9.]+\S*", found["probe"])
-        times = [found[f"sync_{which}_us"] for which in ("p50", "p90", "p99", "max")]
-        assert 0 < times[0] <= times[1] <= times[2] <= times[3]
-        assert found["random_read_us"] > 0
-        assert min(found["write_rate"], found["read_rate"]) > 1e5
-    else:
-        assert found["probe"] == "fio is not installed (Debian: fio)"
-    assert not (out / "stores").exists()
-    assert kvbench("sweep", write_grid(records=[120], least_ms=0), "--out", out).returncode == 0
-    again = machine_of(out)
-    assert {name: again.get(name) for name in description.LIMITS} == {
-        name: found.get(name) for name in description.LIMITS
-    }
-
-
-def test_without_fio_the_machine_says_so(
-    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
-) -> None:
-    out, env = tmp_path / "out", {"PATH": str(tmp_path)}
-    assert (
-        kvbench("sweep", write_grid(least_ms=0), "--out", out, "--probe", env=env).returncode == 0
-    )
-    found = machine_of(out)
-    assert found["probe"] == "fio is not installed (Debian: fio)"
-    assert "sync_p50_us" not in found
-    assert found["memory_rate"] > 1e8
-    assert kvbench("collect", out).returncode == 0
-
-
-def test_a_sweep_that_is_killed_while_it_probes_leaves_nothing_in_the_way(
-    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
-) -> None:
-    out, grid = tmp_path / "out", write_grid(least_ms=0)
-    command = [sys.executable, "-m", "kvbench.cli", "sweep", str(grid), "--out", str(out)]
-    with subprocess.Popen([*command, "--probe"]) as process:
-        while not (out / "stores" / description.PROBE).exists() and process.poll() is None:
-            pass
-        process.send_signal(signal.SIGKILL)
-    assert kvbench("sweep", grid, "--out", out).stdout.strip() == "1 ok"
-    assert not (out / "stores").exists()
-
-
-def test_proactive_reclaim_is_recorded(
-    kvbench: Run,
-    write_grid: WriteGrid,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    system = tmp_path / "kdamonds"
-    monkeypatch.setattr(description, "DAMON", system)
-    monkeypatch.setattr(description, "DAMON_RECLAIM", tmp_path / "enabled")
-
-    def said(name: str) -> str:
-        out = tmp_path / name
-        assert kvbench("sweep", write_grid(least_ms=0), "--out", out).returncode == 0
-        return str(machine_of(out)["proactive_reclaim"])
-
-    assert said("no-damon") == "none found"
-    scheme = system / "0/contexts/0/schemes/0"
-    scheme.mkdir(parents=True)
-    (scheme / "action").write_text("pageout\n")
-    (system / "0/state").write_text("off\n")
-    assert said("off") == "none found"
-    (system / "0/state").write_text("on\n")
-    assert said("on") == "DAMON pageout"
-    (tmp_path / "enabled").write_text("Y\n")
-    assert said("both") == "DAMON pageout, reclaim"
