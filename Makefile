@@ -180,7 +180,7 @@ test: setup
 	$(PYTEST) --dist loadfile --nbval notebooks
 
 check: setup
-	$(PYTEST) --dist worksteal -m check harness/tests study/tests
+	$(PYTEST) --dist worksteal -m check harness/tests study/tests paper/explorer
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
     --no-annotate

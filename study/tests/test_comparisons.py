@@ -11,13 +11,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from executed import run
+from IPython.core.interactiveshell import InteractiveShell
 from kvbench.answers.advise import Query, advise
 from kvbench.cell.factors import LEVELS
 from kvbench.results.measured import Measured
 from kvbench.results.tables import TABLES, read_tables, write_tables
 from kvbench.results.warm import SELDOM
 from support import ROOT
-from test_notebooks import papermill
 
 from study.answers import decision, explorer
 from study.common import fields, figures, formats
@@ -162,21 +163,20 @@ def table_of(notebook: Path, label: str) -> str:
     return str(cell.outputs[0].data["text/markdown"])
 
 
-def test_first_cold_gets_are_told_from_later_ones(tmp_path: Path) -> None:
+def test_first_cold_gets_are_told_from_later_ones() -> None:
     data = Results(str(DATA / "cold-cache"), varying=["cache"])
     rows = data.operations
     assert cold.said(rows).startswith("Cold: the first of 10 operations after each eviction alone")
     found = fields.where(cold.times(rows, ["get"]), level="cold", store="lmdb")
     own = fields.where(rows, operation="get", cache="cold", store="lmdb")
     assert found["median"].tolist() == [own.p50_ns.median() / 1000]
-    done = papermill("cold-cache.ipynb", tmp_path / "out.ipynb", "-p", "results", str(data.folder))
-    assert done.returncode == 0, done.stderr
-    first = table_of(tmp_path / "out.ipynb", "tbl-cold-first")
+    executed = ROOT / "notebooks" / "cold-cache.ipynb"  # of these data
+    first = table_of(executed, "tbl-cold-first")
     assert first.split("\n")[2].startswith("| flat")
     assert first.split("\n")[2].split("|")[2:4] == [f" {'100':<20} ", f" {'10':<18} "]
     cold_gets = fields.where(rows, operation="get", cache="cold", store="lmdb")
     read = formats.size((cold_gets.device_read_bytes / cold_gets.n).median())
-    reads = table_of(tmp_path / "out.ipynb", "tbl-cold-reads").splitlines()
+    reads = table_of(executed, "tbl-cold-reads").splitlines()
     assert f" {read} " in next(line for line in reads if line.startswith("| lmdb"))
 
 
@@ -247,13 +247,13 @@ def forget_debt(frames: Frames) -> None:
     frames["cells"]["debt_s"] = np.nan
 
 
-def test_older_data_say_that_they_do_not_know_the_debt(altered: Altered, tmp_path: Path) -> None:
+def test_older_data_say_that_they_do_not_know_the_debt(
+    altered: Altered, shell: InteractiveShell
+) -> None:
     data = altered("reference", forget_debt)
     cells = Results(str(data), varying=["durability"]).cells
     assert fields.debts(cells, ["leveldb"], ["100 B"]).empty
-    done = papermill("space.ipynb", tmp_path / "out.ipynb", "-p", "results", str(data))
-    assert done.returncode == 0, done.stderr
-    said = table_of(tmp_path / "out.ipynb", "tbl-debt")
+    said = run(shell, "space", results=str(data))["tbl-debt"].data
     assert said.startswith("These results do not state what the engines still did")
 
 

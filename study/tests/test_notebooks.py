@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -14,17 +13,17 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from executed import NOTEBOOKS as FOLDER
+from executed import run
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.utils.capture import CapturedIO, capture_output
 from kvbench.common.messages import BadInput
 from kvbench.results.importer import import_table
 from kvbench.results.tables import read_tables
 from support import ROOT
-from traitlets.config import Config
 
 from study.common.results import Results
 
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
 def papermill(notebook: str, output: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -65,35 +64,6 @@ def test_an_unknown_parameter_fails_first_and_is_named(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "unknown parameter 'recrods'; allowed:" in done.stderr
     assert not out.exists()
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
-    """The shell with which a kernel runs cells, in the folder of a kernel."""
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
-    monkeypatch.chdir(ROOT / "notebooks")
-    yield InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
-    InteractiveShell.clear_instance()
-
-
-def run(shell: InteractiveShell, stem: str, **parameters: object) -> dict[str, CapturedIO]:
-    """What the cells of a notebook show, by their labels. As papermill does it: the parameters
-    follow the cell that declares them."""
-    shell.reset()
-    found = {}
-    cells = nbformat.read(ROOT / "notebooks" / f"{stem}.ipynb", 4).cells
-    declared, *sources = (cell.source for cell in cells if cell.cell_type == "code")
-    given = "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
-    for source in (declared, given, *sources):
-        with capture_output() as shown:
-            done = shell.run_cell(source, store_history=True)
-        done.raise_error()
-        found[source.splitlines()[0].removeprefix("#| label: ")] = shown
-    return found
-
-
-def markdown(shown: CapturedIO) -> str:
-    return str(shown.outputs[-1].data["text/markdown"])
 
 
 def test_an_unknown_parameter_of_an_analysis_is_named(shell: InteractiveShell) -> None:
@@ -224,7 +194,9 @@ def test_the_refusal_of_mixed_factors_is_the_same_in_every_run(tmp_path: Path) -
         assert said.endswith("several levels of key_size: 8, 16; collect each by itself")
 
 
-def test_best_option_reads_the_results_of_sweep(shell: InteractiveShell, tmp_path: Path) -> None:
+def test_best_option_reads_the_results_of_sweep(
+    shell: InteractiveShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The figure uses only the cells of this sweep, and of these only the ones from C."""
     swept = tmp_path / "swept"
     values = {
@@ -247,13 +219,14 @@ def test_best_option_reads_the_results_of_sweep(shell: InteractiveShell, tmp_pat
     assert not both.operations[both.operations.access == "c"].near_floor.any()
     assert "floor of the harness" in both.conditions()
     assert " from Python an operation" in both.conditions()
+    monkeypatch.setenv("KVBENCH_FIGURES", str(tmp_path))
     shown = run(shell, "best-option", results=str(swept))
-    text = markdown(shown["tbl-best-option"])
+    text = shown["tbl-best-option"].data
     assert text.startswith("Durability level default:")
     assert text.count("| 1 KiB | 100 | incompressible |") == 4  # operations
-    assert "<svg" in shown["fig-best-option"].outputs[0].data["image/svg+xml"]
-    added = markdown(run(shell, "bindings", results=str(swept))["tbl-added"])
-    assert added.splitlines()[2].startswith("| leveldb | plyvel")
+    assert "<svg" in (tmp_path / "best-option.svg").read_text()
+    added = run(shell, "bindings", results=str(swept))["tbl-added"]
+    assert added.data.splitlines()[2].startswith("| leveldb | plyvel")
 
 
 @pytest.mark.parametrize("level", ["none", "atomic"])
@@ -269,4 +242,4 @@ def test_best_option_shows_whichever_level_was_measured(
     (tmp_path / "table.csv").write_text("\n".join([head, *lines]) + "\n")
     import_table(tmp_path / "table.csv", tmp_path / "out")
     shown = run(shell, "best-option", results=str(tmp_path / "out"))
-    assert markdown(shown["tbl-best-option"]).startswith(f"Durability level {level}:")
+    assert shown["tbl-best-option"].data.startswith(f"Durability level {level}:")

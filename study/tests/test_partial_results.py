@@ -5,18 +5,16 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import matplotlib.pyplot as plt
-import nbformat
 import pandas as pd
 import pyarrow as pa
 import pytest
+from executed import run
 from IPython.core.interactiveshell import InteractiveShell
 from kvbench.common.messages import BadInput
 from kvbench.results.importer import import_table
 from kvbench.results.tables import SCHEMAS, read_tables, write_tables
 from kvbench.stats import simulated
 from support import ROOT
-from traitlets.config import Config
 
 # The notebooks of collected results, with the grid that each one's refusals name.
 GRIDS = {
@@ -107,17 +105,13 @@ PARTS: dict[str, Callable[[Frames], Frames]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InteractiveShell]:
-    """The shell with which a kernel runs cells. One table of a notebook does not depend on results:
-    it is made once, and smaller."""
+@pytest.fixture(scope="module", autouse=True)
+def few_simulated() -> Iterator[None]:
+    """One table of a notebook does not depend on results: it is made once, and smaller."""
     few = simulated.table(2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(simulated, "table", lambda _count: few)
-        patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
-        patch.chdir(ROOT / "notebooks")
-        yield InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
-        InteractiveShell.clear_instance()
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -151,17 +145,10 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def refusal(shell: InteractiveShell, stem: str, folder: Path) -> str:
     """What the notebook says of the results, when it refuses them; any other error is raised."""
-    shell.reset()
-    plt.close("all")
-    cells = nbformat.read(ROOT / "notebooks" / f"{stem}.ipynb", 4).cells
-    declared, *sources = (cell.source for cell in cells if cell.cell_type == "code")
-    for source in (declared, f"results = {str(folder)!r}", *sources):
-        found = shell.run_cell(source, store_history=True)
-        error = found.error_before_exec or found.error_in_exec
-        if isinstance(error, BadInput):
-            return str(error)
-        if error is not None:
-            raise AssertionError(f"{stem}: {type(error).__name__}: {error}") from error
+    try:
+        run(shell, stem, results=str(folder))
+    except BadInput as error:
+        return str(error)
     return ""
 
 

@@ -181,7 +181,14 @@ def _known(_folder: Path) -> dict[str, Store]:
         Store(name, reason=reason) if reason else _apart(Store(name), _probe_shim, name)
         for name, reason in _shims().items()
     ]
+    return {store.full_name: store for store in [*found, *_bindings()]}
+
+
+@functools.cache
+def _bindings() -> list[Store]:
+    """They are the same whatever the folder of shims."""
+    found = []
     for name, entry in BINDINGS.items():
         with uninterrupted():  # some make a store, which the process removes when it ends
             found.append(_apart(Store(entry.store, name), _probe_binding, name))
-    return {store.full_name: store for store in found}
+    return found

@@ -79,7 +79,9 @@ def test_redb_syncs_twice_per_write_when_asked_to(option: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("store", "level"), claims("process", "sync", "atomic"), ids=name)
-@pytest.mark.parametrize(("acknowledged", "size"), [(1009, 100), (203, 20_000)])
+@pytest.mark.parametrize(
+    ("acknowledged", "size"), [(1009, 100), pytest.param(203, 20_000, marks=pytest.mark.check)]
+)
 def test_acknowledged_writes_survive_a_kill(
     store: Store, level: str, acknowledged: int, size: int, tmp_path: Path
 ) -> None:
