@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -234,7 +235,7 @@ def hanging(
         )  # fmt: skip
         started.append(process)
         while process.poll() is None and not hung.exists():
-            pass
+            time.sleep(0.001)
         assert process.poll() is None
         return process
 

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -239,7 +240,7 @@ def test_an_interrupt_is_no_answer_from_a_trial(make: Make, tmp_path: Path) -> N
     command += ["--records", "100", "--data", str(folder), "--measure", "9min", "--out", str(out)]
     started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while started.poll() is None and not list(out.glob("cells/*.json")):
-        pass
+        time.sleep(0.001)
     started.send_signal(signal.SIGINT)
     said, errors = started.communicate()
     assert started.returncode == 130, said + errors

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -350,7 +351,7 @@ def test_evidence_that_is_stopped_leaves_nothing_behind(
     ) as run:
         # Not by a look at the store: who lists a folder keeps it from being unmounted.
         while run.poll() is None and str(place) not in Path("/proc/mounts").read_text():
-            pass
+            time.sleep(0.001)
         run.send_signal(stop)
         _, said = run.communicate()
     assert run.returncode == STOPPED, said

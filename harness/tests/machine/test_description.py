@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ def test_a_sweep_that_is_killed_while_it_probes_leaves_nothing_in_the_way(
     command = [sys.executable, "-m", "kvbench.cli", "sweep", str(grid), "--out", str(out)]
     with subprocess.Popen([*command, "--probe"]) as process:
         while not (out / "stores" / description.PROBE).exists() and process.poll() is None:
-            pass
+            time.sleep(0.001)
         process.send_signal(signal.SIGKILL)
     assert kvbench("sweep", grid, "--out", out).stdout.strip() == "1 ok"
     assert not (out / "stores").exists()

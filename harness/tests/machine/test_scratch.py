@@ -156,7 +156,7 @@ def test_the_next_command_removes_what_a_killed_one_left(
     first.wait()
     end = time.monotonic() + ENDS
     while any(map(runs, own)) and time.monotonic() < end:
-        pass
+        time.sleep(0.001)
     assert not any(map(runs, own))
     assert begun(place)
     second = start("sharing", "null", "--place", place, "--out", tmp_path / "second.csv")
@@ -240,7 +240,7 @@ def test_a_crash_that_was_stopped_goes_on(start: Start, place: Path, tmp_path: P
     command = (*CRASH, "--place", place, "--out", out)
     first = start(*command)
     while first.poll() is None and not part.exists():
-        pass
+        time.sleep(0.001)
     first.terminate()
     _, said = first.communicate()
     assert first.returncode == STOPPED, said
@@ -288,7 +288,7 @@ def test_a_restored_folder_is_whole_or_not_there(
     command = ("restore", DATA / "durability", "--out", out)
     first = start(*command)
     while first.poll() is None and not any(tmp_path.rglob("cells/*.json")):
-        pass
+        time.sleep(0.001)
     first.send_signal(stop)
     _, said = first.communicate()
     killed = stop == signal.SIGKILL

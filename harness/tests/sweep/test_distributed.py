@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -97,7 +98,7 @@ def cells(out: Path) -> pd.DataFrame:
 def wait_for(path: Path, count: int, process: subprocess.Popen[Any]) -> None:
     """Until a folder has so many results, or the process has ended."""
     while process.poll() is None and len(list(path.glob("*.json"))) < count:
-        pass
+        time.sleep(0.001)
     assert process.poll() is None
 
 

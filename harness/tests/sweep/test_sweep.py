@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -551,7 +552,7 @@ def test_ctrl_c_at_the_start_does_not_change_the_machine(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     while started.poll() is None and not (out / "lock").exists():
-        pass
+        time.sleep(0.001)
     os.killpg(started.pid, signal.SIGINT)
     said, errors = started.communicate()
     assert started.returncode == STOPPED, said + errors
