@@ -10,9 +10,9 @@
 # make clean      remove build/ and .venv/
 #
 # Measure committed data again, on an otherwise idle machine; each prints how to publish its data:
-# make reference EXPERIMENT=NAME   one experiment, of which data/ has a folder or harness/grids a grid (5 to 100
-#                 minutes), into build/reference/NAME. FS=own uses this disk's own file system, without
-#                 root, into build/reference-own; else each trial has a new ext4. Caps on memory need root
+# make reference EXPERIMENT=NAME   one experiment of harness/experiments.toml (5 to 100 minutes), into
+#                 build/reference/NAME. FS=own uses this disk's own file system, without root, into
+#                 build/reference-own; else each trial has a new ext4. Caps on memory need root
 # make reference  all of them: one sitting of two hours, as root, from where the last one stopped;
 #                 SITTING=60 sets its minutes, DRY_RUN=1 prints what is left
 # make headline   the paper's findings 1 to 4 again, on this machine (40 minutes, as root; without, two of them)
@@ -29,10 +29,8 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 GRID := harness/grids/quick.toml
 LOCAL := build/local
-ANALYSES := best-option latency space
-NOTEBOOKS := $(ANALYSES:%=notebooks/%.ipynb)
-EXPERIMENTS := durability memory-budget compression cold-cache builds
-RERUNS := leveldb-2011 rocksdb-2013 lmdb-2014 files-or-store sqlite-35 ycsb redb-2026 threads load age beyond-memory
+# Those that draw: the other one measures.
+NOTEBOOKS := $(filter-out notebooks/sweep.ipynb, $(wildcard notebooks/*.ipynb))
 SOURCES := $(shell find harness/shims harness/kvbench study -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake' -o -name '*.rs' -o -name 'Cargo.*' -o -name 'about.toml')
 
 # The environment comes first on the PATH: papermill, Quarto and nbval find its Python and kernel there.
@@ -103,7 +101,7 @@ measure: setup
 
 build/this-machine/.done: $(LOCAL)/.done $(NOTEBOOKS) build/.installed
 	@mkdir -p build/notebooks
-	@for name in $(ANALYSES); do \
+	@names=$$(python -m kvbench.experiment.listed quick) && for name in $$names; do \
 	    echo "papermill notebooks/$$name.ipynb -p results $(LOCAL)"; \
 	    KVBENCH_FIGURES=build/this-machine papermill --log-level WARNING --no-progress-bar -k python3 \
 	        notebooks/$$name.ipynb build/notebooks/$$name.ipynb -p results $(LOCAL) || exit 1; \
@@ -119,10 +117,7 @@ render: setup
 
 figures: setup
 	rm -rf build/figures
-	KVBENCH_FIGURES=build/figures python notebooks/execute.py $(NOTEBOOKS) notebooks/bindings.ipynb \
-	    notebooks/speed.ipynb notebooks/torture.ipynb $(EXPERIMENTS:%=notebooks/%.ipynb) $(RERUNS:%=notebooks/%.ipynb) \
-	    notebooks/verdicts.ipynb notebooks/reference.ipynb notebooks/stores.ipynb \
-	    notebooks/explorer.ipynb
+	KVBENCH_FIGURES=build/figures python notebooks/execute.py $(NOTEBOOKS)
 	cp build/figures/*.svg build/figures/*.png figures/
 	cp build/figures/verdicts.csv data/verdicts/
 	cp build/figures/answers.json data/explorer/
@@ -131,7 +126,7 @@ figures: setup
 
 SITTING ?= 120
 reference: setup
-	setpriv --pdeathsig TERM sh harness/reference.sh $(if $(DRY_RUN),--dry-run $(EXPERIMENT),$(or $(EXPERIMENT),$(SITTING)))
+	setpriv --pdeathsig TERM python harness/reference.py $(if $(DRY_RUN),--dry-run $(EXPERIMENT),$(or $(EXPERIMENT),$(SITTING)))
 
 headline: setup
 	setpriv --pdeathsig TERM sh harness/headline.sh

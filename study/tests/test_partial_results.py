@@ -11,22 +11,23 @@ import pytest
 from executed import run
 from IPython.core.interactiveshell import InteractiveShell
 from kvbench.common.messages import BadInput
+from kvbench.experiment.listed import read
 from kvbench.results.importer import import_table
 from kvbench.results.tables import SCHEMAS, read_tables, write_tables
 from kvbench.stats import simulated
 from support import ROOT
 
-# The notebooks of collected results, with the grid that each one's refusals name.
+LISTED = read(ROOT).experiment
+CSV = {"stores"}  # notebooks of a table that no sweep wrote
+MANY = {"verdicts"}  # and of a folder of experiments
+# The notebooks of collected results, with the experiment that each one's refusals name: the quick
+# look at a machine, or else the first that it draws.
 GRIDS = {
-    "age": "age", "best-option": "quick", "beyond-memory": "beyond-memory", "bindings": "bindings",
-    "builds": "builds", "cold-cache": "cold-cache", "compression": "compression",
-    "durability": "durability", "files-or-store": "files-or-store", "latency": "quick",
-    "leveldb-2011": "leveldb-2011", "lmdb-2014": "lmdb-2014", "load": "load",
-    "memory-budget": "memory-budget", "redb-2026": "redb-2026", "reference": "reference",
-    "rocksdb-2013": "rocksdb-2013", "space": "quick", "sqlite-35": "sqlite-35",
-    "threads": "threads", "ycsb": "ycsb",
-}  # fmt: skip
-DATA = {"best-option": "reference", "latency": "reference", "space": "reference"}
+    notebook: one.name
+    for one in reversed([LISTED["quick"], *LISTED.values()])
+    for notebook in one.notebooks
+    if notebook not in CSV | MANY
+}
 # Those that show single operations, which most grids have.
 PLAIN = {
     "best-option", "cold-cache", "compression", "durability", "latency", "memory-budget",
@@ -155,13 +156,20 @@ def refusal(shell: InteractiveShell, stem: str, folder: Path) -> str:
 def _says(said: str, stem: str, folder: Path) -> bool:
     """One line that names the folder, what was not measured, and the grid that measures it."""
     grid = GRIDS[stem]
-    assert (ROOT / f"harness/grids/{grid}.toml").exists()
     named = f"make reference EXPERIMENT={grid}" in said and f"harness/grids/{grid}.toml" in said
     return said.startswith(f"{folder}: no ") and named and len(said) - len(str(folder)) < 200
 
 
 def _own(stem: str) -> Path:
-    return ROOT / "data" / DATA.get(stem, stem)
+    """The results that the notebook draws unless others are given."""
+    declared: dict[str, str] = {}
+    exec(_code(stem)[0], declared)
+    return ROOT / declared["results"]
+
+
+def _code(stem: str) -> list[str]:
+    cells = nbformat.read(ROOT / "notebooks" / f"{stem}.ipynb", 4).cells
+    return [cell.source for cell in cells if cell.cell_type == "code"]
 
 
 @pytest.mark.parametrize("stem", GRIDS)

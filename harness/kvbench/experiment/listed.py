@@ -1,0 +1,84 @@
+"""The experiments that harness/experiments.toml lists, which says what each key means.
+
+python -m kvbench.experiment.listed NAME     # prints the notebooks that draw this experiment
+"""
+
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from kvbench.common.files import read_whole
+from kvbench.common.messages import BadInput, listed, say
+
+LIST = Path("harness/experiments.toml")  # from the repository's root
+OWN = "own"  # the file system that the results are on
+ELSEWHERE = "elsewhere"  # the scale of the core fields on other file systems
+
+
+class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An entry of the list, and its name."""
+
+    notebooks: tuple[str, ...]
+    serves: str = ""
+    grid: str = ""  # as read: never empty
+    scale: str = "1"
+    file_system: str = ""
+    also: Mapping[Literal["sharing", "evidence", "crashes"], int] = {}  # minutes
+    judged: str = "`kvbench compare`"
+    name: str = ""
+
+
+class _Other(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    grids: dict[str, str]
+    notebooks: dict[str, str]
+    data: dict[str, str]
+
+
+class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The list: the experiments by name, in order, and why a grid, a notebook or a folder of data
+    belongs to none of them."""
+
+    experiment: dict[str, Experiment]
+    other: _Other
+
+    def named(self, names: Iterable[str]) -> list[Experiment]:
+        """The experiments of these names. Raises BadInput if one is unknown."""
+        return [self._one(name) for name in names]
+
+    def _one(self, name: str) -> Experiment:
+        if name not in self.experiment:
+            allowed = listed(self.experiment, name, str(LIST))
+            raise BadInput(f"EXPERIMENT: {name!r} is not listed; allowed: {allowed}")
+        return self.experiment[name]
+
+    def served(self) -> list[Experiment]:
+        """The experiments that the paper rests on."""
+        return [experiment for experiment in self.experiment.values() if experiment.serves]
+
+
+def read(root: Path = Path()) -> Listed:
+    """The list of the repository at `root`. Raises BadInput if it is not readable."""
+    path = root / LIST
+    try:
+        found = msgspec.convert(tomllib.loads(read_whole(path).decode()), Listed)
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from None
+    except (ValueError, msgspec.ValidationError) as error:
+        raise BadInput(f"{path}: {error}") from None
+    for name, entry in found.experiment.items():
+        found.experiment[name] = replace(entry, name=name, grid=entry.grid or name)
+    return found
+
+
+if __name__ == "__main__":
+    try:
+        for chosen in read().named(sys.argv[1:]):
+            print(*chosen.notebooks)
+    except BadInput as problem:
+        say(str(problem))
+        sys.exit(2)
