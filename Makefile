@@ -3,7 +3,7 @@
 # make check      the longer tests: settings, power failures, random histories, faults (20 minutes)
 # make render     render the paper from committed data; measures nothing
 # make measure    measure this machine again
-# make figures    redraw figures/, _variables.yml and the notebooks from data/ (tracked files)
+# make figures    redraw figures/, _variables.yml, the notebooks and tables from data/ (tracked files)
 # make setup      install what all of these need
 # make engines    also get the current RocksDB, which set-up can fetch only with Maven (Debian only)
 # make lock       resolve requirements.lock anew
@@ -122,6 +122,7 @@ figures: setup
 	cp build/figures/verdicts.csv data/verdicts/
 	cp build/figures/answers.json data/explorer/
 	python -m study.answers.provenance --out data/PROVENANCE.md
+	python -m study.answers.repeating
 	{ echo "# Written by make figures from data/; not by hand."; cat build/figures/*.yml; } > _variables.yml
 
 SITTING ?= 120

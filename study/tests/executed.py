@@ -30,11 +30,16 @@ def shell(interactive: InteractiveShell, monkeypatch: pytest.MonkeyPatch) -> Int
     return interactive
 
 
+def code_cells(stem: str) -> list[str]:
+    """The sources of a notebook's code cells; the first declares the parameters."""
+    cells = nbformat.read(NOTEBOOKS / f"{stem}.ipynb", 4).cells
+    return [cell.source for cell in cells if cell.cell_type == "code"]
+
+
 def run(shell: InteractiveShell, stem: str, **parameters: object) -> dict[str, Any]:
     """What the cells of a notebook evaluate to, by their labels. The parameters follow the cell
     that declares them, as papermill has it. What a cell raises is raised."""
-    cells = nbformat.read(NOTEBOOKS / f"{stem}.ipynb", 4).cells
-    declared, *sources = (cell.source for cell in cells if cell.cell_type == "code")
+    declared, *sources = code_cells(stem)
     given = "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
     found = {}
     for source in (declared, given, *sources):

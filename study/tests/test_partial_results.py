@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
-from executed import run
+from executed import code_cells, run
 from IPython.core.interactiveshell import InteractiveShell
 from kvbench.common.messages import BadInput
 from kvbench.experiment.listed import read
@@ -163,13 +163,8 @@ def _says(said: str, stem: str, folder: Path) -> bool:
 def _own(stem: str) -> Path:
     """The results that the notebook draws unless others are given."""
     declared: dict[str, str] = {}
-    exec(_code(stem)[0], declared)
+    exec(code_cells(stem)[0], declared)
     return ROOT / declared["results"]
-
-
-def _code(stem: str) -> list[str]:
-    cells = nbformat.read(ROOT / "notebooks" / f"{stem}.ipynb", 4).cells
-    return [cell.source for cell in cells if cell.cell_type == "code"]
 
 
 @pytest.mark.parametrize("stem", GRIDS)

@@ -185,29 +185,36 @@ def _holding(room: int) -> int:
     return max(LEAST, (room * 5 // 4 + (256 << 20)) // BLOCK * BLOCK)
 
 
-def size_for(cells: Sequence[Cell], folder: Path, had: int = 0) -> int:
-    """Bytes of a file system for the cells of a sweep, by its largest cell and its largest trial.
-    `had` bytes of the disk of `folder` are taken by the one that is there. Raises BadInput if the
-    disk is too small for the largest cell."""
-    if not cells:
-        return LEAST
-    state = os.statvfs(folder)
-    free = state.f_bavail * state.f_frsize + had - SPARE
-    largest = max(cells, key=need)
-    if _holding(need(largest)) > free:
-        room = max(0, free - (256 << 20)) * 4 // 5 - (64 << 20)
-        most = max(0, room // _per_record(largest)) if free > LEAST else 0
-        raise BadInput(
-            f"--fs: {largest} needs a file system of {_gib(_holding(need(largest)))}, and {folder} "
-            f"has room for {_gib(max(0, free))}; allowed there: {most:,} such records at most; or "
-            "name a folder on another disk with --stores"
-        )
+def sizes(cells: Sequence[Cell]) -> tuple[int, int]:
+    """Bytes of a file system for the cells of a sweep: at least, by its largest cell, and where the
+    disk has room for it, by its largest trial."""
+    least = _holding(max(map(need, cells)))
     trials: Counter[int] = Counter()
     for cell in cells:
         trials[cell.trial] += need(cell)
     # Most stores use less than half of what they may need, and one file system serves several.
-    total = min(max(trials.values()) // 2, USED)
-    return min(_holding(max(need(largest), total)), free // BLOCK * BLOCK)
+    return least, max(least, _holding(min(max(trials.values()) // 2, USED)))
+
+
+def size_for(cells: Sequence[Cell], folder: Path, had: int = 0) -> int:
+    """Bytes of a file system for the cells of a sweep. `had` bytes of the disk of `folder` are
+    taken by the one that is there. Raises BadInput if the disk is too small for the largest
+    cell."""
+    if not cells:
+        return LEAST
+    state = os.statvfs(folder)
+    free = state.f_bavail * state.f_frsize + had - SPARE
+    least, wanted = sizes(cells)
+    if least > free:
+        largest = max(cells, key=need)
+        room = max(0, free - (256 << 20)) * 4 // 5 - (64 << 20)
+        most = max(0, room // _per_record(largest)) if free > LEAST else 0
+        raise BadInput(
+            f"--fs: {largest} needs a file system of {_gib(least)}, and {folder} "
+            f"has room for {_gib(max(0, free))}; allowed there: {most:,} such records at most; or "
+            "name a folder on another disk with --stores"
+        )
+    return min(wanted, free // BLOCK * BLOCK)
 
 
 def _gib(size: int) -> str:
