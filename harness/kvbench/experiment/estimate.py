@@ -1,9 +1,11 @@
-"""How long a cell is likely to take: for the progress bar and the dry run."""
+"""How long a cell is likely to take, for the progress bar and the dry run, and may take at most."""
 
 from kvbench.cell.factors import Cell
 from kvbench.cell.plan import EVICTIONS, PER_EVICTION, SAMPLES
 from kvbench.cell.workload import CHURN, MIX, PERCENT, RANDOM_READS, ROUNDS, SCANS, TRAFFIC, parse
 from kvbench.stores.catalogue import DISTRIBUTED
+
+TIME_LIMIT = 3600  # seconds a cell may take, unless a sweep is told otherwise
 
 # Seconds, fitted by non-negative least squares to what the cells in data/ took: per record loaded
 # and checked, per byte of it, per operation, per byte of it; and how many times a write of a store

@@ -31,7 +31,6 @@ from kvbench.experiment.factors import FACTORS
 from kvbench.stats.regret import LOOKS
 from kvbench.stores.catalogue import compared
 
-TIME_LIMIT = 3600.0  # seconds a cell may take, unless a sweep is told otherwise
 MOST_BYTES = 1 << 20  # of a grid's file
 MOST_CELLS = 100_000  # of an experiment: more are a slip, and take minutes to list
 ACCESS = ("c", "python")

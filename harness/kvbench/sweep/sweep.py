@@ -35,9 +35,9 @@ from kvbench.common.messages import BadInput, say
 from kvbench.common.processes import STOPS, how_it_ended
 from kvbench.common.progress import progress
 from kvbench.experiment.decide import Means, field_of, needed
-from kvbench.experiment.estimate import seconds
+from kvbench.experiment.estimate import TIME_LIMIT, seconds
 from kvbench.experiment.factors import title
-from kvbench.experiment.grid import TIME_LIMIT, Grid
+from kvbench.experiment.grid import Grid
 from kvbench.machine import loopback
 from kvbench.machine.description import (
     LIMITS,

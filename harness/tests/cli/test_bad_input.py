@@ -354,7 +354,7 @@ def test_a_results_parameter_that_is_not_a_folder_is_refused(given: object) -> N
         (["sweep", "GRID", "--out", "x", "--dry-run", "--time-limit", "nan"], ["nan"]),
         (
             ["sweep", "GRID", "--out", "x", "--dry-run", "--time-limit", "1e10"],
-            ["10000000000", "allowed"],
+            ["'1e10'", "allowed"],
         ),
         (["sweep", "GRID", "--out", "x", "--dry-run", "--minutes", "nan"], ["nan", "more than 0"]),
         (["sweep", "GRID", "--out", "x", "--dry-run", "--minutes", "0"], ["0", "10,000"]),

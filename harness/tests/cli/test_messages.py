@@ -54,8 +54,8 @@ OPTIONS: dict[tuple[str, str], dict[str, str]] = {
     },
     ("advise", "--data"): {"nowhere": "nowhere"},
     ("advise", "--space"): {"nowhere": "nowhere"},
-    ("sweep", "--time-limit"): {"": "''", "0": "0", "x": "'x'", "nan": "nan", "1e9": "1000000000"},
-    ("sweep", "--minutes"): {"": "''", "0": "0", "x": "'x'", "1e9": "1e+09", "nan": "nan"},
+    ("sweep", "--time-limit"): {"": "''", "0": "0", "x": "'x'", "nan": "nan", "1e9": "'1e9'"},
+    ("sweep", "--minutes"): {"": "''", "0": "0", "x": "'x'", "1e9": "'1e9'", "nan": "nan"},
     ("sweep", "--scale"): {"": "''", "tiyn": "'tiyn'", "0": "0", "nan": "nan", "1e99": "1e+99"},
     ("sweep", "--stores"): {
         "": "''", "lmbd": "to choose lmdb, name it in `stores`", "sqlite,lmdb": "to choose sqlite",

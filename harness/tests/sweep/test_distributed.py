@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import psutil
 import pytest
-from kvbench.cli import MOST_SHOWN
+from kvbench.cli.measure import MOST_SHOWN
 from support import ROOT, Run
 
 pytest.importorskip("distributed")

@@ -1,0 +1,296 @@
+"""The command that chooses a store: advise."""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kvbench.cell.factors import DEFAULT, MAX_RECORD_SIZE, MOST, OPERATIONS, parse_bytes
+from kvbench.cli.ends import GOES_ON, NOTHING_KEPT, SOME_FAILED, STOPPED, kept
+from kvbench.cli.options import AS_JSON, PATH, Read
+from kvbench.common.messages import BadInput, brief
+from kvbench.experiment.factors import FACTORS, NOT_STATED
+
+if TYPE_CHECKING:
+    from kvbench.answers.advise import Advice, Query
+    from kvbench.results.measured import Measured
+
+REPOSITORY = {"c": ["reference"], "python": ["python", "bindings"]}  # in data, by access
+MOST_SYNC = 10  # seconds of a device's sync
+MOST_MEASURING = 600_000  # seconds
+TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
+
+
+def _size(text: str) -> int:
+    size = parse_bytes(text)
+    if not 1 <= size <= MAX_RECORD_SIZE:
+        raise BadInput(f"{text!r:.60} is out of range; allowed: 1 B to 64 MiB")
+    return size
+
+
+def _count(text: str) -> int:
+    """A number of records: digits, in groups of three or not, also with k, M or an exponent."""
+    plain = re.sub(r"(?<=\d)[_,](?=\d{3}(?!\d))", "", text.strip())
+    match = re.fullmatch(r"(\d{1,19})|(\d{1,12}(?:\.\d{1,9})?) ?([kKM]|[eE]\+?\d{1,2})", plain)
+    found = Decimal(0)
+    if match and match[1]:
+        found = Decimal(match[1])
+    elif match:
+        scale = {"k": "e3", "K": "e3", "M": "e6"}.get(match[3], match[3])
+        found = Decimal(f"{match[2]}{scale}")
+    if not 1 <= found <= MOST or found % 1:
+        raise BadInput(f"{text!r:.60} is not a number of records; allowed: 1000, 100k, 1M, 1e6")
+    return int(found)
+
+
+def _shares(text: str) -> dict[str, float]:
+    found = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\w+)=(\d{1,9}(?:\.\d{1,9})?)\s?(%?)\s*", part)
+        if not match or match[1] not in OPERATIONS or match[1] in found:
+            raise BadInput(
+                f"{part!r:.60} is not allowed; allowed: shares of {', '.join(OPERATIONS)}, each "
+                "once, as get=0.9,update=0.1"
+            )
+        found[match[1]] = float(match[2]) / (100 if match[3] else 1)
+    if not sum(found.values()):
+        raise BadInput(f"{text!r:.60} has no operation; allowed: one with a share above 0")
+    return {operation: share for operation, share in found.items() if share}
+
+
+def _memory(text: str) -> str:
+    return text if text == NOT_STATED else str(FACTORS["memory"].level(text))
+
+
+def _seconds(most: float) -> Callable[[str], float]:
+    """Reads a time of at most so many seconds."""
+
+    def read(text: str) -> float:
+        match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*(us|ms|s|min)\s*", text)
+        found = float(match[1]) * TIMES[match[2]] if match else 0.0
+        if not found:
+            raise BadInput(f"{text!r:.60} is not a time; allowed: 200us, 2ms, 60s, 5min")
+        if found > most:
+            raise BadInput(f"{text!r:.60} is too long; allowed: {most:g} s at most")
+        return found
+
+    return read
+
+
+def _level(text: str) -> tuple[str, str]:
+    column, sign, level = text.partition("=")
+    if not sign or not column:
+        raise BadInput(f"{text!r:.60} is not allowed; allowed: COLUMN=LEVEL, as key_size=16")
+    return column, level
+
+
+@click.command(short_help="Say which store to choose.")
+@click.option(
+    "--record-size", type=Read(_size), required=True, metavar="SIZE", help="Of a value: 4KiB."
+)
+@click.option(
+    "--records", type=Read(_count), required=True, metavar="N", help="How many there are: 100k."
+)
+@click.option(
+    "--mix",
+    type=Read(_shares),
+    default="get=0.5,update=0.5",
+    show_default=True,
+    metavar="OPERATION=SHARE,...",
+    help="Shares of insert, get, update and remove.",
+)
+@click.option(
+    "--durability",
+    metavar="LEVEL",
+    help="What a write survives: process or sync; other levels only if FOLDER has them.  "
+    "[default: process, if FOLDER states any]",
+)
+@click.option(
+    "--access",
+    type=click.Choice(["c", "python"]),
+    default="c",
+    show_default=True,
+    help="From which language. Python's packages are ranked as shipped, those that survive the "
+    "same together.",
+)
+@click.option(
+    "--memory",
+    type=Read(_memory),
+    metavar="SIZE",
+    help="Budget of the engine's own.  [default: as shipped, if FOLDER states any]",
+)
+@click.option(
+    "--sync-time",
+    type=Read(_seconds(MOST_SYNC)),
+    metavar="TIME",
+    help="In which your device syncs, at --durability sync: 2ms. Times are then computed.",
+)
+@click.option(
+    "--may-grow", is_flag=True, help="Rank stores whose file only grows with updates and removes."
+)
+@click.option("--c-interface", is_flag=True, help="Rank only stores that programs in C can call.")
+@click.option(
+    "--where",
+    type=Read(_level),
+    multiple=True,
+    metavar="COLUMN=LEVEL",
+    help="Rest on the cells of this level of a column, of which FOLDER has several: key_size=16.",
+)
+@click.option(
+    "--data",
+    type=PATH,
+    metavar="FOLDER",
+    help="Collected results to rely on.  [default: data/reference; for Python data/python or "
+    "data/bindings]",
+)
+@click.option(
+    "--space",
+    type=PATH,
+    metavar="FOLDER",
+    help="Collected results that have the space after equal work.  [default: space beside FOLDER]",
+)
+@click.option(
+    "--measure",
+    "budget",
+    type=Read(_seconds(MOST_MEASURING)),
+    metavar="TIME",
+    help="Then measure here which of the stores that FOLDER does not tell apart is best: 60s.",
+)
+@click.option("--out", type=PATH, help="Keep what --measure measures in this folder.")
+@AS_JSON
+def advise(
+    record_size: int,
+    records: int,
+    mix: dict[str, float],
+    durability: str | None,
+    access: str,
+    memory: str | None,
+    sync_time: float | None,
+    may_grow: bool,
+    c_interface: bool,
+    where: Sequence[tuple[str, str]],
+    data: Path | None,
+    space: Path | None,
+    budget: float | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Say which stores are best for some records and a mix of operations.
+
+    Rests on FOLDER, and interpolates between the record sizes and numbers that were measured there,
+    never beyond them. Prints the stores, by how many times each is slower than the best (its
+    regret), with an interval, the settings to use, and what a crash may cost with them.
+
+    Stores as shipped survive different things: those that survive the same are ranked together, and
+    those that survive less than --durability asks for are left out.
+
+    --measure adds trials on this machine until it is known which stores are best. If its time ends
+    before, the answer rests on FOLDER, and the exit status is 3, or 130 after Ctrl-C.
+    """
+    from kvbench.answers import report
+    from kvbench.answers.advise import Query
+
+    _check_together(access, c_interface, sync_time, budget, out)
+    device = None if sync_time is None else 1e9 * sync_time
+    query = Query(
+        record_size, records, mix, durability or "", memory or "", device, may_grow, c_interface
+    )
+    known, found = _answers(query, _folders(data, access), access, _levels(where), space)
+    shown = [report.report(known, one) for one in found]
+    as_shipped = found[0].query.durability == DEFAULT
+    if budget is None:
+        told: Any = {"guarantees": shown} if as_shipped else shown[0]
+        parts = list(map(report.text, shown))
+        click.echo(report.to_json(told) if as_json else "\n\n\n".join(parts))
+        return
+    if as_shipped:
+        raise BadInput("--measure: not of stores as shipped; allowed: with --durability LEVEL")
+    told, status = _measured(found[0], shown[0], budget, out)
+    click.echo(report.to_json(told) if as_json else report.both(told))
+    if status:
+        sys.exit(status)
+
+
+def _check_together(
+    access: str, c_interface: bool, sync_time: float | None, budget: float | None, out: Path | None
+) -> None:
+    """Refuse options of which one makes another useless."""
+    if out is not None and budget is None:
+        raise BadInput(f"--out: {brief(str(out))!r} is of no use without --measure")
+    if sync_time is not None and budget is not None:
+        raise BadInput(
+            f"--sync-time: {sync_time:g} s is of no use with --measure: here is this device"
+        )
+    if access == "python" and (c_interface or budget is not None):
+        option = "--c-interface" if c_interface else "--measure"
+        raise BadInput(f"{option}: not allowed with --access python; allowed: with --access c")
+
+
+def _levels(where: Sequence[tuple[str, str]]) -> dict[str, str]:
+    found = dict(where)
+    if len(found) < len(where):
+        columns = ", ".join(column for column, _ in where)
+        raise BadInput(f"--where: {columns!r:.60} names a column twice; allowed: once")
+    return found
+
+
+def _folders(data: Path | None, access: str) -> list[Path]:
+    """The folders to rely on, the first that covers a query; by default the repository's."""
+    if data is not None:
+        return [data]
+    folders = [Path("data") / name for name in REPOSITORY[access]]
+    found = [folder for folder in folders if folder.exists()]
+    if not found:
+        raise BadInput(
+            f"--data: there is no {folders[0]} here; allowed: the {folders[0]} of the paper's "
+            "repository, or a folder of your own after `kvbench collect`"
+        )
+    return found
+
+
+def _answers(
+    query: "Query", folders: list[Path], access: str, levels: dict[str, str], space: Path | None
+) -> "tuple[Measured, Sequence[Advice]]":
+    """The data of the first folder that covers the query, and the answers from them. If none does,
+    the first folder's BadInput is raised."""
+    from kvbench.answers.advise import answers
+    from kvbench.results.measured import Measured
+
+    refused: BadInput | None = None
+    for folder in folders:
+        beside = folder.parent / "space"
+        equal = beside if space is None and (beside / "cells.parquet").exists() else space
+        known = Measured.of(folder, access, levels, equal)
+        try:
+            return known, answers(known, query)
+        except BadInput as error:
+            refused = refused or error
+    assert refused is not None
+    raise refused
+
+
+def _measured(
+    found: "Advice", known: dict[str, Any], seconds: float, out: Path | None
+) -> tuple[dict[str, Any], int]:
+    """The report of an answer after measuring here, and the exit status. It rests on what was
+    measured if that came to its end, else on what was known before."""
+    from kvbench.answers import here, report
+    from kvbench.answers.advise import advise as advised
+
+    if len(found.candidates) < 2:
+        why = "nothing to measure: the data leave fewer than two stores to choose from"
+        return known | {"measured": {"finished": True, "why": why, "report": None}}, 0
+    with kept(GOES_ON if out else NOTHING_KEPT):
+        done = here.measure(found.query, found.candidates, seconds, out)
+    own = None
+    if done.data is not None:
+        own = report.report(done.data, advised(done.data, found.query))
+    if own is not None and not done.why:
+        return own | {"measured": {"finished": True, "why": "", "report": None}, "known": known}, 0
+    why = done.why or "no trial has all stores"
+    status = STOPPED if done.interrupted else SOME_FAILED
+    return known | {"measured": {"finished": False, "why": why, "report": own}}, status

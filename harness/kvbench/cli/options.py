@@ -1,0 +1,108 @@
+"""The types of options, and the options that several commands share.
+
+click's own types are used where their message is one line that names the option, the value and what
+is allowed. The types here are for the rest.
+"""
+
+import contextlib
+import difflib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kvbench.cell.store import Store
+from kvbench.common.messages import BadInput, brief, listed
+from kvbench.stores import catalogue
+
+Parameter = click.Parameter | None
+Context = click.Context | None
+
+
+class Read(click.ParamType):  # type: ignore[type-arg] # generic from click 8.5 on
+    """What a function makes of a text. The function's BadInput gets the name of the option."""
+
+    name = "text"
+
+    def __init__(self, read: Callable[[str], Any]) -> None:
+        self.read = read
+
+    def convert(self, value: Any, param: Parameter, ctx: Context) -> Any:
+        if not isinstance(value, str):
+            return value  # a default
+        try:
+            return self.read(value)
+        except BadInput as error:
+            option = f"{param.opts[0]}: " if isinstance(param, click.Option) else ""
+            raise BadInput(f"{option}{error}") from None
+
+
+def number(least: float, most: float) -> Read:
+    """A number from `least` to `most`, or more than 0 where `least` is 0."""
+    allowed = f"{least} to {most}" if least else f"more than 0, and {most:,} at most"
+
+    def read(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            found = float(text)
+            if found and least <= found <= most:  # which no NaN is
+                return found
+        raise BadInput(f"{text!r:.60} is not allowed; allowed: {allowed}")
+
+    return Read(read)
+
+
+class Writable(click.Path):
+    """A file that is written at the end, so refused at the beginning if it cannot be."""
+
+    def convert(self, value: Any, param: Parameter, ctx: Context) -> Path:
+        path = Path(value)
+        other = path.exists() and not path.is_file()  # as a device, which would be replaced
+        if other or not os.access(path.parent, os.W_OK):
+            allowed = "a file in a folder that exists and is writable"
+            raise BadInput(f"--out: {str(path)!r} cannot be written; allowed: {allowed}")
+        return path
+
+
+class StoresFolder(click.Path):
+    """An existing folder, below which stores are made. The name of a store gets a hint."""
+
+    def convert(self, value: Any, param: Parameter, ctx: Context) -> Path:
+        path = Path(value)
+        with contextlib.suppress(OSError):  # too long a name
+            if str(value) and path.is_dir():
+                return path
+        option = param.opts[0] if param else ""
+        near = difflib.get_close_matches(str(value).split(",")[0], catalogue.names(), 1)
+        hint = f"; to choose {near[0]}, name it in `stores` of the grid" if near else ""
+        raise BadInput(
+            f"{option}: {brief(str(value))!r} is not a folder; allowed: a folder below which "
+            f"stores are made{hint}"
+        )
+
+
+def _store(name: str) -> Store:
+    known = catalogue.known()
+    if name not in known:
+        allowed = listed(known, name, "`kvbench stores`")
+        raise BadInput(f"{name!r:.60} is not a store; allowed: {allowed}")
+    return known[name]
+
+
+PATH = click.Path(path_type=Path)
+FILE = Writable(path_type=Path)
+
+STORES = click.argument("stores", nargs=-1, type=Read(_store), metavar="[STORE]...")
+PLACE = click.option(
+    "--place",
+    type=StoresFolder(),
+    default=Path(),
+    metavar="FOLDER",
+    help="Make the stores below this folder.  [default: the current folder]",
+)
+TABLE = click.option("--out", type=FILE, required=True, help="The CSV file to write.")
+NEW_FOLDER = click.option(
+    "--out", type=PATH, required=True, help="The folder to make; new or empty."
+)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")

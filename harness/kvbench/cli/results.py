@@ -1,0 +1,115 @@
+"""The commands that use results: collect, compare, restore, import."""
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kvbench.cli.ends import SLOWER, kept
+from kvbench.cli.options import AS_JSON, NEW_FOLDER, PATH, Read
+from kvbench.common.messages import BadInput, one_line, say
+
+
+@click.command(short_help="Write the tables of a results folder.")
+@click.argument("folder", type=PATH)
+@click.option("--csv", is_flag=True, help="Write CSV files as well.")
+@click.option("--xlsx", is_flag=True, help="Write an Excel file as well.")
+def collect(folder: Path, csv: bool, xlsx: bool) -> None:
+    """Write the tables of the results in FOLDER, as Parquet files beside them."""
+    from kvbench.results.folder import Folder
+    from kvbench.results.tables import check_targets, export
+
+    check_targets(folder, csv, xlsx)
+    with kept("each table is whole, or as it was; the same command writes all of them"):
+        tables = Folder(folder).collect()
+        export(tables, folder, csv, xlsx)
+    click.echo(", ".join(f"{table.num_rows} {name}" for name, table in tables.items()))
+    _say_flags(tables["cells"].to_pylist())
+
+
+def _say_flags(cells: Sequence[dict[str, Any]]) -> None:
+    """Report the cells that were measured and whose result has a reason to doubt it."""
+    flags = Counter((row["store"], row["reason"]) for row in cells if row["status"] == "ok")
+    for (store, why), number in sorted(flags.items()):
+        if why:
+            say(one_line(f"{store}: {number} cells: {why}"))
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise BadInput(f"{text!r:.60} is not allowed; allowed: a percentage, as 10%")
+    return value / 100
+
+
+@click.command(short_help="Compare two results folders.")
+@click.argument("before", type=PATH)
+@click.argument("after", type=PATH)
+@click.option(
+    "--fail-above",
+    "most",
+    type=Read(_percent),
+    metavar="PERCENT",
+    help="Exit with status 1 if a store, or an operation of a cell, became slower by more: 10%.",
+)
+@AS_JSON
+def compare(before: Path, after: Path, most: float | None, as_json: bool) -> None:
+    """Show what changed from the collected folder BEFORE to AFTER, cell by cell.
+
+    Prints, as Markdown, what else differs (machine, versions), then each store over all its cells,
+    and each operation of each cell whose time changed beyond the noise of the trials, with its
+    interval. Of a hundred changes that are named, five may be chance.
+
+    A machine is not as fast on every day: measure both in turn, a trial each, by sweep --again.
+    """
+    from kvbench.answers.compare import Side, report, slower, to_json
+    from kvbench.answers.compare import compare as compared
+
+    sides = Side(before), Side(after)
+    tables = compared(*sides)
+    click.echo((to_json if as_json else report)(*sides, *tables))
+    if most is not None and any(len(slower(table, most)) for table in tables):
+        sys.exit(SLOWER)
+
+
+@click.command(short_help="Make a results folder of collected tables, to go on with.")
+@click.argument("source", type=PATH, metavar="FOLDER")
+@NEW_FOLDER
+def restore(source: Path, out: Path) -> None:
+    """Make a results folder of the tables that `kvbench collect` wrote into FOLDER.
+
+    A sweep into the new folder measures only what the tables lack. A cell counts as measured where
+    machine, engine and the code that measures are those of the tables. If the command is stopped,
+    it leaves no folder.
+    """
+    from kvbench.results.folder import restore as restored
+
+    folder = restored(source, out)
+    click.echo(f"{len(folder.current())} cells")
+
+
+@click.command("import", short_help="Make tables of results that other programs measured.")
+@click.argument("table", type=PATH, metavar="TABLE.csv")
+@NEW_FOLDER
+def import_(table: Path, out: Path) -> None:
+    """Write results that other programs measured as the tables of a results folder.
+
+    TABLE.csv has a row for each operation of each store, with the columns store, operation,
+    record_size, records and n, and at least one of mean_ns, sum_ns, p50_ns, p90_ns, p99_ns and
+    p999_ns. Every other column of the tables that data/README.md explains may be added, such as
+    durability, compressibility, trial, disk_bytes, min_ns, max_ns, cpu and memory_bytes. A value
+    that is missing stays missing: figures call it "not stated", and no default is assumed.
+
+    If a row cannot be used, the command reports the first such row and writes nothing.
+    """
+    from kvbench.results.importer import import_table
+
+    tables = import_table(table, out)
+    click.echo(", ".join(f"{found.num_rows} {name}" for name, found in tables.items()))
