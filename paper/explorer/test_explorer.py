@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from explorer import ANSWERS, HERE, page
-from kvbench.cell.bindings import BINDINGS
 from kvbench.experiment.grid import Grid
 from kvbench.stats.regret import rank
+from kvbench.stores.bindings import BINDINGS
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys

@@ -6,11 +6,12 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from kvbench.cell.bindings import BINDINGS, full_name
+from kvbench.cell.bindings import full_name
 from kvbench.cell.factors import DEFAULT, DURABILITY, OPERATIONS, RecordSize
 from kvbench.cell.histogram import LOG_WIDTH
 from kvbench.common.messages import BadInput
 from kvbench.stats.regret import by_trial, rank
+from kvbench.stores.bindings import BINDINGS
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 

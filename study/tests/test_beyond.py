@@ -4,8 +4,8 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
-from kvbench.cell.control_group import refused
 from kvbench.cell.factors import LEVELS
+from kvbench.machine.control_group import refused
 from support import SHIMS, Run
 
 from study.common.results import Results

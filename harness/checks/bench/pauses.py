@@ -9,7 +9,7 @@ from typing import Any
 
 from kvbench.cell.factors import OPERATIONS, Cell, RecordSize
 from kvbench.cell.library import loop_library, structure
-from kvbench.cell.meter import open_meter
+from kvbench.cell.meter import Meter
 from kvbench.cell.worker import QUIET_S
 from kvbench.common.messages import BadInput
 from kvbench.experiment.factors import title
@@ -87,7 +87,7 @@ def _check(scale: Scale, store: str, place: Path) -> Rounds:
 def _settle(count: int, folder: str) -> float:
     """Seconds until the harness finds that LMDB, which has no threads, is quiet."""
     records = make_records(count, 1)
-    loop, meter = make_loop("lmdb", records), open_meter(Path(folder), None)
+    loop, meter = make_loop("lmdb", records), Meter(Path(folder), None)
     loop.open(Path(folder), DURABILITY)
     loop.load(records.live("insert"))
     loop.run(records.drawn("update", count))
@@ -99,7 +99,7 @@ def _settle(count: int, folder: str) -> float:
 
 def _read_counters(folder: str) -> float:
     """Microseconds of a reading, without those of the call from Python."""
-    meter, counts = open_meter(Path(folder), None), structure("meter_counts")()
+    meter, counts = Meter(Path(folder), None), structure("meter_counts")()
     arguments = ctypes.byref(meter.struct), ctypes.byref(counts)
     library, seconds = loop_library(), []
     for function, given in ((library.meter_read, arguments), (library.loop_clock, (0, None))):

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from kvbench.cell.bindings import load
-from kvbench.cell.contract import OpenStore, StoreError, TooLarge
-from kvbench.cell.shim import OpenShim
+from kvbench.cell.contract import StoreError, TooLarge
 from kvbench.cell.store import Store
 from kvbench.common.processes import die_with_parent
+from kvbench.stores.opened import OpenShim, OpenStore, open_store
 
 LARGEST = 100_000  # bytes of a value
 PATIENCE = 20  # seconds: an engine may wait for ever on what a kill has left
@@ -35,7 +35,10 @@ class Child:
     """One process at a time, forked from this one, which must open no store but in `_prepare`."""
 
     def __init__(self, store: Store, options: dict[str, str]) -> None:
-        self._open: Callable[[Path], OpenStore] = lambda folder: store.open(folder, **options)
+        def open_it(folder: Path) -> OpenStore:
+            return open_store(store, folder, **options)
+
+        self._open = open_it
         _prepare(store, self._open)
 
     def start(self, folder: Path) -> None:

@@ -17,13 +17,14 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.spatial import Delaunay, QhullError
 
-from kvbench.cell.bindings import BINDINGS, full_name
+from kvbench.cell.bindings import full_name
 from kvbench.cell.factors import DEFAULT, DURABILITY, OPERATIONS, format_bytes
 from kvbench.common.messages import BadInput, listed
 from kvbench.experiment.factors import NOT_STATED
 from kvbench.results.measured import FLOOR, Measured, Point
 from kvbench.stats.regret import RECOMMENDED, Ranking, by_trial, rank
 from kvbench.stores.about import has_c_interface, reuses
+from kvbench.stores.bindings import BINDINGS
 
 STEP = 10.24  # between the sizes that a field rests on and its own: 100 B to 1 KiB is the longest
 NOT_WHOLE = "not measured, or not warm, in a field that the answer rests on"

@@ -63,7 +63,7 @@ def _opened(folder: Path, every: int = 1) -> Iterator[int]:
             os.close(descriptor)
 
 
-def _cached_pages(descriptor: int) -> int:
+def cached_pages(descriptor: int) -> int:
     """How many pages of a file are in the page cache, by mincore(2)."""
     try:
         view = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
@@ -95,22 +95,8 @@ def cached_share(folder: Path) -> float:
     cached = pages = 0
     for descriptor in _opened(folder, max(every, 1)):
         data = _data_pages(descriptor)
-        cached, pages = cached + min(_cached_pages(descriptor), data), pages + data
+        cached, pages = cached + min(cached_pages(descriptor), data), pages + data
     return cached / pages if pages else 1.0
-
-
-def stays_cached(path: Path) -> bool:
-    """Whether what is written and synced at `path`, where nothing is yet, cannot be evicted: it is
-    nowhere but in memory."""
-    with open(path, "xb+") as file:
-        try:
-            file.write(bytes(1 << 20))
-            file.flush()
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            return _cached_pages(file.fileno()) == (1 << 20) // PAGE
-        finally:
-            path.unlink()
 
 
 def warm(folder: Path, seconds: float = WARM_S) -> None:
@@ -120,7 +106,7 @@ def warm(folder: Path, seconds: float = WARM_S) -> None:
     for descriptor in _opened(folder):
         if time.monotonic() > end:
             return
-        if _cached_pages(descriptor) < _data_pages(descriptor):
+        if cached_pages(descriptor) < _data_pages(descriptor):
             at = 0
             while found := os.preadv(descriptor, [_buffer], at):
                 at += found

@@ -1,4 +1,4 @@
-"""The contract of a store in Python: what kv.h says in C, and what every binding offers alike.
+"""What kv.h says of all stores, in Python; bindings/ has the rest of it, as the class Binding.
 
 A key is 1 to max_key bytes, a value 0 to max_value bytes; what exceeds them is TooLarge, raised
 before anything is written. Anything else that goes wrong is the engine's own exception.
@@ -6,8 +6,6 @@ before anything is written. Anything else that goes wrong is the engine's own ex
 
 import dataclasses
 import enum
-from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 
 class StoreError(Exception):
@@ -48,45 +46,3 @@ class Setting:
         if not self.value:
             return value.isascii() and value.isdecimal()
         return self.value in (value, "*")
-
-
-class Session(Protocol):
-    """A thread's way to an open store."""
-
-    def get(self, key: bytes) -> bytes | None:
-        """The value; None when the key is missing."""
-
-    def insert(self, key: bytes, value: bytes) -> bool:
-        """False when the key exists; then nothing changes."""
-
-    def update(self, key: bytes, value: bytes) -> bool:
-        """False when the key is missing; then nothing changes."""
-
-    def remove(self, key: bytes) -> bool:
-        """False when the key is missing."""
-
-    def write_batch(self, records: Sequence[tuple[bytes, bytes]]) -> None:
-        """Store all records, whether their keys exist or not; no two of them have the same key."""
-
-    def scan(self, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """The records from the first key not less than `start`, in the order of the keys' bytes."""
-
-    def sync(self) -> None:
-        """Return when all that was written before would survive a loss of power, as far as the
-        engine and the file system promise."""
-
-    def end(self) -> None:
-        """Give the session back."""
-
-
-class OpenStore(Session, Protocol):
-    """An open store; itself the session of the thread that opened it."""
-
-    def session(self) -> Session:
-        """For one more thread."""
-
-    def effective_options(self) -> dict[str, str]:
-        """The settings in force, read back from the engine where it can tell."""
-
-    def close(self) -> None:
-        """Close it; it can be opened again in its folder."""

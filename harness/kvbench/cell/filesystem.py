@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 PATIENCE = 1.0  # seconds: the kernel closes files with requests under way a little later
 OTHERS = 60.0  # seconds: until another program, as one that searches all files, has left it
-REMOVING = 10.0  # seconds: until another program that removes from a folder, too, is done
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 _library = ctypes.CDLL(None, use_errno=True)
@@ -93,29 +92,6 @@ def walk(folder: Path) -> Iterator[Found]:
             yield Found(here, name, None)
     finally:
         os.close(here)
-
-
-def remove(path: Path) -> None:
-    """Remove a file, or a folder with all below it, whatever else removes from it meanwhile."""
-    begun = time.monotonic()
-    while os.path.lexists(path):
-        try:
-            if path.is_symlink() or not path.is_dir():
-                path.unlink()
-                continue
-            for found in walk(path):
-                if found.entry is None:
-                    os.rmdir(found.name, dir_fd=found.above)
-                elif not found.entry.is_dir(follow_symlinks=False):
-                    os.unlink(found.name, dir_fd=found.above)
-                begun = time.monotonic()
-            path.rmdir()
-        except OSError as error:
-            gone = error.errno == errno.ENOENT
-            # Reading a folder from which others remove may leave some out: see readdir(3).
-            again = error.errno in (errno.ENOTEMPTY, errno.ESTALE)
-            if not gone and not (again and time.monotonic() - begun < REMOVING):
-                raise
 
 
 def allocated(folder: Path, most: int | None = None) -> int | None:

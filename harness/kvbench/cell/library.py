@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from kvbench.cell.contract import Capability
@@ -215,12 +214,3 @@ def filled(name: str, cell: object, **values: Any) -> ctypes.Structure:
 def address(array: npt.NDArray[Any]) -> Address:
     """Of an array's first element; the caller keeps the array alive."""
     return Address(array.ctypes.data)
-
-
-def make_keys(numbers: npt.NDArray[np.uint64], stride: int, size: int = 16) -> list[bytes]:
-    """The keys of the numbers, each of `size` bytes."""
-    room = max(16, -(-size // 8) * 8)  # records_key_room
-    keys = (ctypes.c_char * room * len(numbers))()
-    each, count = loop_library().records_key_each, ctypes.c_size_t(len(numbers))
-    each(count, address(numbers), ctypes.c_uint64(stride), ctypes.c_size_t(size), keys)
-    return [key.raw[:size] for key in keys]

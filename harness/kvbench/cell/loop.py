@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -70,54 +70,10 @@ def page_buffers(*sizes: int) -> tuple[list[npt.NDArray[np.uint8]], list[int]]:
     return pages, [-(-page.ctypes.data // PAGE) * PAGE for page in pages]
 
 
-class Loop(Protocol):
-    """Runs plans on one store and notes what the operations took."""
-
-    meter: Meter | None
-
-    def open(self, folder: Path, settings: Mapping[str, str]) -> None: ...
-
-    def load(self, plan: Plan, batch_records: int = BATCH_RECORDS) -> Phase:
-        """Write the plan's records in batches, whose times are noted."""
-
-    def run(self, plan: Plan, least_s: float = 0) -> dict[str, Phase]:
-        """Run a plan; one of drawn records goes on until the time has passed. Returns the phase of
-        each operation, and as "" that of all. A wrong answer is a StoreError."""
-
-    def run_into(self, plan: Plan, returned: npt.NDArray[np.uint64]) -> None:
-        """Run a plan. When each operation returned is stored at once, in ns of the monotonic
-        clock."""
-
-    def rounds(self, timed: tuple[str, ...], samples: int, least_s: float) -> dict[str, Phase]:
-        """Rounds of these operations, until each was done so often and for so long: see
-        loop_rounds. Returns the phase of each."""
-
-    def burst(self, operation: str, count: int) -> Phase:
-        """So many gets or updates as in rounds."""
-
-    def refuse(self, plan: Plan) -> None:
-        """Try what the store must refuse: see loop_refuse. An operation that succeeds is a
-        StoreError."""
-
-    def check(self) -> None:
-        """Whether the store has every live record with its value: by a scan, where it has one,
-        which also finds records that should not be there, and by gets. Anything else is a
-        StoreError."""
-
-    def effective_options(self) -> dict[str, str]: ...
-
-    def close(self) -> None: ...
-
-
 class ShimLoop:
-    """The loop of loop.c, on a store in C."""
+    """The loop of loop.c: it runs plans on a store in C and notes what the operations took."""
 
-    def __init__(
-        self,
-        store: Store,
-        records: Records,
-        pool: npt.NDArray[np.uint8],
-    ) -> None:
+    def __init__(self, store: Store, records: Records, pool: npt.NDArray[np.uint8]) -> None:
         self._library, self._store, self._records = loop_library(), store, records
         self._pool = pool  # kept alive
         self.meter: Meter | None = None
@@ -156,12 +112,15 @@ class ShimLoop:
         self._call("loop_close")
 
     def load(self, plan: Plan, batch_records: int = BATCH_RECORDS) -> Phase:
+        """Write the plan's records in batches, whose times are noted."""
         phases = Phases(1).note_seconds(0)
         size = ctypes.c_size_t(batch_records)
         self._call("loop_load", ctypes.byref(plan.c), size, phases.at(0))
         return phases.phase(0, self.meter)
 
     def run(self, plan: Plan, least_s: float = 0, longest_s: float = 0) -> dict[str, Phase]:
+        """Run a plan; one of drawn records goes on until the time has passed. Returns the phase of
+        each operation, and as "" that of all. A wrong answer is a StoreError."""
         phases = Phases(WHOLE + 1).note_seconds(WHOLE, *range(WHOLE))
         least = ctypes.c_uint64(round(least_s * SECOND))
         self._loop.longest = round(longest_s * SECOND)
@@ -175,6 +134,8 @@ class ShimLoop:
         return {name: phase for name, phase in found.items() if phase.latency.n}
 
     def run_into(self, plan: Plan, returned: npt.NDArray[np.uint64]) -> None:
+        """Run a plan. When each operation returned is stored at once, in ns of the monotonic
+        clock."""
         self._loop.times = returned.ctypes.data
         try:
             self.run(plan)
@@ -192,20 +153,28 @@ class ShimLoop:
         )
 
     def rounds(self, timed: tuple[str, ...], samples: int, least_s: float) -> dict[str, Phase]:
+        """Rounds of these operations, until each was done so often and for so long: see
+        loop_rounds. Returns the phase of each."""
         phases, rounds = Phases(WHOLE), self._rounds(timed, samples, least_s)
         self._call("loop_rounds", ctypes.byref(rounds), phases.c)
         return self._kinds(phases)
 
     def burst(self, operation: str, count: int) -> Phase:
+        """So many gets or updates as in rounds."""
         phases, rounds = Phases(WHOLE), self._rounds((operation,), 1, 0)
         code = CODES[operation]
         self._call("loop_burst", ctypes.byref(rounds), code, ctypes.c_uint64(count), phases.c)
         return phases.phase(code, self.meter)
 
     def refuse(self, plan: Plan) -> None:
+        """Try what the store must refuse: see loop_refuse. An operation that succeeds is a
+        StoreError."""
         self._call("loop_refuse", ctypes.byref(plan.c))
 
     def check(self) -> None:
+        """Whether the store has every live record with its value: by a scan, where it has one,
+        which also finds records that should not be there, and by gets. Anything else is a
+        StoreError."""
         if self._driver.capabilities & Capability.SCAN:
             self._call("loop_scan", ctypes.byref(self._records.live("get").c), None)
             self.run(self._records.picked())
@@ -319,14 +288,9 @@ def _wrong(operation: str, answer: object, value: bytes) -> str:
 
 
 class PythonLoop:
-    """The same in Python, on a binding."""
+    """The loop in Python, on a binding. Its methods do what those of ShimLoop do."""
 
-    def __init__(
-        self,
-        store: Store,
-        records: Records,
-        pool: npt.NDArray[np.uint8],
-    ) -> None:
+    def __init__(self, store: Store, records: Records, pool: npt.NDArray[np.uint8]) -> None:
         self._store, self._records = store, records
         self.meter: Meter | None = None
         self._pool = pool  # kept alive
@@ -506,6 +470,9 @@ class PythonLoop:
     def close(self) -> None:
         with _named("close"):
             self._open.close()
+
+
+Loop = ShimLoop | PythonLoop
 
 
 def make_loop(store: Store, records: Records, pool: npt.NDArray[np.uint8]) -> Loop:

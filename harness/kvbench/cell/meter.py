@@ -64,12 +64,6 @@ class Meter:
         }
 
 
-def open_meter(folder: Path, device_stat: Path | None) -> Meter:
-    """The counters of this process, before it opens the store in `folder`. `device_stat` is the
-    file "stat" of the folder's own device in /sys/block, if it has one."""
-    return Meter(folder, device_stat)
-
-
 @functools.cache
 def _counting_program() -> tuple[int, "ctypes._Pointer[ctypes.c_uint64]"]:
     """Its file descriptor, or -1, and where it counts."""

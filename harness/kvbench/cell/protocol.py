@@ -59,10 +59,3 @@ class Answer:
     close_s: float
     operations: list[dict[str, Any]]
     timeline: list[dict[str, Any]]  # with `start_ns` and `end_ns` of the monotonic clock
-
-
-MEASURED = tuple(
-    field.name
-    for field in dataclasses.fields(Answer)
-    if field.name not in ("operations", "timeline")
-)

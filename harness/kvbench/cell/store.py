@@ -1,16 +1,15 @@
-"""A store as a worker sees it: what it is called, what it can do, and how it is opened."""
+"""A store as a worker sees it: what it is called, what it can do, and how it is loaded."""
 
 import dataclasses
 import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
 
-from kvbench.cell.bindings import full_name, open_binding
-from kvbench.cell.contract import Capability, OpenStore, Setting, StoreError
+from kvbench.cell.bindings import full_name
+from kvbench.cell.contract import Capability, Setting, StoreError
 from kvbench.cell.factors import DEFAULT
 from kvbench.cell.library import shims_folder
-from kvbench.cell.shim import Driver, OpenShim, load_driver, read_settings
+from kvbench.cell.shim import Driver, load_driver, read_settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,13 +26,6 @@ class Store:
     max_value: int = 0  # bytes
     settings: tuple[Setting, ...] = ()
     default_durability: str = ""
-
-    @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """A store from what dataclasses.asdict made of it, perhaps as JSON."""
-        settings = tuple(Setting(**setting) for setting in values["settings"])
-        capabilities = tuple(values["capabilities"])
-        return cls(**{**values, "settings": settings, "capabilities": capabilities})
 
     def can(self, capability: str, settings: Mapping[str, str]) -> bool:
         """Whether it has the capability, by itself or, of threads, by a setting of that name."""
@@ -85,12 +77,6 @@ class Store:
         if self.version and (changed := _difference(self, declared(self.path))):
             raise StoreError(f"it declares something else than when it was asked: {changed}")
         return driver
-
-    def open(self, folder: Path, **options: str) -> OpenStore:
-        """Open it in an existing folder, which is its own."""
-        if self.binding:
-            return open_binding(self.binding, folder, **options)
-        return OpenShim(self.driver(), folder, **options)
 
 
 def named(label: str) -> Store:

@@ -10,7 +10,6 @@ import functools
 import json
 import os
 import sys
-import tempfile
 import time
 import traceback
 import zlib
@@ -29,7 +28,7 @@ from kvbench.cell.contract import StoreError
 from kvbench.cell.factors import UNCAPPED, Cell
 from kvbench.cell.filesystem import Mounted, allocated
 from kvbench.cell.loop import PythonLoop, ShimLoop, Traffic, make_loop
-from kvbench.cell.meter import Meter, count_system_calls, open_meter
+from kvbench.cell.meter import Meter, count_system_calls
 from kvbench.cell.phase import Phase
 from kvbench.cell.plan import EVICTIONS, PER_EVICTION, SAMPLES, Records, make_pool
 from kvbench.cell.protocol import Answer, Task
@@ -44,7 +43,6 @@ COMPRESSORS: dict[str, Callable[[bytes], Any]] = {
     "snappy": cramjam.snappy.compress_raw,
 }
 FLOOR_RUNS, FLOOR_GETS = 5, 4096
-REACH_MS, REACH_RECORDS = 100, 50_000
 COUNTED = 100  # operations of each kind whose system calls are counted
 QUIET_S, QUIET_LONG_S, LONG_S = 0.2, 2.0, 10.0  # how long an engine rests; after steps this long
 
@@ -69,21 +67,6 @@ def floor(store: Store, cell: Cell, pool: npt.NDArray[np.uint8], folder: Path) -
     runs = [loop.run(records.drawn("get", FLOOR_GETS))[""].latency for _ in range(FLOOR_RUNS)]
     loop.close()
     return float(np.median([latency.sum / latency.n for latency in runs]))
-
-
-def reach(cell: Cell, step: Step) -> float:
-    """Records a second of a step on a store that does nothing, in a closed loop with the records of
-    a cell: no open loop holds a greater rate."""
-    few = min(cell.records, REACH_RECORDS)
-    cell = dataclasses.replace(cell, records=few, workload=str(step), least_ms=REACH_MS)
-    with tempfile.TemporaryDirectory() as name:
-        work = Measurement(cell, Store("null"), Path(name), None)
-        loop = make_loop(work.store, work.records, work.pool)
-        assert isinstance(loop, ShimLoop)
-        loop.open(work.folder, {})
-        found = work.step(step, loop)[""].speed
-        loop.close()
-    return found
 
 
 class Stopwatch:
@@ -163,7 +146,7 @@ class Measurement:
     def begin(self) -> Meter:
         """Make the loop, and the counters of this process."""
         self.loop = make_loop(self.store, self.records, self.pool)
-        self.loop.meter = open_meter(self.folder, self.mounted.stat if self.mounted else None)
+        self.loop.meter = Meter(self.folder, self.mounted.stat if self.mounted else None)
         return self.loop.meter
 
     def open(self) -> None:

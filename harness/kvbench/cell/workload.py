@@ -6,7 +6,6 @@ harness's usual load first.
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import Self
 
 from kvbench.common.messages import BadInput, listed
@@ -55,8 +54,6 @@ PARAMETERS: dict[str, dict[str, int]] = {
     CHURN: {"times": 1, "seconds": 1, "most": 1, **_RATE},
     TRAFFIC: {"readers": 0, "writers": 0, "reads": 0, "writes": 0, "seconds": 1},
 }
-# The capability that a store needs for a step; for that of several threads, see `lacks`.
-NEEDS = {**dict.fromkeys((*SCANS, "rangerandom", "ycsb-e"), "scan"), "compact": "compact"}
 REWRITES = {"overwrite", MIX, CHURN} | {
     name for name, shares in YCSB.items() if {"update", "read-modify-write"} & set(shares)
 }
@@ -151,13 +148,6 @@ class Step:
         """Whether the gaps of its open loop are."""
         return bool(self.get("gaps", self.get("load", 0)))
 
-    def closed(self) -> Self:
-        """Such a step one operation after the other, as many as is usual."""
-        own = ("ops", "seconds", "rate", "load", "gaps")
-        return dataclasses.replace(
-            self, given=tuple(pair for pair in self.given if pair[0] not in own)
-        )
-
     def shares(self) -> dict[str, float]:
         """The share of each kind of operation in a mix; empty for other steps."""
         if self.name == MIX:
@@ -168,25 +158,14 @@ class Step:
         """The readers and writers of TRAFFIC."""
         return self.get("readers", 4), self.get("writers", 1)
 
-    def lacks(self, can: Callable[[str], bool]) -> str:
-        """The capability that a store lacks for the step; empty if none."""
-        if self.name != TRAFFIC:
-            needed = NEEDS.get(self.name, "")
-            return needed if needed and not can(needed) else ""
-        readers, writers = self.threads()
-        if writers > 1 and not can("writers"):
-            return "writers"
-        # Threads that only read may also share a store for several writers, such as a folder.
-        fit = can("threads") or (can("writers") and not (readers and writers))
-        return "" if fit else "threads"
-
     def __str__(self) -> str:
         said = ((key, GAPS[value] if key == "gaps" else value) for key, value in self.given)
         return " ".join((self.name, *(f"{key}={value}" for key, value in said)))
 
 
 def parse(text: object) -> tuple[Step, ...]:
-    """The steps of a workload; none for `rounds`."""
+    """The steps of a workload; none for `rounds`. A grid also checks their order: see
+    experiment/workload.py."""
     if text == ROUNDS:
         return ()
     if not isinstance(text, str):
@@ -197,39 +176,6 @@ def parse(text: object) -> tuple[Step, ...]:
         raise BadInput(f"workloads: {error}") from None
     if len(steps) > MOST_STEPS:
         raise BadInput(f"workloads: {len(steps)} steps; allowed: {MOST_STEPS} at most")
-    names = [step.name for step in steps]
-    for i, name in enumerate(names):
-        if name in FILLS and i > 0:
-            raise BadInput(
-                f"workloads: {text!r:.60}: {name} fills an empty store; allowed: as first"
-            )
-        last = i == len(names) - 1
-        if name == TRAFFIC and not last:
-            raise BadInput(f"workloads: {text!r:.60}: {name} is allowed as the last step only")
-        if name == "ycsb-e" and GROWING in names:
-            raise BadInput(
-                f"workloads: {text!r:.60}: {name} finds no gaps; allowed: without {GROWING}"
-            )
-        if name == "ycsb-e" and (before := REWRITES & set(names[:i])):
-            # A scan in a mix expects the first version of each record (plan.h).
-            raise BadInput(
-                f"workloads: {text!r:.60}: after {', '.join(sorted(before))} records have changed; "
-                f"allowed: {name} before it"
-            )
-        later = set(names[i + 1 :]) - {*RANDOM_READS, *SCANS, "compact"}
-        if name == CHURN and (lost := {TRAFFIC, GROWING} & set(names)):
-            raise BadInput(
-                f"workloads: {text!r:.60}: {CHURN} leaves records removed; "
-                f"allowed: without {', '.join(sorted(lost))}"
-            )
-        if name == "deleterandom" and later:
-            raise BadInput(f"workloads: {text!r:.60}: after {name} only reads are allowed")
-        closed = [step.reads for step in steps[:i] if step.name == MIX and not step.open]
-        if steps[i].get("load", 0) and steps[i].reads not in closed:
-            raise BadInput(
-                f"workloads: {str(steps[i])!r:.60}: no closed loop has found its rate; "
-                f'allowed: after "{MIX} reads={steps[i].reads}"'
-            )
     return steps
 
 

@@ -27,7 +27,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from kvbench.cell.contract import OpenStore, StoreError
+from kvbench.cell.contract import StoreError
 from kvbench.cell.factors import Cell, RecordSize, format_bytes, parse_bytes
 from kvbench.cell.loop import PythonLoop, make_loop
 from kvbench.cell.plan import CODES, Plan, Records, make_pool
@@ -35,6 +35,7 @@ from kvbench.cell.store import Store, named
 from kvbench.common.messages import BadInput
 from kvbench.durability import evidence
 from kvbench.durability.evidence import STORE, Stopped, Times, Write
+from kvbench.stores.opened import OpenStore, open_store
 
 STORES = ("flat", "leveldb", "rocksdb", "lmdb", "sqlite", "bdb", "redb", "fjall")
 KILL, POWER = "SIGKILL", "power loss"
@@ -188,7 +189,7 @@ def check(
         store.driver()  # a program has loaded its library before
     start = time.perf_counter_ns()
     try:
-        opened = store.open(folder, **options)
+        opened = open_store(store, folder, **options)
     except Exception as error:  # bindings have their own
         raise StoreError(str(error)) from error
     ready = time.perf_counter_ns()

@@ -39,6 +39,7 @@ from kvbench.durability.strace import Trace
 from kvbench.durability.traced import CALLS, SYNCS, Traced
 from kvbench.durability.writer import replay
 from kvbench.stores import catalogue
+from kvbench.stores.opened import open_store
 
 SHORT, LONG = 1000, 2000  # writes
 SIZE = 100  # bytes of a value at most
@@ -203,7 +204,7 @@ def check_writes(store: Store, folder: Path, acknowledged: int, size: int, **opt
     torn = shim.tears and options.get("durability") != "atomic"
     if torn and value is not None:
         del expected[key]
-    opened = store.open(folder, **options)
+    opened = open_store(store, folder, **options)
     try:
         for key, allowed in expected.items():
             found = opened.get(key)

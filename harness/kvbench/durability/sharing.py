@@ -20,6 +20,7 @@ from kvbench.common.messages import one_line
 from kvbench.common.processes import dying, how_it_ended
 from kvbench.durability.evidence import command_of
 from kvbench.stores import catalogue
+from kvbench.stores.opened import open_store
 
 LIMIT = 10  # seconds for a step: an engine may wait for the other process
 RECORDS = 100  # that the first process inserts
@@ -121,7 +122,7 @@ def _step(opened: Any, step: str, number: int) -> bool:
 def main() -> None:
     folder, name = sys.argv[1:]
     try:
-        opened = catalogue.known()[name].open(Path(folder))
+        opened = open_store(catalogue.known()[name], Path(folder))
     except StoreError as error:
         print(f"refused: {one_line(str(error))}", flush=True)
         os._exit(1)

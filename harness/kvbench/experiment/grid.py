@@ -14,7 +14,6 @@ from typing import Annotated, Any, Self
 import msgspec
 from msgspec import Meta
 
-from kvbench.cell.bindings import BINDINGS
 from kvbench.cell.factors import (
     COLD_OPERATIONS,
     LEVELS,
@@ -24,11 +23,13 @@ from kvbench.cell.factors import (
     Operation,
     parse_bytes,
 )
-from kvbench.cell.workload import MOST_THREADS, ROUNDS, parse
+from kvbench.cell.workload import MOST_THREADS, ROUNDS
 from kvbench.common.files import read_whole
 from kvbench.common.messages import BadInput, listed
 from kvbench.experiment.factors import FACTORS
+from kvbench.experiment.workload import checked
 from kvbench.stats.regret import LOOKS
+from kvbench.stores.bindings import BINDINGS
 from kvbench.stores.catalogue import compared
 
 MOST_BYTES = 1 << 20  # of a grid's file
@@ -210,7 +211,7 @@ class Grid:
             )
         _refuse_many([self])
         fewest = min(self.levels["records"])
-        for step in itertools.chain.from_iterable(map(parse, self.levels["workload"])):
+        for step in itertools.chain.from_iterable(map(checked, self.levels["workload"])):
             if step.get("writers", 0) > fewest:
                 raise BadInput(
                     f"workloads: {step}: writers share no record; allowed: as many as the fewest "

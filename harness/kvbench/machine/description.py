@@ -3,6 +3,7 @@
 import ctypes
 import hashlib
 import json
+import mmap
 import os
 import platform
 import re
@@ -18,7 +19,7 @@ from typing import Any
 import cpuinfo
 import psutil
 
-from kvbench.cell.cache import stays_cached, sync_file_system
+from kvbench.cell.cache import cached_pages, sync_file_system
 from kvbench.cell.library import loop_library
 from kvbench.cell.store import Store
 from kvbench.common.files import naming
@@ -178,6 +179,20 @@ def _file_system(disk: Any) -> str:
     journal = any(Path("/proc/fs/jbd2").glob(f"{device}-*"))
     bare = disk.fstype == "ext4" and Path("/proc/fs/ext4", device).exists() and not journal
     return NO_JOURNAL if bare else str(disk.fstype)
+
+
+def stays_cached(path: Path) -> bool:
+    """Whether what is written and synced at `path`, where nothing is yet, cannot be evicted: it is
+    nowhere but in memory."""
+    with open(path, "xb+") as file:
+        try:
+            file.write(bytes(1 << 20))
+            file.flush()
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            return cached_pages(file.fileno()) == (1 << 20) // mmap.PAGESIZE
+        finally:
+            path.unlink()
 
 
 def in_memory(folder: Path) -> str:

@@ -1,6 +1,7 @@
 """The folder in which a sweep makes its stores, and how it removes them."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -12,7 +13,7 @@ from typing import IO
 import psutil
 
 from kvbench.cell.factors import Cell
-from kvbench.cell.filesystem import Mounted, remove, walk
+from kvbench.cell.filesystem import Mounted, walk
 from kvbench.common.files import naming
 from kvbench.common.messages import BadInput, say
 from kvbench.machine import loopback
@@ -23,9 +24,33 @@ SAID = "Made by kvbench, which removes this folder when it ends, or when it next
 OWNER = "KVBENCH_CELL"  # the environment variable by which the processes of a shelf are known
 CELL = re.compile(r".+_[0-9a-f]{16}")  # as results.cell_name has it, perhaps cut off
 CLEARING = 1.0  # seconds
+REMOVING = 10.0  # seconds: until another program that removes from a folder, too, is done
 PATIENCE = 10  # seconds until killed processes have ended
 MANY_FILES = 100_000  # removing so many takes a while, so that the user is warned
 LITTLE = 16 << 20  # bytes: engines write as much at once, and with less a disk is as good as full
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all below it, whatever else removes from it meanwhile."""
+    begun = time.monotonic()
+    while os.path.lexists(path):
+        try:
+            if path.is_symlink() or not path.is_dir():
+                path.unlink()
+                continue
+            for found in walk(path):
+                if found.entry is None:
+                    os.rmdir(found.name, dir_fd=found.above)
+                elif not found.entry.is_dir(follow_symlinks=False):
+                    os.unlink(found.name, dir_fd=found.above)
+                begun = time.monotonic()
+            path.rmdir()
+        except OSError as error:
+            gone = error.errno == errno.ENOENT
+            # Reading a folder from which others remove may leave some out: see readdir(3).
+            again = error.errno in (errno.ENOTEMPTY, errno.ESTALE)
+            if not gone and not (again and time.monotonic() - begun < REMOVING):
+                raise
 
 
 def lock(path: Path) -> IO[bytes]:

@@ -18,6 +18,7 @@ import platform
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kvbench.cell.factors import Cell
-from kvbench.cell.protocol import MEASURED
+from kvbench.cell.protocol import Answer
 from kvbench.cell.store import Store
 from kvbench.common.files import read_whole, why_not, write_whole
 from kvbench.common.messages import BadInput, one_line
@@ -49,6 +50,7 @@ from kvbench.stores.identity import checksum
 
 MARK = "kvbench.json"
 FOLDERS = ("cells", "grids", "machines")
+MEASURED = [own.name for own in fields(Answer) if own.name not in ("operations", "timeline")]
 WARM_ONLY = ("cached_share", "cached_end")  # to look would warm what was evicted
 MOST_OF_REASON = 10_000  # characters: no table takes a text of any length
 MOST_CHARACTERS = 200  # of what is readable in a name; a file system takes 255 in all

@@ -10,13 +10,16 @@ import select
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from kvbench.cell.bindings import BINDINGS, load
+from kvbench.cell.bindings import load
+from kvbench.cell.contract import Setting
 from kvbench.cell.factors import DEFAULT, LEVELS, level
 from kvbench.cell.library import shims_folder, structure
 from kvbench.cell.store import Store, declared
 from kvbench.common.messages import BadInput, one_line
 from kvbench.common.processes import die_with_parent, how_it_ended, uninterrupted
+from kvbench.stores.bindings import BINDINGS
 
 PROBE_LIMIT = 30  # seconds in which a store must describe itself
 MOST_OF_VERSION, MOST_OF_TEXT, MOST_SETTINGS = 200, 1000, 200  # characters, and rows of a table
@@ -60,7 +63,7 @@ def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
         how = how_it_ended(os.waitstatus_to_exitcode(status))
         return dataclasses.replace(store, reason=f"its process died when it was loaded: {how}")
     try:
-        found = Store.from_values(json.loads(said))
+        found = _store_of(json.loads(said))
         if found.reason:
             return dataclasses.replace(store, reason=one_line(found.reason)[:MOST_OF_TEXT])
         _refuse_unfit(found)
@@ -69,6 +72,13 @@ def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
         return dataclasses.replace(store, reason=str(error))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return dataclasses.replace(store, reason=f"asked what it is, it answers {said[:40]!r}")
+
+
+def _store_of(values: dict[str, Any]) -> Store:
+    """A store from what dataclasses.asdict made of it, as JSON."""
+    settings = tuple(Setting(**setting) for setting in values["settings"])
+    capabilities = tuple(values["capabilities"])
+    return Store(**{**values, "settings": settings, "capabilities": capabilities})
 
 
 def _refuse_unfit(store: Store) -> None:

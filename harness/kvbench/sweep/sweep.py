@@ -24,11 +24,9 @@ import msgspec
 import psutil
 
 from kvbench.cell.board import Board
-from kvbench.cell.control_group import capped, refused
 from kvbench.cell.factors import LEVELS, UNCAPPED, Cell, parse_bytes
 from kvbench.cell.filesystem import Mounted
 from kvbench.cell.protocol import Task
-from kvbench.cell.worker import reach
 from kvbench.cell.workload import parse
 from kvbench.common.files import why_not
 from kvbench.common.messages import BadInput, say
@@ -38,7 +36,9 @@ from kvbench.experiment.decide import Means, field_of, needed
 from kvbench.experiment.estimate import TIME_LIMIT, seconds
 from kvbench.experiment.factors import title
 from kvbench.experiment.grid import Grid
+from kvbench.experiment.workload import closed, lacks
 from kvbench.machine import loopback
+from kvbench.machine.control_group import capped, refused
 from kvbench.machine.description import (
     LIMITS,
     NO_JOURNAL,
@@ -54,6 +54,7 @@ from kvbench.machine.shelf import OWNER, MountedShelf, Shelf, end_processes, loc
 from kvbench.results.folder import FOLDERS, MARK, Begun, Folder, NoAnswerError, answer_of, cell_name
 from kvbench.stores import catalogue
 from kvbench.stores.identity import checksum
+from kvbench.sweep.reach import reach
 from kvbench.sweep.sampling import Disk, Memory
 
 # NumPy's library for linear algebra starts a thread for each core, which spin for a while.
@@ -253,10 +254,10 @@ class Sweep:
             sizes = grid.levels["record_size"]
             largest = dataclasses.replace(next(grid.cells()), record_size=max(sizes))
             for step in (step for text in grid.levels["workload"] for step in parse(text)):
-                cell = dataclasses.replace(largest, workload=str(step.closed()))
+                cell = dataclasses.replace(largest, workload=str(closed(step)))
                 if (rate := step.get("rate", 0)) and cell not in found:
                     with scratch(Path(tempfile.gettempdir())):
-                        found[cell] = reach(cell, step.closed())
+                        found[cell] = reach(cell, closed(step))
                 if rate and rate > found[cell]:
                     raise BadInput(
                         f"workloads: {str(step)!r}: on a store that does nothing, the harness "
@@ -292,7 +293,7 @@ class Sweep:
                     shown = getattr(cell, name, level)
                     return f"{name}={shown}: {why}"
             for step in parse(cell.workload):
-                if needed := step.lacks(lambda name: store.can(name, cell.settings())):
+                if needed := lacks(step, lambda name: store.can(name, cell.settings())):
                     return f"{step.name}: the store lacks {needed}"
         if cell.memory_max != UNCAPPED and (why := refused()):
             return f"memory_max={cell.memory_max}: {why}"

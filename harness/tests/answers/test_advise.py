@@ -16,13 +16,14 @@ import pytest
 from hypothesis import given, strategies
 from kvbench.answers.advise import Query, advise, nearest, weights
 from kvbench.answers.report import report
-from kvbench.cell.bindings import BINDINGS, full_name
+from kvbench.cell.bindings import full_name
 from kvbench.cell.factors import OPERATIONS
 from kvbench.common.messages import BadInput
 from kvbench.results.importer import import_table
 from kvbench.results.measured import Measured
 from kvbench.stats.regret import by_trial, rank
 from kvbench.stores import catalogue
+from kvbench.stores.bindings import BINDINGS
 from support import ROOT, Run
 
 from study.answers import advice

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from kvbench.cell.contract import OpenStore, StoreError, TooLarge
+from kvbench.cell.contract import StoreError, TooLarge
 from kvbench.cell.factors import Cell, RecordSize
 from kvbench.cell.library import Direction, structure, visit_type
 from kvbench.cell.loop import ShimLoop, Traffic, make_loop
 from kvbench.cell.plan import Records, make_pool
-from kvbench.cell.shim import OpenShim
 from kvbench.cell.store import Store
 from kvbench.stores import catalogue
+from kvbench.stores.opened import OpenShim, OpenStore, open_store
 from support import AVAILABLE, SHIMS
 
 LARGEST_TRIED = 1 << 20  # bytes
@@ -51,7 +51,7 @@ class Subject(NamedTuple):
     options: dict[str, str]
 
     def open(self, folder: Path) -> OpenStore:
-        return self.store.open(folder, **self.options)
+        return open_store(self.store, folder, **self.options)
 
     def __str__(self) -> str:
         return ",".join((self.store.full_name, *(f"{k}={v}" for k, v in self.options.items())))
@@ -412,7 +412,7 @@ def test_compact_leaves_one_version_of_each_record(name: str, tmp_path: Path) ->
     for compact in (False, True):
         folder = tmp_path / str(compact)
         folder.mkdir()
-        store = KNOWN[name].open(folder, **PIECES[name])
+        store = open_store(KNOWN[name], folder, **PIECES[name])
         assert isinstance(store, OpenShim)
         for version in range(40):  # enough to reach Basho's level 2, see basho.c
             choose = random.Random(version)
@@ -490,7 +490,7 @@ def test_several_writers_at_a_time(subject: Subject, tmp_path: Path) -> None:
 
 def test_an_unknown_option_is_refused_by_name(subject: Subject, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no_such_option"):
-        subject.store.open(tmp_path, no_such_option="1")
+        open_store(subject.store, tmp_path, no_such_option="1")
 
 
 def test_effective_options_are_stated(store: OpenStore, subject: Subject) -> None:
@@ -511,7 +511,7 @@ def test_a_wrong_setting_is_refused_with_the_allowed_ones(
         pytest.skip(KNOWN[name].reason)
     (value,) = option.values()
     with pytest.raises(StoreError, match=f"'{value}' is not allowed; allowed: "):
-        KNOWN[name].open(tmp_path, **option)
+        open_store(KNOWN[name], tmp_path, **option)
     assert os.listdir(tmp_path) == []
 
 
@@ -520,7 +520,7 @@ def test_sqlite_defaults_are_read_back(label: str, tmp_path: Path) -> None:
     """The study relies on this: by default SQLite syncs every write."""
     if not KNOWN[label].available:
         pytest.skip(KNOWN[label].reason)
-    store = KNOWN[label].open(tmp_path)
+    store = open_store(KNOWN[label], tmp_path)
     options = store.effective_options()
     assert (options["journal_mode"], options["synchronous"]) == ("delete", "2")
     store.close()
@@ -530,7 +530,7 @@ def test_sqlite_defaults_are_read_back(label: str, tmp_path: Path) -> None:
 def test_folder_stores_stay_in_their_folder(label: str, tmp_path: Path) -> None:
     inside = tmp_path / "store"
     inside.mkdir()
-    store = KNOWN[label].open(inside)
+    store = open_store(KNOWN[label], inside)
     for key in (b"..", b"../x", b"/tmp/x", b"a/../../x"):
         assert store.insert(key, b"value")
     store.close()
@@ -538,7 +538,7 @@ def test_folder_stores_stay_in_their_folder(label: str, tmp_path: Path) -> None:
 
 
 def test_nested_folders_follow_the_key(tmp_path: Path) -> None:
-    store = KNOWN["nested"].open(tmp_path)
+    store = open_store(KNOWN["nested"], tmp_path)
     store.insert(bytes.fromhex("12abff"), b"value")
     store.insert(b"\x05", b"value")
     store.close()
@@ -553,10 +553,10 @@ def test_a_binding_reads_what_the_shim_wrote(binding: str, tmp_path: Path) -> No
     """Binding and shim differ only in access: they share the files, the table and the keys."""
     if not KNOWN[binding].available:
         pytest.skip(KNOWN[binding].reason)
-    written = KNOWN[KNOWN[binding].name].open(tmp_path)
+    written = open_store(KNOWN[KNOWN[binding].name], tmp_path)
     written.insert(b"\x00key", b"value")
     written.close()
-    store = KNOWN[binding].open(tmp_path)
+    store = open_store(KNOWN[binding], tmp_path)
     assert store.get(b"\x00key") == b"value"
     store.close()
 
@@ -573,7 +573,7 @@ def test_packages_that_would_pickle_get_bytes_and_keep_them(
 ) -> None:
     if not KNOWN[label].available:
         pytest.skip(KNOWN[label].reason)
-    store = KNOWN[label].open(tmp_path)
+    store = open_store(KNOWN[label], tmp_path)
     store.insert(b"key", b"value")
     store.close()
     with contextlib.closing(sqlite3.connect(tmp_path / file)) as database:
@@ -584,7 +584,7 @@ def test_diskcache_evicts_nothing_and_keeps_large_values_in_files(tmp_path: Path
     label = "sqlite/diskcache"
     if not KNOWN[label].available:
         pytest.skip(KNOWN[label].reason)
-    store, value = KNOWN[label].open(tmp_path), random.Random(1).randbytes(32 << 10)
+    store, value = open_store(KNOWN[label], tmp_path), random.Random(1).randbytes(32 << 10)
     assert store.insert(b"key", value)
     assert store.effective_options()["eviction_policy"] == "none"
     store.close()
@@ -604,10 +604,11 @@ OUTGROW = f"""
 import os, random, resource, signal, sys
 from pathlib import Path
 from kvbench.stores import catalogue
+from kvbench.stores.opened import open_store
 from kvbench.cell.contract import StoreError
 label, folder, options = sys.argv[1], Path(sys.argv[2]), dict(o.split("=") for o in sys.argv[3:])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-store = catalogue.known()[label].open(folder, **options)
+store = open_store(catalogue.known()[label], folder, **options)
 resource.setrlimit(resource.RLIMIT_FSIZE, ({FILE_LIMIT}, {FILE_LIMIT}))
 try:
     while True:
@@ -636,7 +637,7 @@ def test_leveldb_and_its_forks_live_in_one_process(tmp_path: Path) -> None:
         if not KNOWN[label].available:
             pytest.skip(f"{label}: {KNOWN[label].reason}")
         folder.mkdir()
-        opened[label] = KNOWN[label].open(folder)
+        opened[label] = open_store(KNOWN[label], folder)
     for number in range(3000):  # enough to write tables as well as logs
         for label, store in opened.items():
             assert store.insert(b"%06d" % number, label.encode() * 400)
@@ -657,7 +658,7 @@ def test_two_builds_of_an_engine_live_in_one_process(name: str, tmp_path: Path) 
     opened = {}
     for label in (name, f"{name}-debian"):
         (tmp_path / label).mkdir()
-        opened[label] = KNOWN[label].open(tmp_path / label, durability="process")
+        opened[label] = open_store(KNOWN[label], tmp_path / label, durability="process")
         assert re.fullmatch(r"[0-9.]+ \(.+\)", KNOWN[label].version)
     for number in range(3000):  # enough to write tables as well as logs
         for label, store in opened.items():

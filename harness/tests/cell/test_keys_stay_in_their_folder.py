@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from kvbench.cell.contract import StoreError, TooLarge
 from kvbench.stores import catalogue
+from kvbench.stores.opened import open_store
 
 KNOWN = catalogue.known()
 VARIANTS = [
@@ -55,14 +56,14 @@ def listing(folder: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-def open_store(variant: tuple[str, dict[str, str]], folder: Path) -> Any:
+def opened(variant: tuple[str, dict[str, str]], folder: Path) -> Any:
     name, options = variant
-    return KNOWN[name].open(folder, **options)
+    return open_store(KNOWN[name], folder, **options)
 
 
 def test_no_key_leaves_the_folder(variant: Any, folder: Path) -> None:
     before = listing(folder)
-    store = open_store(variant, folder)
+    store = opened(variant, folder)
     for key in KEYS:
         value = b"value of " + key
         assert store.get(key) is None, key
@@ -79,7 +80,7 @@ def test_no_key_leaves_the_folder(variant: Any, folder: Path) -> None:
         assert store.remove(key)
     store.close()
     assert listing(folder) == before
-    store = open_store(variant, folder)
+    store = opened(variant, folder)
     for number, key in enumerate(KEYS):
         assert store.get(key) == (b"batch " + key if number % 2 else None)
     store.close()
@@ -89,7 +90,7 @@ def test_no_key_leaves_the_folder(variant: Any, folder: Path) -> None:
 @pytest.mark.parametrize("key", [b"", b"k" * 300, b"../" * 100, b"\0" * 300])
 def test_an_empty_or_too_long_key_is_refused(variant: Any, key: bytes, folder: Path) -> None:
     before = listing(folder)
-    store = open_store(variant, folder)
+    store = opened(variant, folder)
     assert len(key) == 0 or len(key) > KNOWN[variant[0]].max_key
     refused = (
         lambda: store.get(key),
@@ -107,7 +108,7 @@ def test_an_empty_or_too_long_key_is_refused(variant: Any, key: bytes, folder: P
 
 
 def test_names_that_differ_in_case_only_stay_distinct(variant: Any, folder: Path) -> None:
-    store = open_store(variant, folder)
+    store = opened(variant, folder)
     for number, key in enumerate(CASES):
         assert store.insert(key, b"%d" % number), key
     assert store.update(CASES[1], b"new")
@@ -125,7 +126,7 @@ def test_names_that_differ_in_case_only_stay_distinct(variant: Any, folder: Path
 def test_no_link_is_followed(variant: Any, operation: str, dangling: bool, folder: Path) -> None:
     """A link in place of a record points to a file outside. The test omits the binding flat/io:
     Python's own open() follows the link, and we measure the binding as programs use it."""
-    store = open_store(variant, folder)
+    store = opened(variant, folder)
     assert store.insert(b"key", b"value")
     [record] = [path for path in folder.rglob("*") if path.is_file()]
     record.unlink()
@@ -151,7 +152,7 @@ def test_no_link_is_followed(variant: Any, operation: str, dangling: bool, folde
 @pytest.mark.parametrize("operation", ["insert", "update", "write_batch"])
 def test_no_link_in_place_of_a_temporary_file_is_followed(operation: str, folder: Path) -> None:
     """An atomic write begins with a temporary file next to the record."""
-    store: Any = KNOWN["flat"].open(folder, durability="atomic")
+    store: Any = open_store(KNOWN["flat"], folder, durability="atomic")
     if operation != "insert":
         assert store.insert(b"key", b"value")
     (folder / (b"key".hex() + "~")).symlink_to(folder.parent / "x")

@@ -24,6 +24,7 @@ from kvbench.cell.phase import SECOND, Phase
 from kvbench.cell.plan import CODES, SAMPLES, Records, make_pool
 from kvbench.cell.store import Store
 from kvbench.stores import catalogue
+from kvbench.stores.opened import open_store
 from support import BOUND, KEEPING, SHIMS
 
 KNOWN = catalogue.known()
@@ -271,12 +272,12 @@ def test_a_check_finds_records_outside_the_plan(label: str, tmp_path: Path) -> N
 
     check()
     for key in (b"\0", b"\xff" * 20):
-        opened = store.open(tmp_path)
+        opened = open_store(store, tmp_path)
         assert opened.insert(key, b"not of the plan")
         opened.close()
         with pytest.raises(StoreError, match="scan: "):
             check()
-        opened = store.open(tmp_path)
+        opened = open_store(store, tmp_path)
         assert opened.remove(key)
         opened.close()
     dead = int(np.flatnonzero(state(records) & Constant.PLAN_DEAD)[0])

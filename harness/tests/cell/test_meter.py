@@ -28,9 +28,9 @@ def measured(script: str, folder: Path) -> Any:
     head = """
 import json, mmap, os, sys, threading, time
 from pathlib import Path
-from kvbench.cell.meter import count_system_calls, open_meter
+from kvbench.cell.meter import Meter, count_system_calls
 folder = Path(sys.argv[1])
-meter = open_meter(folder, None)
+meter = Meter(folder, None)
 """
     command = [sys.executable, "-c", head + script, str(folder)]
     done = subprocess.run(

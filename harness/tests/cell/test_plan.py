@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pytest
 from kvbench.cell.factors import KEY_ORDER, OPERATIONS, Cell, RecordSize
 from kvbench.cell.histogram import Histogram
-from kvbench.cell.library import loop_library, make_keys
+from kvbench.cell.library import address, loop_library
 from kvbench.cell.loop import ShimLoop
 from kvbench.cell.phase import Phases
 from kvbench.cell.plan import SAMPLES, TRIED, Plan, Records, make_pool
@@ -53,6 +53,15 @@ def numbers(records: Records, plan: Plan) -> npt.NDArray[np.int64]:
 
 def versions(records: Records, plan: Plan) -> dict[int, int]:
     return {number: version for _, number, version, _ in records.taken(plan)}
+
+
+def make_keys(numbers: npt.NDArray[np.uint64], stride: int, size: int = 16) -> list[bytes]:
+    """The keys of the numbers, each of `size` bytes."""
+    room = max(16, -(-size // 8) * 8)  # records_key_room
+    keys = (ctypes.c_char * room * len(numbers))()
+    each, count = loop_library().records_key_each, ctypes.c_size_t(len(numbers))
+    each(count, address(numbers), ctypes.c_uint64(stride), ctypes.c_size_t(size), keys)
+    return [key.raw[:size] for key in keys]
 
 
 @functools.cache

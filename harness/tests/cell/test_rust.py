@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from kvbench.cell.library import Mode, Status, structure
-from kvbench.cell.shim import OpenShim, make_slice
+from kvbench.stores.opened import OpenShim, make_slice, open_store
 from support import KNOWN, SHIMS
 
 pytestmark = pytest.mark.skipif(not KNOWN["fjall"].available, reason=KNOWN["fjall"].reason)
@@ -52,7 +52,7 @@ def test_a_contract_that_rust_does_not_follow_fails_the_build(
 
 def test_a_panic_is_an_error_with_its_text(tmp_path: Path) -> None:
     """The engine panics at a key beyond its limit, which the harness otherwise keeps from it."""
-    opened = KNOWN["fjall"].open(tmp_path)
+    opened = open_store(KNOWN["fjall"], tmp_path)
     assert isinstance(opened, OpenShim)
     driver, kv = KNOWN["fjall"].driver(), opened._kv
     too_long = b"k" * (KNOWN["fjall"].max_key + 1)

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from kvbench.cell.contract import StoreError
 from kvbench.cell.factors import COMPRESSION, DURABILITY
-from kvbench.cell.shim import OpenShim
 from kvbench.cell.store import Store
 from kvbench.cell.worker import allocated
+from kvbench.stores.opened import OpenShim, open_store
 from support import KEEPING, KNOWN, Run
 
 WriteGrid = Callable[..., Path]
@@ -37,7 +37,7 @@ def stored_bytes(store: Store, folder: Path, **options: str) -> int:
     if not store.lacks("memory", str(1 << 20)):
         options["memory"] = str(1 << 20)  # too small for the log to hold all records
     folder.mkdir()
-    opened = store.open(folder, **options)
+    opened = open_store(store, folder, **options)
     for start in range(0, 4096, 256):
         batch = [
             (i.to_bytes(8, "big"), (b"%d " % i + WORDS * 80)[:4096])
@@ -47,7 +47,7 @@ def stored_bytes(store: Store, folder: Path, **options: str) -> int:
     opened.sync()
     opened.close()
     # Reopening removes the old logs, so that only data are left.
-    opened = store.open(folder, **options)
+    opened = open_store(store, folder, **options)
     assert opened.get((7).to_bytes(8, "big")) == (b"7 " + WORDS * 80)[:4096]
     opened.close()
     return allocated(folder)
@@ -72,7 +72,7 @@ def test_an_unknown_level_is_refused_by_the_store_itself(label: str, tmp_path: P
     store = KNOWN[label]
     for name, level in (("durability", "quorum"), ("memory", "12 apples"), ("compression", "rar")):
         with pytest.raises(StoreError, match=f"option {name}: '{level}' is not allowed; allowed: "):
-            store.open(tmp_path, **{name: level})
+            open_store(store, tmp_path, **{name: level})
 
 
 @pytest.mark.check
@@ -137,7 +137,7 @@ def test_a_larger_budget_is_used(
 @pytest.mark.parametrize(("store", "level"), pairs("durability"), ids=ids)
 def test_the_syncs_that_a_store_reports_are_true(store: Store, level: str, tmp_path: Path) -> None:
     """Stores that report nothing about syncs pass."""
-    opened = store.open(tmp_path, durability=level)
+    opened = open_store(store, tmp_path, durability=level)
     said = opened.effective_options().get("sync", "")
     opened.close()
     synced = level in ("sync", "atomic")
@@ -297,7 +297,7 @@ def test_settings_are_read_back_from_the_engine(
 ) -> None:
     if not KNOWN[label].available:
         pytest.skip(KNOWN[label].reason)
-    opened = KNOWN[label].open(tmp_path, **options)
+    opened = open_store(KNOWN[label], tmp_path, **options)
     effective = opened.effective_options()
     opened.close()
     assert {name: effective[name] for name in said} == said
@@ -308,14 +308,14 @@ def test_durability_without_a_log_is_refused(tmp_path: Path) -> None:
         pytest.skip(KNOWN["rocksdb"].reason)
     for level in ("process", "sync"):
         with pytest.raises(StoreError, match=f"log=off.*durability={level}"):
-            KNOWN["rocksdb"].open(tmp_path, durability=level, log="off")
+            open_store(KNOWN["rocksdb"], tmp_path, durability=level, log="off")
 
 
 def test_rocksdb_states_the_settings_of_its_tables(tmp_path: Path) -> None:
     """The wording differs between versions of RocksDB."""
     if not KNOWN["rocksdb"].available:
         pytest.skip(KNOWN["rocksdb"].reason)
-    opened = KNOWN["rocksdb"].open(tmp_path, bulk_load="on", bloom_bits="10")
+    opened = open_store(KNOWN["rocksdb"], tmp_path, bulk_load="on", bloom_bits="10")
     effective = opened.effective_options()
     opened.close()
     assert "vector" in effective["memtable_factory"].lower()
@@ -341,7 +341,7 @@ def test_sqlite_maps_its_file_as_recommended(tmp_path: Path) -> None:
     for number, options in enumerate(({}, {"profile": "recommended"})):
         folder = tmp_path / str(number)
         folder.mkdir()
-        opened = KNOWN["sqlite"].open(folder, **options)
+        opened = open_store(KNOWN["sqlite"], folder, **options)
         mapped.append(int(opened.effective_options()["mmap_size"]))
         opened.close()
     assert mapped[0] == 0
@@ -352,7 +352,7 @@ def test_an_exclusive_lock_refuses_a_second_session(tmp_path: Path) -> None:
     """Otherwise SQLite would wait ten minutes for the lock."""
     if not KNOWN["sqlite"].available:
         pytest.skip(KNOWN["sqlite"].reason)
-    opened = KNOWN["sqlite"].open(tmp_path, locking_mode="exclusive", journal_mode="wal")
+    opened = open_store(KNOWN["sqlite"], tmp_path, locking_mode="exclusive", journal_mode="wal")
     assert opened.insert(b"key", b"value")
     assert not list(tmp_path.glob("*-shm"))  # the shared memory of a WAL that several processes use
     with pytest.raises(StoreError, match="locking_mode=exclusive"):
@@ -373,7 +373,7 @@ def test_a_bloom_filter_adds_its_bits_to_the_tables(
     for options in ({}, asked | {"write_buffer": str(8 << 20), "block_cache": "1024"}):
         folder = tmp_path / str(len(options))
         folder.mkdir()
-        opened = KNOWN[label].open(folder, compression="none", **options)
+        opened = open_store(KNOWN[label], folder, compression="none", **options)
         assert isinstance(opened, OpenShim)
         opened.write_batch([(b"%06d" % number, b"value") for number in range(0, 40_000, 2)])
         assert opened.compact()
@@ -403,7 +403,7 @@ def test_a_number_beyond_the_range_of_the_engine_is_refused(
         pytest.skip(KNOWN[label].reason)
     (name,) = option
     with pytest.raises(StoreError, match=f"{name}: more than "):
-        KNOWN[label].open(tmp_path, **option)
+        open_store(KNOWN[label], tmp_path, **option)
 
 
 @pytest.mark.parametrize(
@@ -418,7 +418,7 @@ def test_a_number_beyond_the_range_of_the_engine_is_refused(
 def test_settings_that_an_engine_does_not_read_back_are_told(
     store: str, option: dict[str, str], told: dict[str, str], tmp_path: Path
 ) -> None:
-    opened = KNOWN[store].open(tmp_path, **option)
+    opened = open_store(KNOWN[store], tmp_path, **option)
     try:
         effective = opened.effective_options()
     finally:

@@ -17,8 +17,9 @@ from kvbench.cell.loop import TICK, ShimLoop, make_loop
 from kvbench.cell.plan import Records, make_pool
 from kvbench.cell.store import Store
 from kvbench.cell.worker import Measurement, allocated
-from kvbench.cell.workload import YCSB, normal, parse
+from kvbench.cell.workload import YCSB, normal
 from kvbench.common.messages import BadInput
+from kvbench.experiment.workload import checked
 from kvbench.machine.scratch import TMPFS
 from kvbench.machine.shelf import own_name
 from kvbench.results.folder import Folder
@@ -106,7 +107,7 @@ def measured(store: Store, folder: Path, workload: str, **levels: Any) -> pd.Dat
 )
 def test_bad_workloads_are_refused_by_name(text: object, named: list[str]) -> None:
     with pytest.raises(BadInput) as error:
-        parse(text)
+        checked(text)
     assert all(word in str(error.value) for word in ["workloads", "allowed", *named])
 
 

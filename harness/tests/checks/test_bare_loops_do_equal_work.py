@@ -14,6 +14,7 @@ from kvbench.cell.loop import PythonLoop
 from kvbench.cell.store import Store
 from kvbench.common.messages import BadInput
 from kvbench.stores import catalogue
+from kvbench.stores.opened import open_store
 from support import ROOT, SHIMS
 
 BENCH = ROOT / "harness/checks/bench"
@@ -60,7 +61,7 @@ def test_a_bare_loop_leaves_the_same_records_as_the_harness(
         for _ in records.taken(plan):
             pass
     expected = PythonLoop(Store("null", "null"), records, loops.pool(records))
-    with contextlib.closing(Store(engine).open(tmp_path)) as store:
+    with contextlib.closing(open_store(Store(engine), tmp_path)) as store:
         for _, _, key, value in expected.taken(records.live("get")):
             found = store.get(key)
             assert found is not None

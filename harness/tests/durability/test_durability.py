@@ -17,6 +17,7 @@ from kvbench.cell.store import Store
 from kvbench.cli import STOPPED
 from kvbench.durability import evidence
 from kvbench.durability.strace import tracing_fails
+from kvbench.stores.opened import open_store
 from support import BOUND, KEEPING, KNOWN
 
 PAIRS = [(KNOWN[name], level) for name in KEEPING + BOUND for level in evidence.levels(KNOWN[name])]
@@ -107,9 +108,10 @@ SYNCING = """
 import os, random, signal, sys
 from pathlib import Path
 from kvbench.cell.store import Store
+from kvbench.stores.opened import open_store
 
 folder, name, seed = sys.argv[1:]
-store, choose = Store(name).open(Path(folder), durability="process"), random.Random(seed)
+store, choose = open_store(Store(name), Path(folder), durability="process"), random.Random(seed)
 for _ in range(20):
     key, size = b"%d" % choose.randrange(12), choose.choice([0, 100, 5000, 100_000])
     value = choose.randbytes(size)
@@ -138,7 +140,7 @@ def test_acknowledged_writes_survive_kills_after_syncs(store: Store, tmp_path: P
         for line in done.stdout.splitlines():
             key, *value = line.split(" ")
             model[bytes.fromhex(key)] = bytes.fromhex(value[0]) if value else None
-    opened = store.open(tmp_path, durability="process")
+    opened = open_store(store, tmp_path, durability="process")
     assert {key: opened.get(key) for key in model} == model
     opened.close()
 
@@ -241,11 +243,12 @@ SYNCING_WRITES = {
 METERED = """
 import sys
 from pathlib import Path
-from kvbench.cell.meter import open_meter
+from kvbench.cell.meter import Meter
 from kvbench.cell.store import Store
+from kvbench.stores.opened import open_store
 
 folder = Path(sys.argv[1])
-meter, store = open_meter(folder, None), Store("altered").open(folder)
+meter, store = Meter(folder, None), open_store(Store("altered"), folder)
 before = meter.read()["syncs"]
 for i in range(100):
     store.insert(b"%d" % i, b"")
@@ -287,9 +290,10 @@ CUT = """
 import resource, signal, sys
 from pathlib import Path
 from kvbench.cell.store import Store
+from kvbench.stores.opened import open_store
 
 folder, name, level, limit = sys.argv[1:]
-store = Store(name).open(Path(folder), durability=level)
+store = open_store(Store(name), Path(folder), durability=level)
 store.insert(b"key", b"%c" % 1 * 12_000)
 store.update(b"key", b"%c" % 2 * 12_000)
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
@@ -312,7 +316,7 @@ def test_only_a_store_that_tears_updates_leaves_neither_value(
     command = [sys.executable, "-c", CUT, str(tmp_path), store.name, level, "8192"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     cut = int(done.stdout.split()[-1])
-    opened = store.open(tmp_path, durability=level)
+    opened = open_store(store, tmp_path, durability=level)
     try:
         whole = opened.get(b"key") in {b"%c" % i * 12_000 for i in (cut - 1, cut)}
     except StoreError:
@@ -324,7 +328,7 @@ def test_an_atomic_update_leaves_no_temporary_file(tmp_path: Path) -> None:
     for label in ("flat", "nested"):
         folder = tmp_path / label
         folder.mkdir()
-        store = KNOWN[label].open(folder, durability="atomic")
+        store = open_store(KNOWN[label], folder, durability="atomic")
         assert store.insert(b"key", b"first")
         assert not store.insert(b"key", b"second")
         assert store.update(b"key", b"third")

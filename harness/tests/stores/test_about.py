@@ -1,9 +1,9 @@
 """The facts about the stores: one for each store that is compared, each with its source."""
 
 import pytest
-from kvbench.cell.bindings import BINDINGS
 from kvbench.cell.factors import DEFAULT, DURABILITY
 from kvbench.stores.about import about, consequence, everything
+from kvbench.stores.bindings import BINDINGS
 from kvbench.stores.catalogue import compared, known, names
 
 CITED = ("licence", "latest", "maintained_by", "platforms", "processes", "known", "consequence")

@@ -17,12 +17,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from kvbench.cell import control_group
 from kvbench.cell.bindings import full_name
 from kvbench.cell.factors import parse_bytes
 from kvbench.cli import STOPPED
 from kvbench.common.messages import BadInput
 from kvbench.common.progress import progress
+from kvbench.machine import control_group
 from kvbench.results import tables
 from kvbench.results.folder import Folder
 from kvbench.stores import catalogue

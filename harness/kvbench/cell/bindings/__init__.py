@@ -1,65 +1,16 @@
 """The Python bindings of the engines: one module a binding, which defines `Open`.
 
-To add one, copy a module and add its line to BINDINGS.
+To add one, copy a module and add its line to BINDINGS in stores/bindings.py.
 """
 
-import dataclasses
 import importlib
-import platform
 import re
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from kvbench.cell.contract import Capability, Session, StoreError, TooLarge
-
-
-@dataclasses.dataclass(frozen=True)
-class Entry:
-    """What is known of a binding before it is imported."""
-
-    store: str  # what its engine is called in C
-    distribution: str = ""  # on the Python Package Index; empty: the standard library
-    advice: str = ""  # for when it can't be imported
-    counterpart: bool = True  # the shim of that store calls the same engine in the same way
-
-    def version(self) -> str:
-        if not self.distribution:
-            return platform.python_version()
-        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - slow to import
-
-        try:
-            return version(self.distribution)
-        except PackageNotFoundError:  # the module is another package's of the same interface
-            return "of unknown version"
-
-
-NEW_DBM = sys.version_info >= (3, 13)  # whose shelf is kept by dbm.sqlite3
-GNU = "Debian's Python has it by apt install python3-gdbm; build another with libgdbm-dev"
-
-BINDINGS = {
-    "null": Entry("null"),
-    "io": Entry("flat"),
-    "plyvel": Entry("leveldb", "plyvel"),
-    "rocksdict": Entry("rocksdb", "rocksdict"),
-    "python-rocksdb": Entry(
-        "rocksdb",
-        "python-rocksdb",
-        "does not compile against RocksDB 7 or later; rocksdict is its maintained successor",
-    ),
-    "lmdb": Entry("lmdb", "lmdb"),
-    "bsddb3": Entry("bdb", "bsddb3"),
-    "berkeleydb": Entry("bdb", "berkeleydb"),
-    "sqlite3": Entry("sqlite"),
-    "apsw": Entry("sqlite", "apsw"),
-    "diskcache": Entry("sqlite", "diskcache", counterpart=False),
-    "sqlitedict": Entry("sqlite", "sqlitedict", counterpart=False),
-    "dbm.gnu": Entry("gdbm", advice=GNU),
-    "dbm.sqlite3": Entry("sqlite", advice="it came with Python 3.13", counterpart=False),
-    "shelve": Entry("sqlite" if NEW_DBM else "gdbm", advice=GNU, counterpart=False),
-}
+from kvbench.cell.contract import Capability, StoreError, TooLarge
 
 
 def full_name(store: str, binding: str) -> str:
@@ -68,7 +19,7 @@ def full_name(store: str, binding: str) -> str:
 
 
 class Binding(ABC):
-    """An open store in Python; see contract.py for what its methods do.
+    """An open store in Python: what kv.h says in C. Any error but TooLarge is the engine's own.
 
     The methods for one record check the sizes themselves, as a shim in C does: a call for that
     would be a good part of what a fast engine takes.
@@ -79,9 +30,9 @@ class Binding(ABC):
     max_value: ClassVar[int]  # bytes
     default_durability: ClassVar[str]  # the level that it amounts to as shipped
 
-    @staticmethod
+    @classmethod
     @abstractmethod
-    def engine_version() -> str:
+    def engine_version(cls) -> str:
         """Of the engine that the binding brought along or found."""
 
     @abstractmethod
@@ -89,51 +40,57 @@ class Binding(ABC):
         """Open the store in the existing folder, as shipped; create it when the folder is empty."""
 
     @abstractmethod
-    def get(self, key: bytes) -> bytes | None: ...
+    def get(self, key: bytes) -> bytes | None:
+        """The value; None when the key is missing."""
 
     @abstractmethod
-    def insert(self, key: bytes, value: bytes) -> bool: ...
+    def insert(self, key: bytes, value: bytes) -> bool:
+        """False when the key exists; then nothing changes."""
 
     @abstractmethod
-    def update(self, key: bytes, value: bytes) -> bool: ...
+    def update(self, key: bytes, value: bytes) -> bool:
+        """False when the key is missing; then nothing changes."""
 
     @abstractmethod
-    def remove(self, key: bytes) -> bool: ...
+    def remove(self, key: bytes) -> bool:
+        """False when the key is missing."""
 
     @abstractmethod
-    def write_batch(self, records: Sequence[tuple[bytes, bytes]]) -> None: ...
+    def write_batch(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        """Store all records, whether their keys exist or not; no two of them have the same key."""
 
     def _check_batch(self, records: Sequence[tuple[bytes, bytes]]) -> None:
         if any(not 0 < len(k) <= self.max_key or len(v) > self.max_value for k, v in records):
             raise TooLarge
 
     def scan(self, start: bytes = b"") -> Generator[tuple[bytes, bytes], None, None]:
+        """The records from the first key not less than `start`, in the order of the keys' bytes."""
         raise NotImplementedError
 
     @abstractmethod
-    def sync(self) -> None: ...
+    def sync(self) -> None:
+        """Return when all that was written before would survive a loss of power, as far as the
+        engine and the file system promise."""
 
-    def session(self) -> Session:
-        """Threads share the store, unless a binding says otherwise."""
+    def session(self) -> Self:
+        """For one more thread. Threads share the store, unless a binding says otherwise."""
         return self
 
     def end(self) -> None:  # noqa: B027 - most have nothing to do
-        """Nothing to give back."""
+        """Give a session back."""
 
     @abstractmethod
-    def effective_options(self) -> dict[str, str]: ...
+    def effective_options(self) -> dict[str, str]:
+        """The settings in force, read back from the engine where it can tell."""
 
     @abstractmethod
-    def close(self) -> None: ...
-
-
-def module_name(binding: str) -> str:
-    return "kvbench.cell.bindings." + re.sub("[-.]", "_", binding)
+    def close(self) -> None:
+        """Close it; it can be opened again in its folder."""
 
 
 def load(name: str) -> type[Binding]:
     """The class of a binding; an ImportError tells why there is none."""
-    module = importlib.import_module(module_name(name))
+    module = importlib.import_module(f"kvbench.cell.bindings.{re.sub('[-.]', '_', name)}")
     found: type[Binding] = module.Open
     return found
 

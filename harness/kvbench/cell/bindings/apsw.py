@@ -22,8 +22,8 @@ from kvbench.cell.contract import TooLarge
 
 
 class Open(Sqlite):
-    @staticmethod
-    def engine_version() -> str:
+    @classmethod
+    def engine_version(cls) -> str:
         return apsw.sqlite_lib_version()
 
     def __init__(self, folder: Path) -> None:

@@ -14,8 +14,8 @@ class Open(Mapping):
     max_key = max_value = LIMIT
     default_durability = "none"  # as gdbm.c
 
-    @staticmethod
-    def engine_version() -> str:
+    @classmethod
+    def engine_version(cls) -> str:
         module: Any = _gdbm  # dbm.gnu does not pass it on
         return ".".join(map(str, module._GDBM_VERSION))
 

@@ -12,8 +12,8 @@ class Open(Mapping):
     max_key, max_value = MAX_KEY, MAX_VALUE
     default_durability = "sync"
 
-    @staticmethod
-    def engine_version() -> str:
+    @classmethod
+    def engine_version(cls) -> str:
         return sqlite3.sqlite_version
 
     def __init__(self, folder: Path) -> None:

@@ -18,8 +18,8 @@ class Open(Binding):
     max_key, max_value = MAX_KEY, MAX_VALUE
     default_durability = "process"  # commits are not synced, and files never
 
-    @staticmethod
-    def engine_version() -> str:
+    @classmethod
+    def engine_version(cls) -> str:
         return sqlite3.sqlite_version
 
     def __init__(self, folder: Path) -> None:

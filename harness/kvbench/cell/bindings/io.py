@@ -16,8 +16,8 @@ class Open(Binding):
     max_key, max_value = MAX_KEY, MAX_VALUE
     default_durability = "process"
 
-    @staticmethod
-    def engine_version() -> str:
+    @classmethod
+    def engine_version(cls) -> str:
         return os.uname().release
 
     def __init__(self, folder: Path) -> None:

@@ -18,8 +18,8 @@ class Open(Binding):
     max_key, max_value = MAX_KEY, MAX_VALUE
     default_durability = "sync"
 
-    @staticmethod
-    def engine_version() -> str:
+    @classmethod
+    def engine_version(cls) -> str:
         return ".".join(map(str, lmdb.version()))
 
     def __init__(self, folder: Path) -> None:

@@ -14,8 +14,8 @@ class Open(Binding):
     max_key = max_value = LIMIT
     default_durability = "none"
 
-    @staticmethod
-    def engine_version() -> str:
+    @classmethod
+    def engine_version(cls) -> str:
         return "1"
 
     def __init__(self, folder: Path) -> None:

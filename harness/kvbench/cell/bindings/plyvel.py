@@ -16,8 +16,8 @@ class Open(Binding):
     max_key = max_value = LIMIT
     default_durability = "process"
 
-    @staticmethod
-    def engine_version() -> str:
+    @classmethod
+    def engine_version(cls) -> str:
         return str(plyvel.__leveldb_version__)
 
     def __init__(self, folder: Path) -> None:

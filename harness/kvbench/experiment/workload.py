@@ -1,0 +1,79 @@
+"""Which steps may follow one another in a workload, and what a store needs for them."""
+
+import dataclasses
+from collections.abc import Callable
+
+from kvbench.cell.workload import (
+    CHURN,
+    FILLS,
+    GROWING,
+    MIX,
+    RANDOM_READS,
+    REWRITES,
+    SCANS,
+    TRAFFIC,
+    Step,
+    parse,
+)
+from kvbench.common.messages import BadInput
+
+# The capability that a store needs for a step; for that of several threads, see `lacks`.
+NEEDS = {**dict.fromkeys((*SCANS, "rangerandom", "ycsb-e"), "scan"), "compact": "compact"}
+
+
+def checked(text: str) -> tuple[Step, ...]:
+    """The steps of a workload. Raises BadInput if one of them cannot be measured where it is."""
+    steps = parse(text)
+    names = [step.name for step in steps]
+    for i, name in enumerate(names):
+        if name in FILLS and i > 0:
+            raise BadInput(
+                f"workloads: {text!r:.60}: {name} fills an empty store; allowed: as first"
+            )
+        last = i == len(names) - 1
+        if name == TRAFFIC and not last:
+            raise BadInput(f"workloads: {text!r:.60}: {name} is allowed as the last step only")
+        if name == "ycsb-e" and GROWING in names:
+            raise BadInput(
+                f"workloads: {text!r:.60}: {name} finds no gaps; allowed: without {GROWING}"
+            )
+        if name == "ycsb-e" and (before := REWRITES & set(names[:i])):
+            # A scan in a mix expects the first version of each record (plan.h).
+            raise BadInput(
+                f"workloads: {text!r:.60}: after {', '.join(sorted(before))} records have changed; "
+                f"allowed: {name} before it"
+            )
+        later = set(names[i + 1 :]) - {*RANDOM_READS, *SCANS, "compact"}
+        if name == CHURN and (lost := {TRAFFIC, GROWING} & set(names)):
+            raise BadInput(
+                f"workloads: {text!r:.60}: {CHURN} leaves records removed; "
+                f"allowed: without {', '.join(sorted(lost))}"
+            )
+        if name == "deleterandom" and later:
+            raise BadInput(f"workloads: {text!r:.60}: after {name} only reads are allowed")
+        found = [step.reads for step in steps[:i] if step.name == MIX and not step.open]
+        if steps[i].get("load", 0) and steps[i].reads not in found:
+            raise BadInput(
+                f"workloads: {str(steps[i])!r:.60}: no closed loop has found its rate; "
+                f'allowed: after "{MIX} reads={steps[i].reads}"'
+            )
+    return steps
+
+
+def closed(step: Step) -> Step:
+    """Such a step one operation after the other, as many as is usual."""
+    own = ("ops", "seconds", "rate", "load", "gaps")
+    return dataclasses.replace(step, given=tuple(pair for pair in step.given if pair[0] not in own))
+
+
+def lacks(step: Step, can: Callable[[str], bool]) -> str:
+    """The capability that a store lacks for the step; empty if none."""
+    if step.name != TRAFFIC:
+        needed = NEEDS.get(step.name, "")
+        return needed if needed and not can(needed) else ""
+    readers, writers = step.threads()
+    if writers > 1 and not can("writers"):
+        return "writers"
+    # Threads that only read may also share a store for several writers, such as a folder.
+    fit = can("threads") or (can("writers") and not (readers and writers))
+    return "" if fit else "threads"

@@ -1,0 +1,51 @@
+"""What is known of each Python binding before it is imported."""
+
+import dataclasses
+import platform
+import sys
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """What is known of a binding before it is imported."""
+
+    store: str  # what its engine is called in C
+    distribution: str = ""  # on the Python Package Index; empty: the standard library
+    advice: str = ""  # for when it can't be imported
+    counterpart: bool = True  # the shim of that store calls the same engine in the same way
+
+    def version(self) -> str:
+        if not self.distribution:
+            return platform.python_version()
+        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - slow to import
+
+        try:
+            return version(self.distribution)
+        except PackageNotFoundError:  # the module is another package's of the same interface
+            return "of unknown version"
+
+
+NEW_DBM = sys.version_info >= (3, 13)  # whose shelf is kept by dbm.sqlite3
+GNU = "Debian's Python has it by apt install python3-gdbm; build another with libgdbm-dev"
+
+BINDINGS = {
+    "null": Entry("null"),
+    "io": Entry("flat"),
+    "plyvel": Entry("leveldb", "plyvel"),
+    "rocksdict": Entry("rocksdb", "rocksdict"),
+    "python-rocksdb": Entry(
+        "rocksdb",
+        "python-rocksdb",
+        "does not compile against RocksDB 7 or later; rocksdict is its maintained successor",
+    ),
+    "lmdb": Entry("lmdb", "lmdb"),
+    "bsddb3": Entry("bdb", "bsddb3"),
+    "berkeleydb": Entry("bdb", "berkeleydb"),
+    "sqlite3": Entry("sqlite"),
+    "apsw": Entry("sqlite", "apsw"),
+    "diskcache": Entry("sqlite", "diskcache", counterpart=False),
+    "sqlitedict": Entry("sqlite", "sqlitedict", counterpart=False),
+    "dbm.gnu": Entry("gdbm", advice=GNU),
+    "dbm.sqlite3": Entry("sqlite", advice="it came with Python 3.13", counterpart=False),
+    "shelve": Entry("sqlite" if NEW_DBM else "gdbm", advice=GNU, counterpart=False),
+}
