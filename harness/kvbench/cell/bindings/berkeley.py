@@ -17,6 +17,10 @@ class Berkeley(Binding):
     default_durability = "none"  # without an environment pages stay in the process
     api: ClassVar[Any]  # the binding's module `db`
 
+    @classmethod
+    def engine_version(cls) -> str:
+        return ".".join(map(str, cls.api.version()))
+
     def __init__(self, folder: Path) -> None:
         self._db = self.api.DB()
         self._db.open(str(folder / "records.db"), None, self.api.DB_BTREE, self.api.DB_CREATE)

@@ -5,33 +5,14 @@ from pathlib import Path
 
 from rocksdict import Options, Rdict, WriteBatch
 
-from kvbench.cell.bindings import Binding
-from kvbench.cell.bindings.rocksdb_options import (
-    MAX_KEY,
-    MAX_VALUE,
-    effective_options,
-    engine_version,
-)
-from kvbench.cell.contract import Capability, TooLarge
+from kvbench.cell.bindings.rocksdb_options import MAX_KEY, MAX_VALUE, RocksDB
+from kvbench.cell.contract import TooLarge
 
 
-class Open(Binding):
-    capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
-    max_key, max_value = MAX_KEY, MAX_VALUE
-    default_durability = "process"
-
-    @staticmethod
-    def engine_version() -> str:
-        return engine_version(Open)
-
+class Open(RocksDB):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._db = Rdict(str(folder), Options(raw_mode=True))
-
-    def get(self, key: bytes) -> bytes | None:
-        if not 0 < len(key) <= MAX_KEY:
-            raise TooLarge
-        return self._db.get(key)
 
     def insert(self, key: bytes, value: bytes) -> bool:
         if not 0 < len(key) <= MAX_KEY or len(value) > MAX_VALUE:
@@ -74,9 +55,6 @@ class Open(Binding):
 
     def sync(self) -> None:
         self._db.flush_wal(sync=True)
-
-    def effective_options(self) -> dict[str, str]:
-        return effective_options(self._folder)
 
     def close(self) -> None:
         self._db.close()
