@@ -49,8 +49,8 @@ def cli() -> None:
     Tables of these results answer which store is best.
 
     \b
-      kvbench sweep GRID --out DIR --dry-run    what would be measured, how long it takes
-      kvbench sweep GRID --out DIR              measure, or go on with it
+      kvbench sweep GRID --out DIR --dry-run    what it would measure, how long
+      kvbench sweep GRID --out DIR              measure, or go on measuring
       kvbench status DIR                        what is done, what failed, and why
       kvbench collect DIR                       write the tables
       kvbench advise --record-size 4KiB --records 10k --data DIR

@@ -90,10 +90,10 @@ def _level(text: str) -> tuple[str, str]:
 
 @click.command(short_help="Say which store to choose.")
 @click.option(
-    "--record-size", type=Read(_size), required=True, metavar="SIZE", help="Of a value: 4KiB."
+    "--record-size", type=Read(_size), required=True, metavar="SIZE", help="Size of a value: 4KiB."
 )
 @click.option(
-    "--records", type=Read(_count), required=True, metavar="N", help="How many there are: 100k."
+    "--records", type=Read(_count), required=True, metavar="N", help="Number of records: 100k."
 )
 @click.option(
     "--mix",
@@ -114,20 +114,21 @@ def _level(text: str) -> tuple[str, str]:
     type=click.Choice(["c", "python"]),
     default="c",
     show_default=True,
-    help="From which language. Python's packages are ranked as shipped, those that survive the "
-    "same together.",
+    help="The language of your program. Packages for Python are ranked as shipped, those that "
+    "survive the same together.",
 )
 @click.option(
     "--memory",
     type=Read(_memory),
     metavar="SIZE",
-    help="Budget of the engine's own.  [default: as shipped, if FOLDER states any]",
+    help="Memory budget of the engine.  [default: as shipped, if FOLDER states any]",
 )
 @click.option(
     "--sync-time",
     type=Read(_seconds(MOST_SYNC)),
     metavar="TIME",
-    help="In which your device syncs, at --durability sync: 2ms. Times are then computed.",
+    help="How long a sync takes on your device, with --durability sync: 2ms. Times are then "
+    "computed.",
 )
 @click.option(
     "--may-grow", is_flag=True, help="Rank stores whose file only grows with updates and removes."
@@ -138,7 +139,7 @@ def _level(text: str) -> tuple[str, str]:
     type=Read(_level),
     multiple=True,
     metavar="COLUMN=LEVEL",
-    help="Rest on the cells of this level of a column, of which FOLDER has several: key_size=16.",
+    help="Use the cells with this level of a column of which FOLDER has several: key_size=16.",
 )
 @click.option(
     "--data",
@@ -158,7 +159,8 @@ def _level(text: str) -> tuple[str, str]:
     "budget",
     type=Read(_seconds(MOST_MEASURING)),
     metavar="TIME",
-    help="Then measure here which of the stores that FOLDER does not tell apart is best: 60s.",
+    help="Then measure here, for so long, which of the stores that FOLDER does not tell apart is "
+    "best: 60s.",
 )
 @click.option("--out", type=PATH, help="Keep what --measure measures in this folder.")
 @AS_JSON
@@ -181,9 +183,9 @@ def advise(
 ) -> None:
     """Say which stores are best for some records and a mix of operations.
 
-    Rests on FOLDER, and interpolates between the record sizes and numbers that were measured there,
-    never beyond them. Prints the stores, by how many times each is slower than the best (its
-    regret), with an interval, the settings to use, and what a crash may cost with them.
+    The answer rests on the results in FOLDER. It interpolates between the record sizes and numbers
+    that were measured there, never beyond them. It lists the stores by how many times slower each
+    is than the best (its regret), with an interval, the settings to use, and what a crash may cost.
 
     Stores as shipped survive different things: those that survive the same are ranked together, and
     those that survive less than --durability asks for are left out.

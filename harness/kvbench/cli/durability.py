@@ -79,16 +79,25 @@ def evidence(stores: Sequence[Store], out: Path, place: Path) -> None:
 @STORES
 @TABLE
 @PLACE
-@click.option("--crashes", "count", type=click.IntRange(1, 10_000), default=20, show_default=True)
+@click.option(
+    "--crashes",
+    "count",
+    type=click.IntRange(1, 10_000),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Crashes at each durability level.",
+)
 @click.option(
     "--records",
     type=click.IntRange(1, 10_000_000),
     default=30_000,
     show_default=True,
-    help="Loaded and written to disk before a crash.",
+    metavar="N",
+    help="Records that are loaded and written to disk before a crash.",
 )
 @click.option(
-    "--value-size", default="1 KiB", show_default=True, metavar="SIZE", help="Of each record."
+    "--value-size", default="1 KiB", show_default=True, metavar="SIZE", help="Size of each value."
 )
 @click.option(
     "--seconds",
@@ -96,8 +105,8 @@ def evidence(stores: Sequence[Store], out: Path, place: Path) -> None:
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="Of writing before a crash at most; each crash comes after a random time of at least a "
-    "quarter of it.",
+    help="Longest time of writing before a crash; each crash comes after a random time, a quarter "
+    "of this at least.",
 )
 def crash(
     stores: Sequence[Store],
@@ -110,11 +119,11 @@ def crash(
 ) -> None:
     """Measure what a crash costs each STORE.
 
-    A crash comes while the store is written as fast as it can: at durability none the writing
-    process is killed, at process the machine loses power, which is simulated. The table has a row
-    for each crash: the time to open the store again, the time to the first correct get, the
-    acknowledged writes that are lost, and how long before the crash the first of them was
-    acknowledged. A level that a store lacks is left out. Without STORE, eight stores are measured.
+    A process writes as fast as it can until the crash. At durability none the process is killed; at
+    durability process the machine loses power, which is simulated. The table has a row for each
+    crash: the time to open the store again, the time to the first correct get, the acknowledged
+    writes that are lost, and how long before the crash the first of them was acknowledged. A level
+    that a store lacks is left out. Without STORE, eight stores are measured.
 
     Losses of power need root; without root only processes are killed. If the command is stopped, it
     keeps the rows of the stores that are done in OUT.part, and the same command goes on from there.
@@ -199,7 +208,7 @@ def sharing(stores: Sequence[Store], out: Path, place: Path) -> None:
     "--operations",
     type=click.IntRange(1),
     metavar="N",
-    help="Writes that the program makes: adds what each one costs, and the durability level.",
+    help="How many writes the program makes: adds the cost of each, and the durability level.",
 )
 @click.option(
     "--aside",
@@ -219,10 +228,10 @@ def audit(
 ) -> None:
     """Run COMMAND under strace, and report its sync calls, writes and reads, by file.
 
-    Output and exit status of COMMAND pass through. The report says whether all that was written
-    was synced before the program ended and, given the number of its writes, which durability level
-    they amount to. The level is "not known" where it depends on what strace does not show, as
-    writes through a map; the report names it. Ctrl-C ends COMMAND and reports what it did.
+    Output and exit status of COMMAND pass through. The report says whether COMMAND had synced all
+    that it wrote when it ended. Given the number of its writes, it also says which durability level
+    they amount to, or "not known" where that depends on what strace does not show, such as writes
+    through a map, which the report names. Ctrl-C ends COMMAND and reports what it did.
     """
     from kvbench.durability.audit import audit as run
     from kvbench.durability.audit import text

@@ -127,7 +127,7 @@ def _threads(text: str) -> list[int | str]:
     "--minutes",
     type=number(0, MOST_MINUTES),
     metavar="MINUTES",
-    help="Begin no further cell after so many, and stop.  [default: until all are measured]",
+    help="Begin no cell after so many minutes.  [default: go on until all are measured]",
 )
 @click.option(
     "--scale",

@@ -57,17 +57,18 @@ def _percent(text: str) -> float:
     "most",
     type=Read(_percent),
     metavar="PERCENT",
-    help="Exit with status 1 if a store, or an operation of a cell, became slower by more: 10%.",
+    help="Exit with status 1 if a store, or an operation of a cell, became slower by more than "
+    "this: 10%.",
 )
 @AS_JSON
 def compare(before: Path, after: Path, most: float | None, as_json: bool) -> None:
     """Show what changed from the collected folder BEFORE to AFTER, cell by cell.
 
-    Prints, as Markdown, what else differs (machine, versions), then each store over all its cells,
-    and each operation of each cell whose time changed beyond the noise of the trials, with its
-    interval. Of a hundred changes that are named, five may be chance.
+    Prints as Markdown which conditions differ (machine, versions), how each store changed over all
+    its cells, and each operation of a cell whose time changed beyond the noise of the trials, with
+    its interval. Of a hundred changes that are named, five may be chance.
 
-    A machine is not as fast on every day: measure both in turn, a trial each, by sweep --again.
+    A machine is not equally fast every day: measure both in turn, one trial each, by sweep --again.
     """
     from kvbench.answers.compare import Side, report, slower, to_json
     from kvbench.answers.compare import compare as compared
