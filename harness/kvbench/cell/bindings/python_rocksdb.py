@@ -5,7 +5,7 @@ from pathlib import Path
 
 import rocksdb
 
-from kvbench.cell.bindings.rocksdb_options import MAX_KEY, MAX_VALUE, RocksDB
+from kvbench.cell.bindings.rocks import MAX_KEY, MAX_VALUE, RocksDB
 from kvbench.cell.contract import TooLarge
 
 
