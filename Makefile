@@ -31,7 +31,7 @@ GRID := harness/grids/quick.toml
 LOCAL := build/local
 # Those that draw: the other one measures.
 NOTEBOOKS := $(filter-out notebooks/sweep.ipynb, $(wildcard notebooks/*.ipynb))
-SOURCES := $(shell find harness/shims harness/kvbench study -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake' -o -name '*.rs' -o -name 'Cargo.*' -o -name 'about.toml')
+SOURCES := $(shell find harness/shims harness/kvbench study -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake' -o -name '*.rs' -o -name 'Cargo.*' -o -name '*.toml')
 
 # The environment comes first on the PATH: papermill, Quarto and nbval find its Python and kernel there.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -56,7 +56,7 @@ help:
 
 setup: build/.installed build/.explorer build/.quarto
 
-build/.system: harness/system-packages.sh harness/shims/CMakeLists.txt
+build/.system: harness/system-packages.sh $(wildcard harness/shims/stores/*.toml)
 	sh harness/system-packages.sh
 	@mkdir -p build && touch $@
 

@@ -5,10 +5,8 @@
 set -eu
 [ -z "${NO_APT:-}" ] || exit 0
 
-# CMakeLists.txt names the package of each engine.
-stores="$(dirname "$0")/shims/CMakeLists.txt"
-packages=$(sed -n 's/^kv_store(.* DEBIAN \([^ )]*\)).*/\1/p' "$stores" | sort -u | tr '\n' ' ')
-packages="$packages libsnappy-dev liblz4-dev libzstd-dev" # what TidesDB compresses by
+# Each store's file names the packages of its engine.
+packages=$(sed -n 's/^debian = "\([^"]*\)".*/\1/p' "$(dirname "$0")"/shims/stores/*.toml | tr ' ' '\n' | sort -u | tr '\n' ' ')
 command -v cc >/dev/null || packages="$packages gcc"
 command -v c++ >/dev/null || packages="$packages g++"
 [ -z "${ENGINES:-}" ] || command -v mvn >/dev/null || packages="$packages maven" # for the current RocksDB: 150 MB

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 import pandas as pd
-from kvbench.stores.about import About, everything
+from kvbench.stores.about import About, everything, position
 
 from study.common import formats
 from study.common.notebook import parameter_table
-from study.common.stores import STORES
 
 SHARING = {
     "store": "store", "opens": "opens", "reads": "reads", "sees_new": "sees new records",
@@ -47,6 +46,5 @@ def shared(found: pd.DataFrame) -> str:
         column: found[column].str.split(": ").str[0] for column in SHARING if column != "store"
     }
     found = found.assign(**answers)
-    order = {store: at for at, store in enumerate(STORES)}
-    found = found.sort_values("store", key=lambda names: names.map(order))
+    found = found.sort_values("store", key=lambda names: names.map(position))
     return formats.table(found[list(SHARING)].rename(columns=SHARING))

@@ -11,7 +11,6 @@ from kvbench.stores import about
 from study.common import formats
 from study.common.fields import each, over_trials, where
 from study.common.notebook import read_table
-from study.common.stores import STORES
 
 SPREAD = (
     "record size", "compared", "stores", "fastest", "its time", "slowest", "the slowest's time",
@@ -75,15 +74,14 @@ def spreads(summary: pd.DataFrame, panels: Sequence[str], levels: Sequence[str])
 
 
 def evidence(folder: Path) -> pd.DataFrame:
-    """What `kvbench evidence` saw of each store's levels of durability, in the order of STORES;
+    """What `kvbench evidence` saw of each store's levels of durability, in the order of tables;
     crashes that were survived as texts. Empty if the folder has no such table."""
     path = folder / "evidence.csv"
     if not path.exists():
         return pd.DataFrame()
     found = read_table(path, {"store": str, "durability": str}, "store", "durability")
     engines = found.store.str.split("/").str[0]  # bindings follow the store that they bind
-    order = engines.map({name: i for i, name in enumerate(STORES)}).fillna(len(STORES))
-    found = found.iloc[order.argsort(kind="stable")]
+    found = found.iloc[engines.map(about.position).argsort(kind="stable")]
     lost = [f"{row.survived_power_loss}/{row.crashes}" for row in each(found)]
     return found.assign(
         kill=[f"{row.survived_kill}/{row.crashes}" for row in each(found)],

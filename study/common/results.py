@@ -27,7 +27,6 @@ from kvbench.stores import about
 from study.common import formats
 from study.common.fields import where
 from study.common.notebook import parameter_folder
-from study.common.stores import STORES
 
 FLOORS = 3  # times that lie within so many of the harness's own are marked
 LEVELS: dict[str, Sequence[str]] = {
@@ -173,8 +172,7 @@ class Results:
         return sorted(int(count) for count in self.cells.records.unique())
 
     def stores(self) -> list[str]:
-        present = set(self.cells.store)
-        return [store for store in STORES if store in present] + sorted(present - set(STORES))
+        return sorted(set(self.cells.store), key=lambda store: (about.position(store), store))
 
     def largest(self) -> dict[str, Any]:
         """The field of the largest records and their largest count; of incompressible data, if

@@ -7,7 +7,7 @@ import pandas as pd
 from kvbench.cell.factors import OPERATIONS
 from kvbench.experiment.factors import NOT_STATED
 from kvbench.stats.intervals import Points, median_interval
-from kvbench.stores.catalogue import DISTRIBUTED
+from kvbench.stores.about import DISTRIBUTED
 
 from study.common import levels
 from study.common.fields import each

@@ -10,12 +10,12 @@ import pandas as pd
 from kvbench.cell.factors import format_bytes
 from kvbench.durability.crashes import KINDS
 from kvbench.experiment.factors import NOT_STATED
+from kvbench.stores.about import position
 from matplotlib.figure import Figure
 
 from study.common import figures, formats
 from study.common.fields import each, where
 from study.common.notebook import read_table
-from study.common.stores import STORES
 
 FILE = "crashes.csv"
 ALL = 0.99  # of the time of writing: such a window says only that it is no shorter
@@ -30,14 +30,13 @@ TIMES = {"open_ms": "open", "first_get_ms": "first correct get"}
 
 
 def read(folder: Path) -> pd.DataFrame:
-    """The crashes in a folder, in the order of STORES, with what each one `lost`, one of LOSSES;
+    """The crashes in a folder, in the order of tables, with what each one `lost`, one of LOSSES;
     empty if the folder has no such table."""
     if not (folder / FILE).exists():
         return pd.DataFrame()
     found = read_table(folder / FILE, {"store": str, "reason": str}, missing=True)
     found["reason"] = found.reason.fillna("")
-    order = {name: at for at, name in enumerate(STORES)}
-    found = found.sort_values("store", key=lambda name: name.map(order), kind="stable")
+    found = found.sort_values("store", key=lambda names: names.map(position), kind="stable")
     suffix, holes, everything = LOSSES
     lost = pd.Series(suffix, index=found.index).mask(found.kept_writes > 0, holes)
     whole = (found.kept_writes == 0) & (found.window_ms >= ALL * 1000 * found.writing_s)

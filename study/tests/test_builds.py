@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from kvbench.cell.store import Store
-from kvbench.stores.catalogue import DISTRIBUTED
+from kvbench.stores.about import DISTRIBUTED
 from kvbench.stores.identity import libraries
 from support import KNOWN
 

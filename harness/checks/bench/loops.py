@@ -9,7 +9,7 @@ from kvbench.cell.factors import OPERATIONS, Cell, RecordSize
 from kvbench.cell.loop import BATCH_RECORDS, ShimLoop
 from kvbench.cell.plan import Records, make_pool
 from kvbench.cell.store import Store
-from kvbench.stores import catalogue
+from kvbench.stores import about, catalogue
 from measures import Line, Rounds, Scale, Timer, in_folder, interleaved
 
 # Two B-trees, an LSM tree and files. All but the files lack an update that reports a missing key.
@@ -40,7 +40,7 @@ def pool(records: Records) -> Any:
 
 def packaged(engine: str) -> str:
     """The store on the library that bare loops and peers have: the one of the distribution."""
-    second = engine + catalogue.DISTRIBUTED
+    second = engine + about.DISTRIBUTED
     return second if second in catalogue.names() else engine
 
 

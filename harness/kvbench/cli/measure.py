@@ -59,7 +59,7 @@ def stores(as_json: bool, settings: bool) -> None:
         for store in found:
             if not store.available:
                 click.echo(f"{store.full_name}: {store.reason}")
-        for name, why in catalogue.older().items():
+        for name, why in catalogue.remarks().items():
             click.echo(f"{name}: {why}")
 
 

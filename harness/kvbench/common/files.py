@@ -4,7 +4,11 @@ import contextlib
 import errno
 import os
 import stat
+import tomllib
 from collections.abc import Iterator
+from typing import Any
+
+from kvbench.common.messages import BadInput
 
 PROBES = "kvbench-probe-"  # with the number of a process, a folder in which it asks an engine
 MOST_READ = 64 << 20  # bytes of a file that a user names
@@ -46,6 +50,17 @@ def read_whole(path: str | os.PathLike[str], most: int = MOST_READ) -> bytes:
             return file.read(most)
     finally:
         os.close(descriptor)
+
+
+def read_toml(path: str | os.PathLike[str], most: int = MOST_READ) -> dict[str, Any]:
+    """The values of a TOML file. Raises BadInput, which does not name the file."""
+    try:
+        values = tomllib.loads(read_whole(path, most).decode())
+        repr(values)  # raises what no message could show: too long a number, too deep a list
+        return values
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise BadInput(f"not a readable TOML file: {reason}") from None
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:

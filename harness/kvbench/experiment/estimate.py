@@ -1,48 +1,18 @@
 """How long a cell is likely to take, for the progress bar and the dry run, and may take at most."""
 
+from msgspec.structs import astuple
+
 from kvbench.cell.factors import Cell
 from kvbench.cell.plan import EVICTIONS, PER_EVICTION, SAMPLES
 from kvbench.cell.workload import CHURN, MIX, PERCENT, RANDOM_READS, ROUNDS, SCANS, TRAFFIC, parse
-from kvbench.stores.catalogue import DISTRIBUTED
+from kvbench.stores.about import C, Rates, entry
 
+# The rates in the stores' TOML files were fitted by non-negative least squares to what the cells in
+# data/ took. By experiment the sums lie within a quarter of what it took, but for those whose
+# engines stall on large data (rocksdb-2013, claims-2026), which took twice that.
+_PYTHON = Rates(3e-6, 1e-9, 3e-6, 1e-9)  # what a binding of which no rates are stated adds
+_OTHER = Rates(5e-6, 3e-9, 30e-6, 2e-9, 1)  # of a store of which none are stated
 TIME_LIMIT = 3600  # seconds a cell may take, unless a sweep is told otherwise
-
-# Seconds, fitted by non-negative least squares to what the cells in data/ took: per record loaded
-# and checked, per byte of it, per operation, per byte of it; and how many times a write of a store
-# as shipped waits for the device. By experiment the sums lie within a quarter of what it took, but
-# for those whose engines stall on large data (rocksdb-2013, claims-2026), which took twice that.
-_RATES: dict[str, tuple[float, ...]] = {
-    "flat": (43e-6, 0.75e-9, 0.12e-6, 0.34e-9, 0),
-    "nested": (67e-6, 3.4e-9, 0.13e-6, 0.26e-9, 0),
-    "leveldb": (0, 7.7e-9, 5.4e-6, 2.8e-9, 0),
-    "rocksdb": (0, 5.6e-9, 8e-6, 0.99e-9, 0),
-    "lmdb": (0, 1.6e-9, 1.7e-6, 0.39e-9, 1.9),
-    "bdb": (1.3e-6, 5.5e-9, 6.8e-6, 3e-9, 0),
-    "sqlite": (0, 2.1e-9, 5.1e-6, 0.98e-9, 6.1),
-    "hyperleveldb": (0, 2e-9, 0.6e-6, 4.1e-9, 0),
-    "basho": (0, 12e-9, 0.72e-6, 0.12e-9, 0),
-    "bdb-hash": (0, 1.6e-9, 5.8e-6, 3.2e-9, 0),
-    "kyoto-tree": (0.2e-6, 2.8e-9, 0, 0, 0),
-    "kyoto-hash": (0, 1.5e-9, 0.51e-6, 3e-9, 0),
-    "wiredtiger-btree": (1.7e-6, 3e-9, 2.6e-6, 0.76e-9, 0),
-    "wiredtiger-lsm": (0, 1.6e-9, 2.7e-6, 3.1e-9, 0),
-    "tkrzw-tree": (2.9e-6, 0, 5.3e-6, 7.2e-9, 0),
-    "tkrzw-hash": (2e-6, 2.3e-9, 0, 1.3e-9, 0),
-    "tokyocabinet-tree": (42e-6, 7.8e-9, 0, 0, 0),
-    "gdbm": (1.5e-6, 3.4e-9, 0, 0, 0),
-    "mdbx": (0.2e-6, 2.2e-9, 0.16e-6, 0.45e-9, 2),
-    "tidesdb": (0, 13e-9, 3.5e-6, 1e-9, 0),
-    "redb": (0, 4.9e-9, 4.1e-6, 0.49e-9, 0.77),
-    "fjall": (0.75e-6, 3.9e-9, 1.5e-6, 0.77e-9, 0),
-    "null": (0, 18e-9, 1e-6, 0, 0),
-    # Bindings that use their engine in a way of their own: processor time, on a busy machine.
-    "gdbm/dbm.gnu": (9.1e-6, 4.5e-9, 5.1e-6, 0.7e-9, 0),
-    "gdbm/shelve": (14e-6, 5.8e-9, 7.6e-6, 1.6e-9, 0),
-    "sqlite/diskcache": (75e-6, 13e-9, 55e-6, 11e-9, 0),
-    "sqlite/sqlitedict": (350e-6, 9.3e-9, 550e-6, 6.1e-9, 0),
-}
-_PYTHON = (3e-6, 1e-9, 3e-6, 1e-9, 0)  # what any other binding adds
-_OTHER = (5e-6, 3e-9, 30e-6, 2e-9, 1)
 _SYNCS = {"none": 0, "process": 0, "sync": 2, "atomic": 2}  # of a write, roughly
 _EVICTION, _COLD_READ = 0.01, 0.5e-3  # seconds to empty the page cache; to read a page from disk
 _PROCESS = 0.9  # to start and end a worker, and until the engine is quiet
@@ -73,13 +43,17 @@ def _steps(cell: Cell, record: float, operation: float, sync: float) -> float:
     return total
 
 
+def _rates(cell: Cell) -> tuple[float, ...]:
+    stated = entry(cell.store).rates
+    own, usual = stated.get(cell.binding or C), astuple(stated.get(C, _OTHER))
+    if own or not cell.binding:
+        return astuple(own or _OTHER)
+    return tuple(map(sum, zip(usual, astuple(_PYTHON), strict=True)))
+
+
 def seconds(cell: Cell, fsync_ms: float) -> float:
     """From rates of one machine, with this device's time for an fsync."""
-    rates = _RATES.get(cell.store.removesuffix(DISTRIBUTED), _OTHER)
-    if cell.binding:
-        added = tuple(map(sum, zip(rates, _PYTHON, strict=True)))
-        rates = _RATES.get(cell.full_name, added)
-    record, byte, operation, operation_byte, syncs = rates
+    record, byte, operation, operation_byte, syncs = _rates(cell)
     mean = cell.record_size.mean
     load = cell.records * (record + byte * mean)
     each = operation + operation_byte * mean

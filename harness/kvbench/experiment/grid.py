@@ -6,7 +6,6 @@ import itertools
 import json
 import math
 import random
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -24,11 +23,12 @@ from kvbench.cell.factors import (
     parse_bytes,
 )
 from kvbench.cell.workload import MOST_THREADS, ROUNDS
-from kvbench.common.files import read_whole
+from kvbench.common.files import read_toml
 from kvbench.common.messages import BadInput, listed
 from kvbench.experiment.factors import FACTORS
 from kvbench.experiment.workload import checked
 from kvbench.stats.regret import LOOKS
+from kvbench.stores.about import FAMILIES, family
 from kvbench.stores.bindings import BINDINGS
 from kvbench.stores.catalogue import compared
 
@@ -43,7 +43,7 @@ TIMES = Annotated[float, Meta(gt=0, lt=1e9)]
 VARIED = {name: factor for name, factor in FACTORS.items() if factor.varied}
 # Meaning and allowed values of the keys that are no factor, or are another thing than its levels.
 OWN = {
-    "stores": ("Stores to measure, as `kvbench stores` lists them", "names"),
+    "stores": ("Stores to measure, as `kvbench stores` lists them", "names, also of families"),
     "access": ("`c`: through shims in C; `python`: through Python bindings", "c, python"),
     "bindings": ("Bindings to measure where `access` has `python`", "names"),
     "trials": (
@@ -86,6 +86,23 @@ def _choices(key: str, values: object, allowed: Sequence[str]) -> tuple[str, ...
         return value
 
     return _some(key, values, read)
+
+
+def _stores(values: object, known: Sequence[str]) -> tuple[str, ...]:
+    """The stores that a list names, by their names or by those of families."""
+
+    def read(value: object) -> tuple[str, ...]:
+        if value in known:
+            return (str(value),)
+        if isinstance(value, str) and value in FAMILIES:
+            return _choices(f"stores: {value}", family(value), known)
+        shown = listed(known, value, "`kvbench stores`")
+        families = ", ".join(FAMILIES)
+        raise BadInput(
+            f"stores: {value!r:.60} is unknown; allowed: {shown}; of families: {families}"
+        )
+
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(_some("stores", values, read))))
 
 
 def _threaded(workloads: object, threads: object) -> Any:
@@ -180,7 +197,7 @@ class Grid:
             byte_limit = parse_bytes(given["byte_limit"])
         except BadInput as error:
             raise BadInput(f"byte_limit: {error}") from None
-        chosen = _choices("stores", given["stores"], known_stores)
+        chosen = _stores(given["stores"], known_stores)
         stores = tuple(map(FACTORS["store"].level, chosen))  # a shim's file may have any name
         grid = cls(
             stores=stores,
@@ -323,23 +340,20 @@ def reference() -> str:
         "| key | meaning | levels | default |",
         "|---|---|---|---|",
     )
-    return "\n".join((*head, *rows, ""))
+    families = (
+        "\nIn `stores` the name of a family stands for its members, as in",
+        '`stores = ["files", "main"]`. [Stores](stores.md) lists the families of each store.\n',
+        "| family | members |",
+        "|---|---|",
+        *(f"| `{name}` | {members} |" for name, members in FAMILIES.items()),
+    )
+    return "\n".join((*head, *rows, *families, ""))
 
 
 def _refuse_many(grids: Sequence[Grid]) -> None:
     cells = sum(grid.size() for grid in grids)
     if cells > MOST_CELLS:
         raise BadInput(f"{cells:,} cells by all levels and trials; allowed: {MOST_CELLS:,} at most")
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        values = tomllib.loads(read_whole(path, MOST_BYTES).decode())
-        repr(values)  # raises what no message could show: too long a number, too deep a list
-        return values
-    except (OSError, ValueError, RecursionError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise BadInput(f"not a readable TOML file: {reason}") from None
 
 
 def _typed(key: str, value: object, kind: Any, allowed: str) -> Any:
@@ -364,7 +378,7 @@ def read_grids(
     A file without parts is one grid.
     """
     try:
-        shared = _read_toml(path)
+        shared = read_toml(path, MOST_BYTES)
         parts = _typed("parts", shared.pop("parts", [{}]), PARTS, "one or more tables")
         scales = _typed("scale", shared.pop("scale", {}), SCALES, "a table of tables")
         names, change = _scale(scales, scale)

@@ -19,11 +19,11 @@ from kvbench.cell.library import shims_folder, structure
 from kvbench.cell.store import Store, declared
 from kvbench.common.messages import BadInput, one_line
 from kvbench.common.processes import die_with_parent, how_it_ended, uninterrupted
+from kvbench.stores.about import FAMILIES, described, engine, faults, position
 from kvbench.stores.bindings import BINDINGS
 
 PROBE_LIMIT = 30  # seconds in which a store must describe itself
 MOST_OF_VERSION, MOST_OF_TEXT, MOST_SETTINGS = 200, 1000, 200  # characters, and rows of a table
-DISTRIBUTED = "-debian"  # of the second build of an engine: the library of the distribution
 
 
 def build_facts() -> dict[str, str]:
@@ -139,8 +139,8 @@ def _probe_binding(name: str) -> Store:
 
 
 def _shims() -> dict[str, str]:
-    """Each shim's name with the reason why it was not built; those of the build come first, then
-    any other in the folder."""
+    """Each shim's name with the reason why it was not built or must not be used, in the order of
+    tables; those of which nothing is said come last."""
     folder = shims_folder()
     try:
         report: dict[str, str] = json.loads((folder / "stores.json").read_text())
@@ -149,20 +149,25 @@ def _shims() -> dict[str, str]:
     for path in sorted(folder.glob("*.so")):
         if path.name != "libloop.so":
             report.setdefault(path.stem, _misnamed(path.stem))
-    return report
+    wrong = faults()
+    found = {name: reason or wrong.get(engine(name), "") for name, reason in report.items()}
+    return dict(sorted(found.items(), key=lambda item: (position(item[0]), item[0])))
 
 
-def older() -> dict[str, str]:
-    """The stores of which set-up got no current release, with the reason."""
+def remarks() -> dict[str, str]:
+    """What else is to be known of a store: why set-up got no current release of it, or that nothing
+    is said of it."""
     path = shims_folder() / "older.json"
     found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
-    return found
+    silent = [name for name in _shims() if engine(name) not in {*described(), *faults()}]
+    why = "no file {}.toml beside its shim: no facts, no family, the usual colour and estimate"
+    return {name: why.format(engine(name)) for name in silent} | found
 
 
 def compared(name: str) -> bool:
     """Whether a store is measured where none is named: not the floor, no engine twice, and no file
     whose name no grid takes."""
-    return name != "null" and not name.endswith(DISTRIBUTED) and not _misnamed(name)
+    return name != "null" and engine(name) == name and not _misnamed(name)
 
 
 def _misnamed(name: str) -> str:
@@ -171,7 +176,7 @@ def _misnamed(name: str) -> str:
         level("store", name.partition("/")[0])
     except BadInput as error:
         return str(error)
-    return ""
+    return f"store: {name!r} is not allowed: it is the name of a family" if name in FAMILIES else ""
 
 
 def names() -> list[str]:

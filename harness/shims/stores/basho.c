@@ -1,4 +1,4 @@
-/* Basho's LevelDB, from the source in the npm package that CMakeLists.txt names. It states no
+/* Basho's LevelDB, from the source in the npm package that basho.cmake names. It states no
  * version of its own; its header says which LevelDB it was forked from. An open store leaves behind
  * a small shared-memory segment of counters (System V, key 0xa0f7) and threads that run until
  * exit. Such threads sync what the log's map has outgrown, 20 MiB at a time, and let the kernel

@@ -1,4 +1,4 @@
-/* HyperLevelDB, from the source in the npm package that CMakeLists.txt names. The library knows
+/* HyperLevelDB, from the source in the npm package that hyperleveldb.cmake names. The library knows
  * only the version of LevelDB that it was forked from; the package's folder tells its own. */
 #include "../shim.h"
 

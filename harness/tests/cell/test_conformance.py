@@ -8,6 +8,7 @@ import itertools
 import os
 import random
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from kvbench.cell.plan import Records, make_pool
 from kvbench.cell.store import Store
 from kvbench.stores import catalogue
 from kvbench.stores.opened import OpenShim, OpenStore, open_store
-from support import AVAILABLE, SHIMS
+from support import AVAILABLE, SHIMS, Run
 
 LARGEST_TRIED = 1 << 20  # bytes
 KNOWN = catalogue.known()
@@ -686,6 +687,47 @@ def test_the_template_conforms(compile_shim: Callable[..., Path], own_shims: Pat
     run = run_suite(own_shims, "template and not the_template")
     assert run.returncode == 0, run.stdout
     assert re.search(r"template: [12]\d cases passed", run.stdout)
+
+
+def built(sources: Path, folder: Path, *stores: str) -> subprocess.CompletedProcess[str]:
+    """Builds stores as set-up does; the shims are then in the folder."""
+    options = f"-DKV_STORES={';'.join(stores)}", "-DKV_WERROR=ON"
+    configure = ["cmake", "-S", str(sources), "-B", str(folder), *options]
+    done = subprocess.run(configure, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        build = ["cmake", "--build", str(folder)]
+        done = subprocess.run(build, capture_output=True, text=True, check=False)
+    return done
+
+
+@pytest.mark.check
+def test_a_copy_of_two_files_is_a_store(tmp_path: Path, kvbench: Run) -> None:
+    """What README.md beside the template promises: copy them, build, and every case passes."""
+    sources, folder = tmp_path / "sources", tmp_path / "built"
+    shutil.copytree(SHIMS, sources)
+    for suffix in ("c", "toml"):
+        shutil.copy(sources / f"stores/template.{suffix}", sources / f"stores/mine.{suffix}")
+    done = built(sources, folder, "mine", "null")
+    assert done.returncode == 0, done.stderr
+    assert '"template"' not in (folder / "stores.json").read_text()
+    listed = kvbench("stores", env={"KVBENCH_SHIMS": str(folder)}).stdout
+    assert re.search("^mine +c +1 ", listed, re.MULTILINE)
+    assert "mine: " not in listed
+    run = run_suite(folder, "mine")
+    assert run.returncode == 0, run.stdout
+    assert re.search(r"mine: [12]\d cases passed", run.stdout)
+
+
+@pytest.mark.check
+def test_what_cmake_cannot_read_of_a_store_is_named(tmp_path: Path) -> None:
+    sources = tmp_path / "sources"
+    shutil.copytree(SHIMS, sources)
+    file = sources / "stores/flat.toml"
+    file.write_text(file.read_text() + "[build] # of nothing\nheader = 'flat.h'\n")
+    done = built(sources, tmp_path / "built", "null")
+    assert done.returncode != 0
+    said = " ".join(done.stderr.split())
+    assert "stores/flat.toml: [build]: header = 'flat.h': not a line KEY = \"TEXT\"" in said
 
 
 @pytest.mark.check

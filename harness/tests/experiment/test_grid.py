@@ -17,7 +17,8 @@ from kvbench.experiment.factors import told
 from kvbench.experiment.grid import Grid, read_grids
 from kvbench.experiment.listed import read
 from kvbench.stores import catalogue
-from kvbench.stores.catalogue import DISTRIBUTED, compared
+from kvbench.stores.about import DISTRIBUTED, family
+from kvbench.stores.catalogue import compared
 from kvbench.sweep.sweep import Sweep
 from support import KNOWN, ROOT
 
@@ -72,7 +73,8 @@ def test_bytes_survive_formatting(count: int) -> None:
 @pytest.mark.parametrize(
     ("values", "named"),
     [
-        ({"stores": ["mongodb"]}, ["mongodb", "flat, lmdb"]),
+        ({"stores": ["mongodb"]}, ["mongodb", "flat, lmdb", "of families: all, files, main"]),
+        ({"stores": ["files"]}, ["stores: files", "'nested'", "flat, lmdb"]),
         ({"stores": "flat"}, ["stores", "'flat'", "list"]),
         ({"stores": []}, ["stores", "[]"]),
         ({"operations": ["scan"]}, ["scan", "insert, get, update, remove"]),
@@ -279,6 +281,13 @@ def test_shipped_grids_are_valid(path: Path) -> None:
     for scale in scales:
         for levels in read_grids(path, catalogue.names(), scale=scale or None):
             assert Grid.from_values(levels.values(), catalogue.names()) == levels
+
+
+def test_a_family_stands_for_its_members() -> None:
+    known = catalogue.names()
+    found = Grid.from_values({"stores": ["bdb-hash", "files", "flat"]}, known)
+    assert found.stores == ("bdb-hash", "flat", "nested")
+    assert Grid.from_values({"stores": ["main"]}, known).stores == tuple(family("main"))
 
 
 @pytest.mark.check

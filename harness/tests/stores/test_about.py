@@ -1,10 +1,29 @@
-"""The facts about the stores: one for each store that is compared, each with its source."""
+"""What is said of the stores: facts of each store that is compared, each with its source, and what
+becomes of a store of which nothing, or nothing that can be read, is said."""
+
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from kvbench.cell.factors import DEFAULT, DURABILITY
-from kvbench.stores.about import about, consequence, everything
+from kvbench.cell.store import Store
+from kvbench.common.messages import BadInput
+from kvbench.stores.about import (
+    FAMILIES,
+    about,
+    consequence,
+    described,
+    entry,
+    everything,
+    family,
+    faults,
+    position,
+)
 from kvbench.stores.bindings import BINDINGS
 from kvbench.stores.catalogue import compared, known, names
+from kvbench.stores.identity import checksum
+from kvbench.stores.page import renewed
+from support import ROOT, SHIMS, Run
 
 CITED = ("licence", "latest", "maintained_by", "platforms", "processes", "known", "consequence")
 FILES = ("flat", "nested")
@@ -73,3 +92,108 @@ def test_a_consequence_is_of_a_level_or_a_binding() -> None:
     for store, facts in everything().items():
         own = {name for name, entry in BINDINGS.items() if entry.store == store}
         assert set(facts.consequence) <= {*DURABILITY, *own}, store
+
+
+SOURCES = [*SHIMS.glob("stores/*.c"), *SHIMS.glob("rust/src/*.rs")]
+
+
+def test_every_store_has_a_file_and_a_place_of_its_own() -> None:
+    stores = {path.stem for path in SOURCES} - {"template", "kv", "lib"}
+    assert set(described()) == stores
+    places = [said.position for said in described().values()]
+    assert sorted({*places}) == places
+    assert position("lmdb") < position("lmdb-debian") < position("mdbx") < position("unheard-of")
+
+
+def test_families_are_what_their_meaning_says() -> None:
+    """Of those that the stores themselves can confirm."""
+    assert {name for said in described().values() for name in said.families} == set(FAMILIES)
+    assert family("files") == list(FILES)
+    assert set(family("all")) == set(everything())
+    assert not set(family("main")) - set(family("all")) | set(family("main")) & set(FILES)
+    for store in family("all"):
+        own = known()[store]
+        if own.available:
+            levels = {row.value for row in own.settings if row.name == "durability" and row.means}
+            ordered = entry(store).ordered and "sync" in levels
+            assert (store in family("ordered-sync")) == ordered, store
+            assert (store in family("compacting")) == ("compact" in own.capabilities), store
+
+
+def test_the_table_of_stores_is_what_their_files_say() -> None:
+    """python -m kvbench.stores.page docs/stores.md writes it."""
+    page = (ROOT / "docs/stores.md").read_text(encoding="utf-8")
+    assert renewed(page) == page
+    assert "| `mdbx` | libmdbx |" in page
+
+
+WRONG = {
+    'name = "Flat"\ncolor = "#000000"\n': "'color' is not a key; allowed: colour",
+    "name = 1\n": "Expected `str`, got `int` - at `$.name`",
+    'what = "Files."\n': "Object missing required field `name`",
+    'name = ""\n': "Expected `str` of length >= 1",
+    'name = "Flat"\ncolour = "blue"\n': "colour",
+    'name = "Flat"\nfamilies = ["disks"]\n': "families: 'disks' is unknown; allowed: all, files,",
+    'name = "Flat"\n[build]\nlibary = "flat"\n': "unknown field `libary` - at `$.build`",
+    'name = "Flat"\n[rates.c]\nrecord = "fast"\n': "Expected `float`, got `str`",
+    "name = \n": "not a readable TOML file",
+    "\0": "not a readable TOML file",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong_with_a_file_is_said_in_one_line(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "flat.toml").write_text(text)
+    monkeypatch.setenv("KVBENCH_SHIMS", str(tmp_path))
+    assert described() == {}
+    assert list(faults()) == ["flat"]
+    assert faults()["flat"].startswith("flat.toml: ")
+    assert WRONG[text] in faults()["flat"]
+    assert "\n" not in faults()["flat"]
+    with pytest.raises(BadInput, match=r"^flat\.toml: "):  # the store may be of the family
+        family("main")
+
+
+def test_a_store_whose_file_is_wrong_is_unavailable(
+    kvbench: Run, write_grid: Callable[..., Path], own_shims: Path, tmp_path: Path
+) -> None:
+    (own_shims / "flat.toml").write_text("name = 1\n")
+    env = {"KVBENCH_SHIMS": str(own_shims)}
+    said = [line for line in kvbench("stores", env=env).stdout.splitlines() if "flat.toml" in line]
+    assert said == ["flat: flat.toml: Expected `str`, got `int` - at `$.name`"]
+    out = tmp_path / "out"
+    done = kvbench("sweep", write_grid(stores=["flat", "null"]), "--out", out, env=env)
+    assert (done.returncode, done.stdout) == (0, "1 ok, 1 unavailable\n")
+    done = kvbench("sweep", write_grid(stores=["main"]), "--out", tmp_path / "other", env=env)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert said[0].partition(" ")[2] in done.stderr
+
+
+def test_a_store_of_which_nothing_is_said_works(
+    kvbench: Run, write_grid: Callable[..., Path], own_shims: Path, tmp_path: Path
+) -> None:
+    (own_shims / "flat.so").rename(own_shims / "mine.so")
+    (own_shims / "flat.toml").unlink()
+    env = {"KVBENCH_SHIMS": str(own_shims)}
+    assert "\nmine: no file mine.toml beside its shim: " in kvbench("stores", env=env).stdout
+    done = kvbench("sweep", write_grid(stores=["mine"]), "--out", tmp_path / "out", env=env)
+    assert (done.returncode, done.stdout) == (0, "1 ok\n")
+
+
+def test_a_store_must_not_be_called_as_a_family(kvbench: Run, own_shims: Path) -> None:
+    (own_shims / "flat.so").rename(own_shims / "main.so")
+    said = kvbench("stores", env={"KVBENCH_SHIMS": str(own_shims)}).stdout
+    assert "main: store: 'main' is not allowed: it is the name of a family" in said
+
+
+def test_what_is_said_of_a_store_changes_no_identity(
+    own_shims: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {name: checksum(Store(name)) for name in ("flat", "null")}
+    path = own_shims / "flat.toml"
+    path.write_text(path.read_text().replace("name = ", "name = 'Other' # ", 1))
+    monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
+    assert entry("flat").name == "Other"
+    assert {name: checksum(Store(name)) for name in before} == before

@@ -1,0 +1,43 @@
+"""The table of stores in docs/stores.md, from what is said of them.
+
+python -m kvbench.stores.page docs/stores.md    writes it anew
+"""
+
+import re
+import sys
+from pathlib import Path
+
+from kvbench.cell.bindings import BINDINGS
+from kvbench.stores.about import described
+
+TABLE = re.compile(r"(<!-- from the stores' TOML files.*? -->\n).*?(?=<!-- end -->)", re.DOTALL)
+
+
+def table() -> str:
+    """A row a store: its name, its engine, its families, and the bindings that use the engine as
+    its shim does."""
+    bound: dict[str, list[str]] = {}
+    for name, binding in BINDINGS.items():
+        if binding.counterpart:
+            bound.setdefault(binding.store, []).append(name)
+    rows = (
+        (f"`{store}`", said.name, _code(said.families), _code(bound.get(store, ())))
+        for store, said in described().items()
+    )
+    head = ("store", "engine", "families", "from Python"), ("---",) * 4
+    lines = (f"| {' | '.join(row)} |\n" for row in (*head, *rows))
+    return "".join(lines).replace("|  |", "| |")
+
+
+def _code(names: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def renewed(text: str) -> str:
+    """The text of the page with the table of today."""
+    return TABLE.sub(lambda found: found[1] + "\n" + table() + "\n", text)
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")
