@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from kvbench.stores import about
+from kvbench.experiment.grid import read_grids
+from kvbench.stores import about, catalogue
 from support import ROOT
 
 from study.common import formats
@@ -49,9 +50,10 @@ TRACE = trace()
 
 def test_the_stores_that_a_loss_of_power_may_cost_are_named() -> None:
     """Of the main grid, but for those whose file only grows, which README ranks apart."""
-    grid = tomllib.loads((ROOT / "harness/grids/reference.toml").read_text(encoding="utf-8"))
+    path = ROOT / "harness/grids/reference.toml"
+    stores = read_grids(path, catalogue.names(), scale="reference")[0].stores
     names = {"lmdb": "LMDB", "mdbx": "MDBX", "sqlite": "SQLite", "redb": "redb"}
-    lost = [store for store in grid["stores"] if about.loses_all(store, "process")]
+    lost = [store for store in stores if about.loses_all(store, "process")]
     assert formats.listed([names[store] for store in lost if about.reuses(store)], "and") in README
 
 
