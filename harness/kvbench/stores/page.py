@@ -25,8 +25,7 @@ def table() -> str:
         for store, said in described().items()
     )
     head = ("store", "engine", "families", "from Python"), ("---",) * 4
-    lines = (f"| {' | '.join(row)} |\n" for row in (*head, *rows))
-    return "".join(lines).replace("|  |", "| |")
+    return "".join(f"| {' | '.join(row)} |\n" for row in (*head, *rows))
 
 
 def _code(names: tuple[str, ...] | list[str]) -> str:
