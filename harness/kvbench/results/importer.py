@@ -19,7 +19,8 @@ from kvbench.cell.workload import CHURN, CHURN_SHARES, PARAMETERS, TRAFFIC, YCSB
 from kvbench.common.messages import BadInput, listed
 from kvbench.experiment.factors import FACTORS
 from kvbench.machine.scratch import whole
-from kvbench.results.tables import COLUMNS, NAME, TABLES, check, table_of, write_tables
+from kvbench.results.columns import COLUMNS
+from kvbench.results.tables import NAME, TABLES, check, table_of, write_tables
 
 MOST_BYTES = 8 << 20  # of a file, about 100,000 lines
 REQUIRED = ("store", "operation", "record_size", "records", "n")

@@ -1,9 +1,8 @@
-"""The tables of a results folder: their columns, and reading, checking and exporting them.
+"""The tables of a results folder: reading, checking, writing and exporting them.
 
-data/README.md explains the columns.
+data/README.md explains the columns, as columns.py has them.
 """
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kvbench.common.files import write_whole
-from kvbench.common.messages import BadInput, one_line
+from kvbench.common.messages import BadInput, listed, one_line
 from kvbench.experiment.factors import FACTORS
+from kvbench.results.columns import COLUMNS, Column
 
 SCHEMA_VERSION = 9
 STATUSES = ("ok", "failed", "skipped", "unavailable")
@@ -25,182 +25,10 @@ MOST_CHARACTERS = 100_000  # of a text
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with these a spreadsheet begins a formula
 NAME = r"^[A-Za-z0-9 ._=+-]{0,300}$"
 
-_INT, _REAL, _TEXT = pa.int64(), pa.float64(), pa.string()
-_KINDS = {
-    "name": _TEXT, "text": _TEXT, "int": _INT, "real": _REAL,
-    "bins": pa.list_(pa.int32()), "counts": pa.list_(_INT),
-}  # fmt: skip
-
-
-@dataclasses.dataclass(frozen=True)
-class Column:
-    """`kind` is a key of _KINDS; a name has plain characters only. `needed` says which rows have a
-    value: "given" (all), "always" (all that a sweep wrote, but not imported ones), "measured"
-    (those of cells that a sweep measured) or "" (none has to)."""
-
-    name: str
-    kind: str
-    unit: str = ""
-    needed: str = ""
-    key: bool = False  # with the table's other keys it identifies a row
-
-
-def _needed(factor: str) -> str:
-    return "given" if factor in ("store", "record_size", "records") else "always"
-
-
-def _columns(*rows: Any, keys: int = 1) -> tuple[Column, ...]:
-    return tuple(dataclasses.replace(Column(*row), key=at < keys) for at, row in enumerate(rows))
-
-
-COLUMNS = {
-    "cells": _columns(
-        ("cell", "name", "", "given"),
-        *(
-            (name, "int" if factor.column is int else "text", factor.unit, _needed(name))
-            for name, factor in FACTORS.items()
-            if name != "operations"
-        ),
-        ("access", "name", "", "always"),
-        ("timed", "name"),
-        ("record_size_min", "int", "B", "given"),
-        ("record_size_max", "int", "B", "given"),
-        ("guarantee", "name", "", "measured"),
-        ("status", "name", "", "given"),
-        ("reason", "text", "", "given"),
-        ("machine", "name", "", "given"),
-        ("engine_version", "text"),
-        ("binding_version", "text"),
-        ("checksum", "name"),
-        ("revision", "name"),
-        ("started", "text", "UTC"),
-        ("effective_options", "text"),
-        ("compressed_share", "real", "1"),
-        ("snappy_share", "real", "1"),
-        ("cached_share", "real", "1"),
-        ("cached_end", "real", "1"),
-        ("eviction", "name", "", "measured"),
-        ("live_records", "int", "1", "measured"),
-        ("live_bytes", "int", "B", "measured"),
-        ("disk_bytes", "int", "B", "measured"),
-        ("memory_anonymous_bytes", "int", "B", "measured"),
-        ("memory_file_bytes", "int", "B", "measured"),
-        ("settled", "name", ""),
-        ("debt_s", "real", "s"),
-        ("debt_cpu_s", "real", "s"),
-        ("debt_bytes", "int", "B"),
-        ("ended_disk_bytes", "int", "B"),
-        ("debt_disk_bytes", "int", "B"),
-        ("floor_ns", "real", "ns"),
-        ("settle_s", "real", "s"),
-        ("removed_files", "int", "1"),
-        ("load_before", "real", "1"),
-        ("steal_s", "real", "s"),
-        ("memory_stall_s", "real", "s"),
-        ("stopped_s", "real", "s"),
-        ("frequency_mhz", "real", "MHz"),
-        ("open_s", "real", "s"),
-        ("reopen_s", "real", "s"),
-        ("load_s", "real", "s"),
-        ("rounds_s", "real", "s"),
-        ("check_s", "real", "s"),
-        ("close_s", "real", "s"),
-        ("wall_s", "real", "s"),
-    ),
-    "operations": _columns(
-        ("cell", "name", "", "given"),
-        ("operation", "name", "", "given"),
-        ("n", "int", "1", "given"),
-        ("items", "int", "1", "always"),
-        ("sum_ns", "int", "ns", "always"),
-        ("min_ns", "int", "ns"),
-        ("max_ns", "int", "ns"),
-        ("p50_ns", "real", "ns"),
-        ("p90_ns", "real", "ns"),
-        ("p99_ns", "real", "ns"),
-        ("p999_ns", "real", "ns"),
-        ("histogram_bin", "bins", "1", "given"),
-        ("histogram_count", "counts", "1", "given"),
-        ("wall_s", "real", "s"),
-        ("user_s", "real", "s"),
-        ("system_s", "real", "s"),
-        ("read_bytes", "int", "B"),
-        ("write_bytes", "int", "B"),
-        ("rchar", "int", "B"),
-        ("wchar", "int", "B"),
-        ("read_calls", "int", "1"),
-        ("write_calls", "int", "1"),
-        ("minor_faults", "int", "1"),
-        ("major_faults", "int", "1"),
-        ("syncs", "int", "1"),
-        ("instructions", "int", "1"),
-        ("device_read_bytes", "int", "B"),
-        ("device_write_bytes", "int", "B"),
-        ("paused_share", "real", "1"),
-        ("per_eviction", "int", "1"),
-        ("counted", "int", "1"),
-        ("system_calls", "int", "1"),
-        ("disk_bytes", "int", "B"),
-        ("threads", "int", "1"),
-        ("least_share", "real", "1"),
-        ("most_share", "real", "1"),
-        ("timeline", "counts", "1 each 0.1 s"),
-        ("closed_rate", "real", "1/s"),
-        ("asked_rate", "real", "1/s"),
-        ("reached_rate", "real", "1/s"),
-        ("waited_s", "real", "s"),
-        ("late_p50_ns", "real", "ns"),
-        ("late_p99_ns", "real", "ns"),
-        ("late_max_ns", "int", "ns"),
-        keys=2,
-    ),
-    "timeline": _columns(
-        ("cell", "name", "", "given"),
-        ("operation", "name", "", "given"),
-        ("second", "int", "s", "given"),
-        ("n", "int", "1", "given"),
-        ("mean_ns", "real", "ns"),
-        ("p99_ns", "real", "ns"),
-        ("max_ns", "int", "ns"),
-        ("device_bytes", "int", "B"),
-        ("space_bytes", "int", "B"),
-        keys=3,
-    ),
-    "machines": _columns(
-        ("machine", "name", "", "given"),
-        ("cpu", "text", "", "always"),
-        ("cores", "int", "1", "always"),
-        ("memory_bytes", "int", "B", "always"),
-        ("kernel", "text", "", "always"),
-        ("file_system", "text", "", "always"),
-        ("mount_options", "text"),
-        ("governor", "text"),
-        ("fsync_ms", "real", "ms", "always"),
-        ("proactive_reclaim", "text"),
-        ("read_ahead_bytes", "int", "B"),
-        ("probe", "text"),
-        ("sync_p50_us", "real", "us"),
-        ("sync_p90_us", "real", "us"),
-        ("sync_p99_us", "real", "us"),
-        ("sync_max_us", "real", "us"),
-        ("random_read_us", "real", "us"),
-        ("write_rate", "real", "B/s"),
-        ("read_rate", "real", "B/s"),
-        ("memory_rate", "real", "B/s"),
-        ("clock_ns", "real", "ns"),
-        ("python", "text"),
-        ("packages", "text"),
-        ("engines", "text"),
-        ("compiler", "text"),
-        ("revision", "name"),
-    ),
-}
-
 
 def _schema(columns: tuple[Column, ...]) -> pa.Schema:
     fields = [
-        pa.field(column.name, _KINDS[column.kind], metadata={"unit": column.unit})
-        for column in columns
+        pa.field(column.name, column.type, metadata={"unit": column.unit}) for column in columns
     ]
     return pa.schema(fields, metadata={"kvbench_schema": str(SCHEMA_VERSION)})
 
@@ -234,7 +62,7 @@ def check_values(name: str, table: pa.Table, needed: str = "") -> None:
             missing = missing or values.null_count
         if missing:
             raise BadInput(f"{column.name}: a value is missing")
-        if values.type == _TEXT:
+        if pa.types.is_string(values.type):
             values = values.unique()
             sound = pc.less_equal(pc.utf8_length(values), MOST_CHARACTERS)
             allowed = f"at most {MOST_CHARACTERS:,} characters"
@@ -288,7 +116,8 @@ def check(path: Path | str, tables: dict[str, pa.Table]) -> None:
 
 
 def read_tables(path: Path) -> dict[str, pa.Table]:
-    """The collected tables of a folder, checked against the schema."""
+    """The collected tables of a folder, checked against the schema. A table may lack columns: a
+    factor that was none yet has its default in what was swept, and what no row needs is missing."""
     tables = {}
     for name in SCHEMAS:
         file = path / f"{name}.parquet"
@@ -315,11 +144,10 @@ def _read(file: Path, name: str) -> pa.Table:
     version = (found.metadata or {}).get(b"kvbench_schema", b"none").decode(errors="replace")
     if version != str(SCHEMA_VERSION):
         raise BadInput(f"{file}: schema version {version}; allowed: {SCHEMA_VERSION}")
-    types = {field.name: field.type for field in SCHEMAS[name]}
-    if len(found) != len(types) or {field.name: field.type for field in found} != types:
-        raise BadInput(f"{file}: columns differ from those of schema version {version}")
+    _check_columns(file, name, found)
+    types = {field.name: field.type for field in found}
     # In parts, and texts as dictionaries: a long text or list may be there a million times.
-    texts = [column for column, kind in types.items() if kind == _TEXT]
+    texts = [column for column, kind in types.items() if pa.types.is_string(kind)]
     parts, size = [], 0
     with pq.ParquetFile(file, read_dictionary=texts, page_checksum_verification=True) as data:
         for part in data.iter_batches(ROWS):
@@ -327,10 +155,40 @@ def _read(file: Path, name: str) -> pa.Table:
             _refuse_large(file, size, "bytes", MOST_BYTES)
             parts.append(part)
     table = pa.Table.from_batches(parts, None if parts else pa.schema(types.items()))
+    for column in COLUMNS[name]:
+        if column.name not in types:
+            table = table.append_column(column.name, _filled(table, column))
     # With our own metadata: pandas acts upon what it finds there.
     table = table.select(SCHEMAS[name].names).cast(SCHEMAS[name])
     table.validate(full=True)
     return table
+
+
+def _check_columns(file: Path, name: str, found: pa.Schema) -> None:
+    """Refuse a table with other columns than the schema's, but for those that may be absent."""
+    known = {column.name: column for column in COLUMNS[name]}
+    for field in found:
+        if field.name not in known or found.names.count(field.name) > 1:
+            allowed = listed(known, field.name, "data/README.md")
+            raise BadInput(
+                f"{file}: column {field.name!r:.60} is unknown or twice there; allowed: {allowed}"
+            )
+        if field.type != known[field.name].type:
+            allowed = known[field.name].type
+            raise BadInput(f"{file}: column {field.name} is {field.type}; allowed: {allowed}")
+    for column in known.values():
+        if column.name not in found.names and not column.optional:
+            raise BadInput(f"{file}: no column {column.name}; collect the folder again")
+
+
+def _filled(table: pa.Table, column: Column) -> pa.Array:
+    """The values of a column that a table lacks. Nothing is known of imported cells, which have no
+    checksum."""
+    lacking = pa.nulls(len(table), column.type)
+    if column.default is None or "checksum" not in table.column_names:
+        return lacking
+    usual = pa.scalar(column.default, column.type)
+    return pc.if_else(pc.is_valid(table["checksum"]), usual, lacking)
 
 
 def _refuse_large(file: Path, count: int, what: str, most: int) -> None:
