@@ -74,6 +74,15 @@ def test_the_list_of_rooms_in_the_package_is_in_this_order() -> None:
     assert re.findall(r"^    (\w+)  ", text, re.M) == ROOMS
 
 
+def test_only_the_room_of_results_reads_tables() -> None:
+    """All others have results.frames, so that they agree on what is averaged and not stated."""
+    for path in [*(ROOT / "harness/kvbench").rglob("*.py"), *STUDY]:
+        if path.parent.name not in ("results", "tests"):
+            names = imported(path, late=True)
+            assert "kvbench.results.tables.read_tables" not in names, path
+            assert "read_parquet" not in path.read_text(), path
+
+
 @pytest.mark.parametrize("path", HARNESS, ids=name_of)
 def test_the_harness_imports_nothing_of_the_study(path: Path) -> None:
     packages = {name.partition(".")[0] for name in imported(path, late=True)}

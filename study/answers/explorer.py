@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from kvbench.answers.report import CAUTIONS, LEGEND, SPACE
 from kvbench.cell import factors
-from kvbench.cell.bindings import full_name
 from kvbench.cell.factors import (
     COMPRESSIBILITY,
     DEFAULT,
@@ -17,8 +16,8 @@ from kvbench.cell.factors import (
     RecordSize,
     parse_bytes,
 )
-from kvbench.common.messages import BadInput
 from kvbench.experiment.factors import COMPARED, CONDITION, FACTORS, NOT_STATED
+from kvbench.results.frames import refuse_several
 from kvbench.results.importer import GIVEN, MOST_BYTES
 from kvbench.results.measured import equal_work
 from kvbench.results.warm import SELDOM, WARM, warm
@@ -32,6 +31,7 @@ from study.common.results import Results
 
 # A field, but for its operation; the order in which the page asks for them is its own.
 FIELD = ["access", "memory", "compressibility", "durability", "record_size", "records"]
+WAYS = ("c", "python")
 MOST_TRIALS, MOST_STORES = 15, 40
 DIGITS = 4  # of a time, which no trial repeats to more
 DEVICES = (2e4, 1e5, 1e6, 1e7)  # of a sync, in ns
@@ -67,7 +67,7 @@ def _order(level: Mapping[str, Any]) -> dict[str, int]:
 
     memory = level["memory"]
     return {
-        "access": place("access", ("c", "python")),
+        "access": place("access", WAYS),
         "memory": 0 if memory in (DEFAULT, NOT_STATED) else parse_bytes(memory),
         "data": place("compressibility", COMPRESSIBILITY),
         "durability": place("durability", DURABILITY),
@@ -80,9 +80,6 @@ def _trials(rows: pd.DataFrame, column: str, trials: int) -> dict[str, list[floa
     """By operation, the value of each trial."""
     found = {}
     for operation, own in rows.groupby("operation", observed=True):
-        if own.trial.duplicated().any():
-            at = ", ".join(f"{own[name].iloc[0]}" for name in ("store", *FIELD))
-            raise BadInput(f"{at}: two results of one trial of {operation}; allowed: one")
         values = dict(zip(own.trial, own[column], strict=True))
         found[str(operation)] = [
             _rounded(values.get(trial, float("nan"))) for trial in range(1, trials + 1)
@@ -108,6 +105,7 @@ def equal_space(data: Results | None) -> dict[tuple[Any, ...], dict[str, float]]
     if data is None:
         return {}
     cells = data.cells[data.cells.workload.map(equal_work)]
+    refuse_several(cells, data.folder, [name for name in factors.LEVELS if name not in FIELD])
     ratio = (cells.disk_bytes / cells.live_bytes).groupby(
         [cells[name] for name in [*FIELD, "store"]], observed=True
     )
@@ -118,11 +116,6 @@ def equal_space(data: Results | None) -> dict[tuple[Any, ...], dict[str, float]]
     return found
 
 
-def _names(rows: pd.DataFrame) -> list[str]:
-    """The full names of the stores."""
-    return list(map(full_name, rows.store, rows.binding.replace(NOT_STATED, "")))
-
-
 def fields(
     data: Results, source: int, space: Mapping[tuple[Any, ...], Mapping[str, float]]
 ) -> list[dict[str, Any]]:
@@ -130,9 +123,9 @@ def fields(
     named as `cooled`. `space` is that of equal_space()."""
     rows = data.operations[data.operations.operation.isin(OPERATIONS)]
     rows = rows[rows.store != "null"]  # the harness's own floor
-    rows = rows.assign(store=_names(rows), trial=rows.trial.fillna(1).astype(int))
+    rows = rows.assign(store=rows.full_name, trial=rows.trial.fillna(1).astype(int))
     rows = rows[rows.trial <= MOST_TRIALS]  # no look counts more of them
-    cells = data.cells.assign(store=_names(data.cells))
+    cells = data.cells.assign(store=data.cells.full_name)
     kept = warm(rows, [*FIELD, "operation"])
     known = data.machine.get("sync_p50_us")
     found = []
@@ -206,7 +199,7 @@ def _facts(name: str, guarantee: str) -> dict[str, Any]:
 def _packages(data: Results) -> set[str]:
     """The packages for Python that an experiment names, also those that it could not measure."""
     own = data.all_cells[(data.all_cells.access == "python") & (data.all_cells.store != "null")]
-    return set(map(full_name, own.store, own.binding))
+    return set(own.full_name)
 
 
 def answers(
@@ -279,7 +272,10 @@ def load(results: str, others: Mapping[str, str]) -> dict[str, Results]:
     measured warm, in memory that is not capped, and otherwise at the levels of PLAIN."""
     return {
         name: Results(
-            folder, ("c", "python"), COMPARED, "results" if name == "reference" else name
+            folder,
+            ("c", "python"),
+            (*COMPARED, "options"),
+            "results" if name == "reference" else name,
         ).at(**PLAIN)
         for name, folder in ({"reference": results} | dict(others)).items()
     }
@@ -287,7 +283,7 @@ def load(results: str, others: Mapping[str, str]) -> dict[str, Results]:
 
 def load_space(folder: str) -> Results:
     """The experiment that has the space after equal work."""
-    return Results(folder, ("c", "python"), COMPARED, "space")
+    return Results(folder, WAYS, factors.LEVELS, "space")
 
 
 def coverage(found: Mapping[str, Any], names: list[str]) -> pd.DataFrame:

@@ -15,7 +15,7 @@ import pandas as pd
 from kvbench.common.files import write_whole
 from kvbench.common.messages import BadInput
 from kvbench.experiment.factors import NOT_STATED
-from kvbench.results.tables import read_tables
+from kvbench.results.frames import Frames
 
 from study.common import formats
 from study.common.notebook import root
@@ -33,9 +33,9 @@ Written by `python -m study.answers.provenance` from each folder's tables `cells
 SHORT = 7  # digits of a revision
 
 
-def row(name: str, tables: Mapping[str, pd.DataFrame]) -> dict[str, object]:
+def row(name: str, found: Frames) -> dict[str, object]:
     """What is recorded of a results folder."""
-    cells, machines = tables["cells"], tables["machines"]
+    cells, machines = found.cells, found.machines
     days = cells.started.dropna().str[:10]
     return {
         "folder": name,
@@ -84,12 +84,9 @@ def page(data: Path) -> str:
         raise BadInput(
             f"DATA: {str(data)!r} has no folder of collected tables; run `kvbench collect`"
         )
-    tables = {
-        folder.name: {name: found.to_pandas() for name, found in read_tables(folder).items()}
-        for folder in folders
-    }
-    shown = pd.DataFrame([row(*own) for own in tables.items()])
-    same = codes({name: own["cells"] for name, own in tables.items()})
+    frames = {folder.name: Frames.read(folder) for folder in folders}
+    shown = pd.DataFrame([row(*own) for own in frames.items()])
+    same = codes({name: own.cells for name, own in frames.items()})
     shown.insert(list(shown).index("revision") + 1, "code", same)
     return f"{HEAD}\n{formats.table(shown, disable_numparse=True)}\n"
 

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-from kvbench.cell.factors import DEFAULT
+from kvbench.cell.factors import DEFAULT, LEVELS
 from kvbench.common.messages import BadInput
-from kvbench.experiment.factors import COMPARED
-from kvbench.results.tables import read_tables
+from kvbench.results.frames import Frames
 from kvbench.stats.intervals import points
 from kvbench.stats.regret import RECOMMENDED
 
@@ -173,7 +172,7 @@ def collected(folder: Path) -> bool:
 def measured(folder: Path) -> pd.DataFrame:
     """The cells of an experiment that were measured, but for those from Python; empty where it has
     none, as one whose cells all need root."""
-    cells: pd.DataFrame = read_tables(folder)["cells"].to_pandas()
+    cells = Frames.read(folder).cells
     return cells[(cells.status == "ok") & (cells.access != "python")]
 
 
@@ -182,7 +181,7 @@ def results(folder: Path) -> Results | None:
     """An experiment's results; None where only Python's cells were measured, or none."""
     if not collected(folder) or measured(folder).empty:
         return None
-    return Results(str(folder.resolve()), varying=COMPARED)
+    return Results(str(folder.resolve()), varying=LEVELS)
 
 
 def _effect(finding: Finding, data: Results | None, stores: Collection[str]) -> "pd.Series[float]":

@@ -12,16 +12,17 @@ from kvbench.cell.factors import (
     COMPRESSION,
     DEFAULT,
     DURABILITY,
+    LEVELS,
     UNCAPPED,
     RecordSize,
     parse_bytes,
 )
 from kvbench.cell.workload import ROUNDS
 from kvbench.common.messages import BadInput
-from kvbench.experiment.factors import COMPARED, CONDITION, NOT_STATED
-from kvbench.machine.noise import SPREAD, STOLEN, disturbed, unsteady
-from kvbench.results.tables import SCHEMAS, TIMELINE, read_tables
-from kvbench.results.warm import WARM, resident
+from kvbench.experiment.factors import CONDITION, NOT_STATED
+from kvbench.machine.noise import SPREAD, STOLEN, unsteady
+from kvbench.results.frames import Frames, refuse_several
+from kvbench.results.warm import WARM
 from kvbench.stores import about
 
 from study.common import formats
@@ -29,22 +30,23 @@ from study.common.fields import where
 from study.common.notebook import parameter_folder
 
 FLOORS = 3  # times that lie within so many of the harness's own are marked
-LEVELS: dict[str, Sequence[str]] = {
+ORDER: dict[str, Sequence[str]] = {
     "compressibility": COMPRESSIBILITY, "durability": DURABILITY, "compression": COMPRESSION,
     "cache": CACHE,
 }  # fmt: skip
 
 
 class Results:
-    """Collected results: `cells` has a row a measured trial, `operations` one a trial and
-    operation with the factors of its cell, `timeline` one a second of a step, and `machines` one a
-    machine. Where an import does not state a factor, its level is NOT_STATED; where it states no
-    mean time, `mean_ns` is the median.
+    """Collected results, as frames with the columns of kvbench's Frames: `cells` has a row a
+    measured trial, with space_efficiency (1, live bytes over those on disk) beside; `all_cells`
+    those that were not measured, too; `operations` one a trial and operation, with near_floor
+    (whether it took less than FLOORS times the harness's own time); `timeline` one a second of a
+    step, and `machines` one a machine. `unsteady` has what machine.noise says of them.
 
     Of the ways to reach a store only those of `access` are taken: stores are compared from C. They
-    are compared at one level of durability, memory and the like, but for the factors in `varying`.
-    `parameter` is the notebook's that gives the folder, and `experiment` names the grid that
-    measures what the notebook shows.
+    are compared at one level of durability, memory, label and the like, but for the factors in
+    `varying`. `parameter` is the notebook's that gives the folder, and `experiment` names the grid
+    that measures what the notebook shows.
     """
 
     def __init__(
@@ -59,48 +61,24 @@ class Results:
         self.folder, self.experiment = Path(folder), experiment
         if not any((path / name).exists() for name in ("cells", "cells.parquet")):
             raise self.lacking("cell")
-        tables = {name: table.to_pandas() for name, table in read_tables(path).items()}
-        self.machines: pd.DataFrame = tables["machines"]
-        cells = tables["cells"]
-        for factor in (*CONDITION, "access"):
-            if cells[factor].isna().any():
-                cells[factor] = cells[factor].astype(object).fillna(NOT_STATED)
+        found = Frames.read(path, folder)
+        self.machines, self.average = found.machines, found.average
+        cells = found.cells
         self.all_cells: pd.DataFrame = cells[cells.access.isin([*access, NOT_STATED])]
         self.cells = self.all_cells[self.all_cells.status == "ok"].copy()
         if self.cells.empty:
             ways = " or from ".join({"c": "C", "python": "Python"}[way] for way in access)
             raise self.lacking(f"cell from {ways}", self._lost())
-        if len(self.cells.machine.unique()) > 1:
-            raise BadInput(f"{folder}: results of several machines; collect each by itself")
-        for factor in (*COMPARED, "seed"):  # other records are no other trial of these
-            found = sorted(
-                self.cells[factor].dropna().unique(),
-                key=lambda level: (level == NOT_STATED, level),
-            )
-            if len(found) > 1 and factor not in varying:
-                raise BadInput(
-                    f"{folder}: results of several levels of {factor}: "
-                    f"{', '.join(map(str, found))}; collect each by itself"
-                )
-        peaks = self.cells.memory_anonymous_bytes + self.cells.memory_file_bytes
-        self.cells["memory_bytes"] = peaks
+        self.operations, self.timeline = (
+            table[table.cell.isin(self.cells.cell)].reset_index(drop=True)
+            for table in (found.operations, found.timeline)
+        )
+        compared = [factor for factor in LEVELS if factor not in varying]
+        refuse_several(self.operations, folder, compared)
         self.cells["space_efficiency"] = self.cells.live_bytes / self.cells.disk_bytes
-        self.cells["resident"] = resident(self.cells)
-        self.cells["disturbed"] = self.cells.index.isin(disturbed(self.cells).index)
-        operations = tables["operations"]
-        means = operations.sum_ns / operations.n
-        self.average = "mean" if means.notna().any() else "median"
-        operations["mean_ns"] = means if self.average == "mean" else operations.p50_ns
-        self.unsteady = unsteady(self.cells, tables["operations"])
-        factors = ["cell", "access", *CONDITION, "trial", "seed"]
-        rows = self.cells[[*factors, "floor_ns", "resident", "disturbed"]].merge(
-            operations, on="cell", validate="1:m"
-        )
-        seconds = tables.get(TIMELINE, pd.DataFrame(columns=SCHEMAS[TIMELINE].names))
-        self.timeline = self.cells[["cell", *CONDITION, "trial"]].merge(seconds, on="cell")
-        self.operations = rows.assign(
-            near_floor=rows.mean_ns < FLOORS * rows.floor_ns, cooled=rows.resident < WARM
-        )
+        floors = FLOORS * self.operations.floor_ns
+        self.operations["near_floor"] = self.operations.mean_ns < floors
+        self.unsteady = unsteady(self.operations)
 
     def lacking(self, what: str, why: str = "") -> BadInput:
         """Says that these results lack what a notebook shows, and how it is measured."""
@@ -195,7 +173,7 @@ class Results:
         """The levels of a factor, in the order of their definition or size."""
         found = set(self.cells[factor])
         usual = (DEFAULT, UNCAPPED)
-        if (order := LEVELS.get(factor)) is None:
+        if (order := ORDER.get(factor)) is None:
             order = [*usual, *sorted(found - {*usual, NOT_STATED}, key=parse_bytes)]
         return [level for level in (*order, NOT_STATED) if level in found]
 
@@ -287,8 +265,8 @@ class Results:
         shaky = (self.unsteady.operation != "load").sum()
         if shaky:
             lost += (
-                f"; {shaky} mean times unsteady (trials differ more than {SPREAD:g}-fold; "
-                "where they matter, measure again on a quieter machine)"
+                f"; {shaky} {self.average} times unsteady (trials differ more than {SPREAD:g}"
+                "-fold; where they matter, measure again on a quieter machine)"
             )
         if host := int(self.cells.disturbed.sum()):
             lost += (

@@ -68,11 +68,11 @@ def names(data: Results) -> dict[int, str]:
     live = data.cells.groupby("records").live_bytes.median()
     caps = [cap for cap in data.level("memory_max") if cap != UNCAPPED]
     if not caps:
-        return {int(count): formats.size(size) for count, size in live.items()}
+        return {count: formats.size(size) for count, size in zip(live.index, live, strict=True)}
     cap = parse_bytes(caps[0])
     return {
-        int(count): f"{formats.size(size)}, {formats.number(round(size / cap, 2))} times the cap"
-        for count, size in live.items()
+        count: f"{formats.size(size)}, {formats.number(round(size / cap, 2))} times the cap"
+        for count, size in zip(live.index, live, strict=True)
     }
 
 

@@ -201,10 +201,11 @@ def packages(data: Results) -> pd.DataFrame:
     need = Need("from Python", DEFAULT, sizes, data.counts(), suits=lambda store: True)
     costs = need.cost(data, need)
     cells = data.cells.assign(package=list(map(full_name, data.cells.store, data.cells.binding)))
-    guarantees = cells.groupby("package").guarantee.first()
+    guarantees = cells.groupby("package").guarantee.first().to_dict()
+    reached = pd.Series(costs.index.get_level_values("store").map(guarantees), costs.index)
     found = []
     for guarantee in reversed(DURABILITY):
-        own = costs[costs.index.get_level_values("store").map(guarantees) == guarantee]
+        own = costs[reached == guarantee]
         for package, regret in rank(by_trial(own), range(1, data.trials + 1)).regrets.items():
             shown = "alone"
             if not np.isnan(regret.high):

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from kvbench.cell.factors import DEFAULT, UNCAPPED
-from kvbench.results.tables import read_tables
-from kvbench.results.warm import WARM, resident
+from kvbench.experiment.factors import NOT_STATED
+from kvbench.results.frames import OF_CELL, Frames, refuse_several
+from kvbench.results.warm import WARM
 from kvbench.stats.intervals import Interval, mean_interval
 
 from study.common import formats
@@ -34,6 +35,8 @@ LIMITS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
+# Columns of cells of which operations have one of the same name, or a machine.
+OF_WHOLE = {"disk_bytes": "closed_bytes", "wall_s": "cell_s", "memory_bytes": "peak_bytes"}
 RATIOS = {
     "ns": ("sum_ns", "items"),
     "rate": ("items", "wall_s"),
@@ -53,23 +56,23 @@ def load(folders: Mapping[str, Path], evidence: Path) -> pd.DataFrame:
     durability do: the table of the durability experiment."""
     found = []
     for name, folder in folders.items():
-        tables = {key: table.to_pandas() for key, table in read_tables(folder).items()}
-        cells = tables["cells"].rename(columns={"disk_bytes": "closed_bytes", "wall_s": "cell_s"})
-        machine = tables["machines"].set_index("machine")
-        cells["resident"] = resident(cells)
+        frames = Frames.read(folder)
+        refuse_several(frames.operations, folder, ())
+        cells = frames.cells.rename(columns=OF_WHOLE)
+        machine = frames.machines.set_index("machine")
         cells["memory_of_machine"] = cells.machine.map(machine.memory_bytes)
         cells["processors"] = cells.machine.map(machine.cores)
-        own = cells.merge(tables["operations"], on="cell", how="left")
-        found.append(own.assign(experiment=name))
+        timed = frames.operations.drop(columns=list(OF_CELL[1:]))
+        found.append(cells.merge(timed, on="cell", how="left").assign(experiment=name))
     rows = written(pd.concat(found, ignore_index=True))
     rows["filled"] = rows.workload.str.extract("^(fillseq|fillrandom)", expand=False)
     mean = (rows.record_size_min + rows.record_size_max) / 2
-    rows["user_bytes"] = rows["items"] * (rows.key_size + mean)
+    keys = pd.to_numeric(rows.key_size, errors="coerce")  # an import may not state it
+    rows["user_bytes"] = rows["items"] * (keys + mean)
     for column, (above, below) in RATIOS.items():
         rows[column] = rows[above] / rows[below]
     rows["longest_share"] = longest_share(rows)
     rows["cpu"] = (rows.user_s + rows.system_s) / rows.wall_s
-    rows["peak_bytes"] = rows.memory_anonymous_bytes + rows.memory_file_bytes
     shown = pd.read_csv(evidence)
     known = shown[["store", "durability", "syncs_per_write", "crashes", "survived_kill"]]
     return rows.merge(known, on=["store", "durability"], how="left")
@@ -394,7 +397,8 @@ def fact(one: Side, data: pd.DataFrame) -> str:
     said = [f"durability {formats.stated(first.guarantee)}"]
     writes = not one.operation.startswith(("read", "get"))
     if writes and np.isfinite(first.syncs_per_write):
-        bare = " without its options" if first.options else ""  # so the evidence was measured
+        # The evidence was measured without options.
+        bare = "" if first.options in ("", NOT_STATED) else " without its options"
         said.append(f"{first.syncs_per_write:.3g} syncs a write{bare}")
     amplification = rows.amplification.median()
     if writes and np.isfinite(amplification):
@@ -403,12 +407,15 @@ def fact(one: Side, data: pd.DataFrame) -> str:
         said.append(f"{rows.cpu.median():.2f} processors busy")
     if rows.resident.min() < WARM:
         said.append(f"only {rows.resident.min():.0%} of its files in the page cache")
-    cap = "" if first.memory_max == UNCAPPED else f", capped at {first.memory_max}"
+    caps = {UNCAPPED: "", NOT_STATED: f", cap {NOT_STATED}"}
+    cap = caps.get(first.memory_max, f", capped at {first.memory_max}")
     share_ = first.live_bytes / first.memory_of_machine
     said.append(f"data {formats.share(share_)} of memory{cap}")
-    changed = [str(first[name]) for name in ("memory", "compression") if first[name] != DEFAULT]
-    if first.options:
-        changed.append(first.options)
+    changed = [
+        f"{name} {NOT_STATED}" if first[name] == NOT_STATED else str(first[name])
+        for name in ("memory", "compression", "options")
+        if first[name] not in (DEFAULT, "")
+    ]
     return f"{one}: " + ", ".join(said + changed)
 
 

@@ -1,5 +1,6 @@
 """What the explorer is given: equal work, guarantees beside times, and no value lost."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,16 +73,25 @@ def test_every_package_for_python_that_was_measured_is_there(found: dict[str, An
     assert {"sqlite/diskcache", "sqlite/sqlitedict"} <= named
 
 
-def _results(tmp_path: Path, *rows: dict[str, Any]) -> Results:
+def _results(tmp_path: Path, *rows: dict[str, Any], varying: Sequence[str] = ()) -> Results:
     pd.DataFrame([MEASURED | row for row in rows]).to_csv(tmp_path / "table.csv", index=False)
     import_table(tmp_path / "table.csv", tmp_path / "out")
-    return Results(str(tmp_path / "out"))
+    return Results(str(tmp_path / "out"), varying=varying)
 
 
 def test_two_values_of_a_trial_are_refused_by_name(tmp_path: Path) -> None:
-    data = _results(tmp_path, {"store": "a", "label": "x"}, {"store": "a", "label": "y"})
-    with pytest.raises(BadInput, match=r"a, .*: two results of one trial of get"):
-        explorer.answers({"mine": data})
+    with pytest.raises(BadInput, match="several levels of label: x, y; "):
+        _results(tmp_path, {"store": "a", "label": "x"}, {"store": "a", "label": "y"})
+
+
+def test_space_of_several_levels_is_refused(tmp_path: Path) -> None:
+    rows = [
+        {"store": "a", "workload": f"{fill}, overwrite", "live_bytes": 9, "disk_bytes": 9}
+        for fill in ("fillseq", "fillrandom")
+    ]
+    data = _results(tmp_path, *rows, varying=["workload"])
+    with pytest.raises(BadInput, match="several levels of workload: fillrandom, overwrite, fills"):
+        explorer.equal_space(data)
 
 
 def test_a_trial_that_is_not_numbered_is_the_first(tmp_path: Path) -> None:

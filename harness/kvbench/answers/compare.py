@@ -17,10 +17,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from kvbench.common.messages import BadInput, listed
+from kvbench.common.messages import BadInput
 from kvbench.experiment.factors import CONDITION, NOT_STATED
-from kvbench.results.measured import BUILD
-from kvbench.results.tables import read_tables
+from kvbench.results.frames import Frames, refuse_several
 
 RATE = 0.05  # of false discoveries
 KEY = [*CONDITION, "access", "operation"]
@@ -32,48 +31,22 @@ DRIFT = (
 CHANGED = ["engine_version", "binding_version", "revision"]
 
 
-def _refuse_several(folder: Path, cells: pd.DataFrame) -> None:
-    """Refuse what is no trial, though it would count as one: other records, or another build."""
-    for store, own in cells.groupby("store"):
-        for name in ("seed", *BUILD):
-            levels = sorted(map(str, set(own[name].dropna())))
-            if len(levels) > 1:
-                raise BadInput(
-                    f"{folder}: several levels of {name} of {store}: {listed(levels)}; "
-                    "compare each by itself"
-                )
-    keys = [*KEY[:-1], "trial", "timed"]
-    for row in cells[cells.duplicated(keys) & cells.trial.notna()].head(1).itertuples():
-        raise BadInput(f"{folder}: {row.store}: trial {row.trial} is there twice: {row.cell}")
-
-
 class Side:
-    """One of the two folders: `rows` has the log of each trial's mean."""
+    """One of the two folders: `cells` are those that were measured, as in Frames; `rows` has their
+    operations that state a mean time, as in Frames, and its natural log as `log`."""
 
     def __init__(self, folder: Path) -> None:
-        tables = {name: table.to_pandas() for name, table in read_tables(folder).items()}
-        cells = tables["cells"][tables["cells"].status == "ok"]
-        if cells.empty:
+        found = Frames.read(folder)
+        self.cells = found.cells[found.cells.status == "ok"]
+        if self.cells.empty:
             raise BadInput(f"{folder}: no cell was measured")
-        if cells.machine.nunique() > 1:
-            raise BadInput(f"{folder}: results of several machines; collect each by itself")
-        timed = (
-            tables["operations"].assign(mean=lambda own: own.sum_ns / own.n).dropna(subset="mean")
-        )
-        if timed.empty:
+        if found.average != "mean":
             raise BadInput(f"{folder}: no mean times; medians cannot be compared")
-        stated = {name: cells[name].astype(object) for name in [*KEY[:-1], "seed"]}
-        cells = cells.assign(
-            **{name: level.where(level.notna(), NOT_STATED) for name, level in stated.items()}
-        )
-        _refuse_several(folder, cells)
-        self.rows = cells[["cell", *KEY[:-1], "trial"]].merge(
-            timed[["cell", "operation", "mean"]], on="cell"
-        )
-        self.rows["log"] = np.log(self.rows["mean"])
-        self.cells = cells
-        self.begun = cells.groupby("trial").started.min()
-        self.machine = tables["machines"].set_index("machine").loc[cells.machine.iloc[0]]
+        refuse_several(found.operations, folder, (), "compare each by itself")
+        self.rows = found.operations.dropna(subset="mean_ns")
+        self.rows = self.rows.assign(log=np.log(self.rows.mean_ns))
+        self.begun = self.cells.groupby("trial").started.min()
+        self.machine = found.machines.set_index("machine").loc[self.cells.machine.iloc[0]]
 
     def trials(self) -> "pd.Series[Any]":
         """The logs of the trials of each key."""

@@ -10,6 +10,7 @@ from kvbench.common.messages import BadInput
 from kvbench.experiment.grid import Grid
 from kvbench.machine.scratch import clear_dead, own_folder
 from kvbench.results.folder import Folder
+from kvbench.results.frames import Frames
 from kvbench.results.measured import Measured
 from kvbench.stats.regret import LOOKS
 from kvbench.stores import catalogue
@@ -43,13 +44,13 @@ def measure(query: Query, candidates: Sequence[str], seconds: float, out: Path |
             folder = own / "results"
         job = Sweep([grid], folder, probe=False)
         job.run(sitting=seconds)
-        tables = Folder(folder).tables()
+        collected = Frames.of(Folder(folder).tables(), "what was measured here")
     lost = sorted({reason for (status, reason) in job.reasons if status not in ("ok", "to do")})
     why = f"some cells failed: {lost[0]}" if lost else ""
     if job.stopped:
         why = "it was interrupted" if job.interrupted else f"its {seconds:g} s were over"
     try:
-        found = Measured(tables, "what was measured here")
+        found = Measured(collected)
     except BadInput:
         return Here(None, why, job.interrupted)
     counts = found.rows.groupby("trial").store.nunique()

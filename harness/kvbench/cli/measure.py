@@ -327,6 +327,7 @@ def _warn(folder: "Folder") -> None:
     """Report cells that were stopped or disturbed and cells whose trials disagree, and what to do
     about them."""
     from kvbench.machine import noise
+    from kvbench.results.frames import Frames
 
     def report(what: str, why: str, headers: tuple[str, ...], found: Iterable[Any]) -> None:
         if rows := list(found):
@@ -334,8 +335,8 @@ def _warn(folder: "Folder") -> None:
             more = f"\nand {len(rows) - MOST_SHOWN} more" if len(rows) > MOST_SHOWN else ""
             say(f"{what}: {why.format(len(rows))}; {noise.ADVICE}\n{table}{more}")
 
-    tables = folder.tables()
-    cells = tables["cells"].to_pandas()
+    collected = Frames.of(folder.tables(), folder.path)
+    cells = collected.cells
     report(
         "stopped",
         "{} cells were stopped, or the machine suspended, for more than "
@@ -358,6 +359,6 @@ def _warn(folder: "Folder") -> None:
         ("cells/", "operation", "trials", "slowest / fastest"),
         (
             (f"{row.files}.json", row.operation, row.trials, f"{row.spread:.2f}")
-            for row in noise.unsteady(cells, tables["operations"].to_pandas()).itertuples()
+            for row in noise.unsteady(collected.operations).itertuples()
         ),
     )

@@ -136,14 +136,12 @@ def disturbed(cells: pd.DataFrame) -> pd.DataFrame:
     return found[chosen].sort_values("stolen", ascending=False)
 
 
-def unsteady(cells: pd.DataFrame, operations: pd.DataFrame) -> pd.DataFrame:
-    """One row for each operation of a cell whose slowest trial took more than SPREAD times the
-    mean time of its fastest: the number of trials, their `spread`, and `files`, a pattern for the
-    names of their cells. Operations that take hardly longer than reading the clock may appear."""
-    measured = cells[cells.status == "ok"]
-    rows = measured[["cell", *CELL]].merge(operations, on="cell")
-    means = rows.assign(mean_ns=rows.sum_ns / rows.n)
-    by = means.groupby([*CELL, "operation"], dropna=False)
+def unsteady(operations: pd.DataFrame) -> pd.DataFrame:
+    """Of the operations of results.frames, a row for each operation of a cell whose slowest trial
+    took more than SPREAD times the mean time of its fastest. Its columns: CELL, operation, trials
+    (their number), least and most (ns), spread (most / least, 1), and files (a pattern for the
+    names of their cells). Operations that take hardly longer than reading the clock may appear."""
+    by = operations.groupby([*CELL, "operation"], dropna=False)
     found = by.agg(
         trials=("mean_ns", "count"),
         least=("mean_ns", "min"),

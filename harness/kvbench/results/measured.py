@@ -1,21 +1,19 @@
-"""The tables of a results folder, as advice needs them: one kind of cell, in one way to reach the
-stores, with nothing averaged but trials."""
+"""Measured results as advice needs them: one kind of cell, in one way to reach the stores, with
+nothing averaged but trials."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Self
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
-from kvbench.cell.bindings import full_name
 from kvbench.cell.factors import DEFAULT, DURABILITY, OPERATIONS, UNCAPPED
 from kvbench.cell.workload import ROUNDS, parse
 from kvbench.common.messages import BadInput, listed
 from kvbench.experiment.factors import FACTORS, NOT_STATED
-from kvbench.results.tables import read_tables
-from kvbench.results.warm import WARM, resident, warm
+from kvbench.results.frames import BUILD, Frames, refuse_several, stated
+from kvbench.results.warm import warm
 
 Point = tuple[int, int]  # bytes of a value, number of records
 POINT = ["record_size", "records"]
@@ -27,9 +25,9 @@ PLAIN = {  # the cells that advice rests on, unless another level is asked for
 }  # fmt: skip
 # What an answer separates by itself, and trials, which are what it averages.
 APART = ("store", "binding", *POINT, "durability", "memory", "operations", "trial")
-BUILD = ("engine_version", "binding_version", "checksum")  # what a store of one name may differ in
 VARIED = tuple(name for name in FACTORS if name not in APART)
 CHOSEN = (*VARIED, *BUILD, "machine", "revision")  # of which one level may be asked for
+CHOOSE = "choose one, as --where {column}={level}"
 OVERWRITTEN = [[fill, "overwrite"] for fill in ("fillrandom", "fillseq")]
 
 
@@ -44,55 +42,41 @@ def equal_work(workload: object) -> bool:
 
 
 class Measured:
-    """The tables of a results folder: `rows` has the mean time of each operation of each trial,
-    `cells` the rest, of those that were measured; `lost` has the cells that were not. Stores have
-    their full names. A level that an import does not state is NOT_STATED, and a trial that it does
-    not number is the first. `average` says whether times are means or, where none is stated,
-    medians.
+    """`rows` has the operations of each trial that was measured, `cells` its cells, and `lost` the
+    cells that were not measured: frames with the columns of Frames. A store has its full name, a
+    record_size is its bytes, and a trial without a number is the first. `average` says whether
+    times are means or, where none is stated, medians.
 
-    `where` replaces levels of PLAIN, or chooses one of another column. `space` is a folder to take
-    the space after equal work from, if this one has none."""
+    `where` replaces levels of PLAIN, or chooses one of another column. `space` has the space after
+    equal work, if the folder itself has none."""
 
     def __init__(
         self,
-        tables: Mapping[str, pa.Table],
-        name: object,
+        found: Frames,
         access: str = "c",
         where: Mapping[str, str] | None = None,
-        space: "pd.DataFrame | None" = None,
+        space: Frames | None = None,
     ) -> None:
-        frames = {table: found.to_pandas() for table, found in tables.items()}
-        self.name, self.access = name, access
-        cells = _plain(frames["cells"], access)
-        own = cells[cells.workload.map(equal_work) & (cells.status == "ok")]
-        self._space = space if own.empty else own
-        cells = _kept(cells, where or {}, name)
+        self.name, self.access, self.average = found.name, access, found.average
+        self._where = where or {}
+        cells = _reached(found.cells, access)
+        self._space = _equal(cells), found.name
+        if space is not None and self._space[0].empty:
+            self._space = _equal(_reached(space.cells, access)), space.name
+        cells = _kept(cells, self._where, found.name)
         cells = cells[cells.record_size_min == cells.record_size_max]
-        self.lost = cells[cells.status != "ok"]
-        cells = cells[cells.status == "ok"]
-        if cells.empty:
+        self.lost, self.cells = cells[cells.status != "ok"], cells[cells.status == "ok"]
+        if self.cells.empty:
             raise BadInput(
-                f"{name}: no store was measured from {_LANGUAGES[access]} with a warm page cache"
+                f"{found.name}: no store was measured from {_LANGUAGES[access]} with a warm page "
+                "cache"
             )
-        if cells.access.isna().all():
+        if (self.cells.access == NOT_STATED).all():
             self.access = NOT_STATED
-        if cells.machine.nunique() > 1:
-            raise BadInput(_several(name, "machine", cells.machine))
-        self.machine = frames["machines"].set_index("machine").loc[cells.machine.iloc[0]]
-        operations = frames["operations"]
-        operations = operations[operations.operation.isin(OPERATIONS)]
-        means = operations.sum_ns / operations.n
-        self.average = "mean" if means.notna().any() else "median"
-        times = means if self.average == "mean" else operations.p50_ns
-        self.cells = cells.assign(
-            cooled=resident(cells) < WARM,
-            memory_bytes=cells.memory_anonymous_bytes + cells.memory_file_bytes,
-        )
-        factors = ["cell", *APART[:1], *POINT, "durability", "guarantee", "memory", "trial"]
-        varied = [name for name in CHOSEN if name not in factors]
-        self.rows = self.cells[[*factors, "cooled", *varied]].merge(
-            operations.assign(mean_ns=times.where(times > 0)), on="cell"
-        )
+        rows = _reached(found.operations, access)
+        self.rows = rows[rows.cell.isin(self.cells.cell) & rows.operation.isin(OPERATIONS)]
+        refuse_several(self.rows, found.name, (), CHOOSE)
+        self.machine = found.machines.set_index("machine").loc[self.cells.machine.iloc[0]]
 
     @classmethod
     def of(
@@ -101,13 +85,10 @@ class Measured:
         access: str = "c",
         where: Mapping[str, str] | None = None,
         space: Path | None = None,
-    ) -> "Measured":
+    ) -> Self:
         """Those of a collected folder; `space` is another one."""
-        other = None
-        if space is not None:
-            cells = _plain(read_tables(space)["cells"].to_pandas(), access)
-            other = cells[cells.workload.map(equal_work) & (cells.status == "ok")]
-        return cls(read_tables(folder), folder, access, where, other)
+        other = None if space is None else Frames.read(space)
+        return cls(Frames.read(folder), access, where, other)
 
     def known(self, name: str) -> list[str]:
         """The levels of durability or memory that were measured, in order."""
@@ -122,49 +103,36 @@ class Measured:
     def at(
         self, table: pd.DataFrame, durability: str, memory: str, guarantee: str = ""
     ) -> pd.DataFrame:
-        """The rows of one of the tables at these levels; of stores as shipped, those that amount
-        to `guarantee`."""
+        """The rows of one of the frames at these levels, with its columns; of stores as shipped,
+        those that amount to `guarantee`."""
         found = table[(table.durability == durability) & (table.memory == memory)]
         return found[found.guarantee == guarantee] if durability == DEFAULT else found
 
     def logs(
         self, durability: str, memory: str, operation: str, guarantee: str = ""
     ) -> pd.DataFrame:
-        """The log of a mean time by store and trial (rows) and by record size and number
-        (columns), of the stores that were warm. Raises BadInput where that would average anything
-        but one trial."""
+        """The natural log of a mean time in ns by store and trial (rows) and by record size in B
+        and number (columns), of the stores that were warm. Raises BadInput where that would average
+        anything but one trial."""
         rows = self.at(self.rows, durability, memory, guarantee)
         rows = warm(rows[(rows.operation == operation) & rows.mean_ns.notna()], POINT)
-        self._refuse_several(rows)
+        refuse_several(rows, self.name, VARIED, CHOOSE)
         means = rows.pivot(index=["store", "trial"], columns=POINT, values="mean_ns")
         return pd.DataFrame(np.log(means))
 
-    def _refuse_several(self, rows: pd.DataFrame) -> None:
-        for name in VARIED:
-            if rows[name].nunique() > 1:
-                raise BadInput(_several(self.name, name, rows[name]))
-        for name in BUILD:
-            for store, own in rows.groupby("store")[name]:
-                if own.nunique() > 1:
-                    raise BadInput(f"{_several(self.name, name, own)} (of {store})")
-        twice = rows.duplicated(["store", "trial", *POINT])
-        for row in rows[twice].head(1).itertuples():
-            size, records = row.record_size, row.records
-            raise BadInput(
-                f"{self.name}: {row.store}: trial {row.trial} of {size} B x {records:,} is there "
-                "twice; collect each by itself"
-            )
-
-    def space(
-        self, durability: str, memory: str, compressibility: str = "incompressible"
-    ) -> pd.DataFrame:
-        """Bytes on disk over live bytes after equal work: a row a store, a column a point; empty
-        where it was not measured."""
-        if self._space is None:
-            return pd.DataFrame()
-        found = self.at(self._space, durability, memory)
-        found = found[(found.compressibility == compressibility)]
+    def space(self, durability: str, memory: str) -> pd.DataFrame:
+        """Bytes on disk over live bytes (1) after equal work, the median over the trials: a row a
+        store, a column a record size in B and number of records; empty where it was not measured.
+        Raises BadInput where that would average anything but trials."""
+        cells, name = self._space
+        found = self.at(cells, durability, memory)
+        for column, usual in PLAIN.items():
+            if column == "workload":
+                continue
+            level = self._where.get(column, usual)
+            found = found[found[column].map(str).isin([level, NOT_STATED])]
         found = found[found.record_size_min == found.record_size_max]
+        refuse_several(found, name, VARIED)
         ratio = (found.disk_bytes / found.live_bytes).where(found.live_bytes > 0)
         return found.assign(ratio=ratio).pivot_table(
             index="store", columns=POINT, values="ratio", aggfunc="median"
@@ -204,28 +172,20 @@ def _place(level: str) -> int:
     return DURABILITY.index(level) if level in DURABILITY else 0
 
 
-def _stated(value: Any) -> Any:
-    """A level, whole where pandas made a fraction of it since others are missing."""
-    if pd.isna(value):
-        return NOT_STATED
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def _reached(rows: pd.DataFrame, access: str) -> pd.DataFrame:
+    """The rows of a frame of a way to reach the stores, but for the harness's floor."""
+    rows = rows[rows.access.isin([access, NOT_STATED]) & (rows.store != FLOOR)]
+    return rows.assign(
+        **{name: stated(rows[name]) for name in (*BUILD, "revision", "guarantee")},
+        store=rows.full_name,
+        record_size=rows.record_size_min,
+        trial=rows.trial.fillna(1).astype("int64"),
+    )
 
 
-def _plain(cells: pd.DataFrame, access: str) -> pd.DataFrame:
-    """The cells of a way to reach the stores, with what is not stated said so."""
-    cells = cells[cells.access.isna() | (cells.access == access)]
-    cells = cells[cells.store != FLOOR]
-    stated = {
-        name: cells[name].map(_stated).astype(object)
-        for name in (*CHOSEN, "durability", "guarantee", "memory")
-    }
-    stores = [
-        full_name(store, "" if pd.isna(binding) else binding)
-        for store, binding in zip(cells.store, cells.binding, strict=True)
-    ]
-    sizes = cells.record_size_min
-    trials = cells.trial.fillna(1).astype("int64")
-    return cells.assign(**stated, store=stores, record_size=sizes, trial=trials)
+def _equal(cells: pd.DataFrame) -> pd.DataFrame:
+    """The measured cells of equal work."""
+    return cells[cells.workload.map(equal_work).astype(bool) & (cells.status == "ok")]
 
 
 def _kept(cells: pd.DataFrame, where: Mapping[str, str], name: object) -> pd.DataFrame:
@@ -247,12 +207,3 @@ def _kept(cells: pd.DataFrame, where: Mapping[str, str], name: object) -> pd.Dat
             )
         cells = cells[kept]
     return cells
-
-
-def _several(name: object, column: str, values: "pd.Series[Any]") -> str:
-    """That an answer would average several levels of a column, and how to choose one."""
-    levels = sorted(set(values), key=lambda level: (isinstance(level, str), level))
-    return (
-        f"{name}: several levels of {column}: {listed(map(str, levels))}; "
-        f"choose one, as --where {column}={levels[0]}"
-    )

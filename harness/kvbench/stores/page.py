@@ -7,8 +7,8 @@ import re
 import sys
 from pathlib import Path
 
-from kvbench.cell.bindings import BINDINGS
 from kvbench.stores.about import described
+from kvbench.stores.bindings import BINDINGS
 
 TABLE = re.compile(r"(<!-- from the stores' TOML files.*? -->\n).*?(?=<!-- end -->)", re.DOTALL)
 

@@ -151,7 +151,8 @@ def test_other_records_and_builds_are_no_trials(column: str, kvbench: Run, tmp_p
     import_table(tmp_path / "table.csv", tmp_path / "out")
     done = kvbench("compare", tmp_path / "out", tmp_path / "out")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert f"several levels of {column} of a: 1, 2; compare each by itself" in done.stderr
+    what = column if column == "seed" else f"{column} of a"
+    assert f"several levels of {what}: 1, 2; compare each by itself" in done.stderr
 
 
 def test_trials_without_numbers_say_nothing_of_turns(kvbench: Run, tmp_path: Path) -> None:

@@ -1,0 +1,138 @@
+"""Collected results as pandas frames: all that answers and notebooks read comes from here.
+
+A column of data/README.md keeps its name, type and unit. A factor or an access that an import does
+not state has the level NOT_STATED; anything else that is not known is missing.
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import pandas as pd
+import pyarrow as pa
+
+from kvbench.cell.bindings import full_name
+from kvbench.common.messages import BadInput, listed
+from kvbench.experiment.factors import CONDITION, FACTORS, NOT_STATED
+from kvbench.machine.noise import disturbed
+from kvbench.results.tables import SCHEMAS, TIMELINE, read_tables
+from kvbench.results.warm import WARM, resident
+
+BUILD = ("engine_version", "binding_version", "checksum")  # what stores of one name may differ in
+PER_STORE = ("options", *BUILD)  # each store has its own
+# What a row of `operations` or `timeline` repeats of its cell.
+OF_CELL = (
+    "cell", "full_name", "access", *CONDITION, "trial", "seed", "record_size_min",
+    "record_size_max", "guarantee", "machine", *BUILD, "revision", "floor_ns", "resident",
+    "cooled", "disturbed",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Frames:
+    """The frames of a results folder.
+
+    `cells` has a row a trial of a cell, measured or not, with the columns of data/README.md and:
+    full_name (store/binding, or the store alone from C), memory_bytes (B, peak resident memory,
+    anonymous and file-backed), resident (1, share of a warm cell's files in the page cache, missing
+    where it is not known or memory was capped), cooled (whether that is below WARM) and disturbed
+    (whether the host withheld processors; see machine.noise).
+
+    `operations` has a row a measured trial and operation: the columns of data/README.md, OF_CELL,
+    and mean_ns (ns, the mean time; missing where it is not stated). If the folder states no mean at
+    all, `average` is "median" instead of "mean", and mean_ns is the median.
+
+    `timeline` has a row a second of a step: the columns of data/README.md, and OF_CELL; no row
+    where no cell has steps.
+
+    `machines` has a row a machine, with the columns of data/README.md.
+
+    `name` says in messages which folder it is.
+    """
+
+    name: object
+    cells: pd.DataFrame
+    operations: pd.DataFrame
+    timeline: pd.DataFrame
+    machines: pd.DataFrame
+    average: str
+
+    @classmethod
+    def read(cls, folder: Path, name: object = None) -> Self:
+        """Those of a collected folder. Raises BadInput, which names the file that does not fit."""
+        return cls.of(read_tables(folder), name or folder)
+
+    @classmethod
+    def of(cls, tables: Mapping[str, pa.Table], name: object) -> Self:
+        """Those of the tables of a folder."""
+        frames = {table: found.to_pandas() for table, found in tables.items()}
+        cells, operations = _cells(frames["cells"]), frames["operations"]
+        seconds = frames.get(TIMELINE, pd.DataFrame(columns=SCHEMAS[TIMELINE].names))
+        means = operations.sum_ns / operations.n
+        average = "mean" if means.notna().any() else "median"
+        times = means if average == "mean" else operations.p50_ns
+        operations["mean_ns"] = times.where(times > 0)
+        shared = cells[list(OF_CELL)]
+        return cls(
+            name,
+            cells,
+            shared.merge(operations, on="cell", validate="1:m"),
+            shared.merge(seconds, on="cell"),
+            frames["machines"],
+            average,
+        )
+
+
+def _cells(cells: pd.DataFrame) -> pd.DataFrame:
+    levels = [name for name in FACTORS if name in cells and name != "trial"]
+    cells = cells.assign(**{name: stated(cells[name]) for name in (*levels, "access")})
+    share = resident(cells)
+    return cells.assign(
+        full_name=list(map(full_name, cells.store, cells.binding.replace(NOT_STATED, ""))),
+        memory_bytes=cells.memory_anonymous_bytes + cells.memory_file_bytes,
+        resident=share,
+        cooled=share < WARM,
+        disturbed=cells.index.isin(disturbed(cells).index),
+    )
+
+
+def stated(values: "pd.Series[Any]") -> "pd.Series[Any]":
+    """The values, with NOT_STATED for those that are missing. Whole numbers, of which pandas makes
+    fractions beside missing ones, are whole again."""
+    if not values.isna().any():
+        return values
+    whole = values.convert_dtypes().astype(object)
+    return whole.where(values.notna(), NOT_STATED)
+
+
+def refuse_several(
+    rows: pd.DataFrame,
+    name: object,
+    factors: Collection[str],
+    way: str = "collect each by itself",
+) -> None:
+    """Refuse rows of operations or cells whose mean over the trials would be one over something
+    else, too: several levels of one of the `factors`, several seeds or machines, several builds or
+    options of a store, or a trial that is there twice. NOT_STATED is a level of its own.
+
+    The message begins with `name` and ends with `way`, what to do, in which "{column}" and
+    "{level}" stand for a column with several levels and its first one."""
+    for column in ("machine", *(one for one in factors if one not in PER_STORE), "seed"):
+        _refuse(rows[column], f"{name}: several levels of {column}", way)
+    for column in (one for one in PER_STORE if one in (*factors, *BUILD)):
+        for store, own in rows.groupby("full_name")[column]:
+            _refuse(own, f"{name}: several levels of {column} of {store}", way)
+    keys = ["full_name", "access", *CONDITION, "trial", "operation"]
+    twice = rows.duplicated([key for key in keys if key in rows])
+    for row in rows[twice].head(1).to_dict("records"):
+        what = f"{name}: {row['full_name']}: trial {row['trial']:g} is there twice: {row['cell']}"
+        raise BadInput(f"{what}; collect each by itself")
+
+
+def _refuse(values: "pd.Series[Any]", what: str, way: str) -> None:
+    levels: list[Any] = list(stated(values).unique())
+    if len(levels) > 1:
+        levels.sort(key=lambda level: (level == NOT_STATED, level if level != NOT_STATED else 0))
+        how = way.format(column=values.name, level=levels[0])
+        raise BadInput(f"{what}: {listed(levels)}; {how}")
