@@ -166,6 +166,12 @@ def test_a_figure_states_its_conditions(name: str) -> None:
         assert word in said
 
 
+@pytest.mark.parametrize("given", [5, None, "", ["data"], "x" * 300, "a\0b", "README.md"])
+def test_a_results_parameter_that_is_not_a_folder_is_refused(given: object) -> None:
+    with pytest.raises(BadInput, match=r"results: .* is no folder"):
+        Results(given)  # type: ignore[arg-type]
+
+
 def test_mixed_levels_are_refused_unless_their_factor_is_the_question() -> None:
     with pytest.raises(BadInput, match="several levels of durability: atomic, default"):
         Results("data/durability")

@@ -13,8 +13,6 @@ from kvbench.common.messages import BadInput
 from kvbench.results import folder, tables
 from support import ROOT, Run
 
-from study.common.results import Results
-
 DATA = ROOT / "data"
 WriteGrid = Callable[..., Path]
 
@@ -327,12 +325,6 @@ def test_a_flipped_bit_never_changes_a_value(
         except BadInput:
             noticed += 1
     assert noticed
-
-
-@pytest.mark.parametrize("given", [5, None, "", ["data"], "x" * 300, "a\0b", "README.md"])
-def test_a_results_parameter_that_is_not_a_folder_is_refused(given: object) -> None:
-    with pytest.raises(BadInput, match=r"results: .* is no folder"):
-        Results(given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
