@@ -66,11 +66,12 @@ def read_table(
     path: Path, columns: Mapping[str, type], *key: str, missing: bool = False
 ) -> pd.DataFrame:
     """A CSV table of a folder of results, with at least the `columns`, each of its type; no two of
-    its rows have the same `key`. An empty field is missing, or an empty text. Raises BadInput, and
-    FileNotFoundError if it is not there."""
+    its rows have the same `key`. An empty field is missing, or an empty text; "nan" is no number.
+    Raises BadInput, and FileNotFoundError if it is not there."""
+    numbers = {name: ["nan"] for name, kind in columns.items() if kind is float}
     try:
         text = io.StringIO(read_whole(path).decode())
-        table = pd.read_csv(text, dtype=dict(columns), keep_default_na=missing)
+        table = pd.read_csv(text, dtype=dict(columns), keep_default_na=missing, na_values=numbers)
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:  # pandas' own errors are of the second kind

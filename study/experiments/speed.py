@@ -77,10 +77,13 @@ class Speed:
         return wide.reindex(columns=list(SIDES))
 
 
-def instruction_table(counted: pd.DataFrame) -> pd.DataFrame:
-    """What Speed.instructions found, as text."""
-    shown = counted.map(lambda value: "" if pd.isna(value) else f"{value:,.0f}")
-    return shown.rename(columns=SIDES).reset_index()
+def instruction_table(speed: Speed) -> str:
+    """What Speed.instructions found, as a Markdown table, or why nothing was counted."""
+    counted = speed.instructions()
+    if counted.empty:
+        return "; ".join(speed.counted.note) or formats.NO_ROWS
+    shown = counted.map(lambda value: "" if pd.isna(value) else f"{round(value):,}")
+    return formats.table(shown.rename(columns=SIDES).reset_index(), disable_numparse=True)
 
 
 def instruction_variables(speed: Speed) -> dict[str, Any]:

@@ -71,11 +71,11 @@ class Line:
 
     def judge(self, values: Values, looks: int) -> dict[str, Any]:
         """The columns that follow from the values, which are judged at most `looks` times."""
-        found, (least, greatest) = False, (min(values), max(values))
+        found = None
         with contextlib.suppress(ValueError):  # too few values
             if self.sample:
-                _, least, greatest, _ = median_interval(values, 1 - (1 - CONFIDENCE) / looks)
-                found = True
+                found = median_interval(values, 1 - (1 - CONFIDENCE) / looks)
+        least, greatest = (found.low, found.high) if found else (min(values), max(values))
         verdict = "open"
         if found or not self.sample:
             if self.low <= least and greatest <= self.high:
@@ -84,7 +84,7 @@ class Line:
                 verdict = "missed"
         kind = f"{100 * CONFIDENCE:g} %" if found else "too few values" if self.sample else "range"
         return {
-            "value": float(np.median(values)),
+            "value": found.median if found else float(np.median(values)),
             "low": least,
             "high": greatest,
             "interval": kind,

@@ -98,7 +98,7 @@ def main(
         _run(series, math.inf if quick else seconds)
     table = pd.DataFrame([row for one in series for row in one.rows()])
     table = table.assign(**description.conditions(out, catalogue.known()))
-    write_whole(out / "speed.csv", table.to_csv(index=False).encode())
+    write_whole(out / "speed.csv", table.to_csv(index=False, na_rep="nan").encode())
     shown = table[["group", "measure", "value", "low", "high", "interval", "n", "goal", "met"]]
     click.echo(tabulate(shown, headers="keys", showindex=False, floatfmt=".3f"))
     if reason := why_not(bare_loops):
