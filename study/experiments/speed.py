@@ -28,14 +28,15 @@ BARS = {
 LOOK_UP, OWN = " without the look-up", " by the bare loop"
 COUNTED = "instructions"  # the group and the unit of what callgrind counts
 SIDES = {
-    "harness": "harness", "bare loop": "hand-written loop", "peer": "benchmark by others",
-    "values": "more for values", "memory": "more in malloc", "overhead": "overhead",
+    "harness": "harness", "bare loop": "hand-written loop", "values": "more for values",
+    "memory": "more in malloc", "overhead": "overhead",
 }  # fmt: skip
 
 
 class Speed:
     """The table of measures; of it the throughput over other programs: `loops` by hand, `blind`
-    ones that look nothing up, `peers` by others, and `by_hand` loops over peers."""
+    ones that look nothing up, `peers` by others, and `by_hand` loops over peers; and the
+    instructions `counted` of each engine."""
 
     def __init__(self, table: pd.DataFrame) -> None:
         self.table = table
@@ -44,7 +45,8 @@ class Speed:
         bare, peer = (table[table.group == group] for group in ("bare loop", "peer"))
         blind, by_hand = bare.measure.str.endswith(LOOK_UP), peer.measure.str.endswith(OWN)
         self.loops, self.blind = bare[~blind], bare[blind]
-        self.counted = table[table.group == COUNTED]
+        beside_peers = table.measure.str.contains(" of ", regex=False)
+        self.counted = table[(table.group == COUNTED) & ~beside_peers]
         self.peers, self.by_hand = peer[~by_hand], peer[by_hand]
         least, most = pd.concat([bare.n, peer.n]).agg(["min", "max"])
         self.rounds = f"{most}" if least == most else f"{least} to {most}"
@@ -58,7 +60,7 @@ class Speed:
         )
 
     def shown(self) -> pd.DataFrame:
-        """The table as text, but for the instructions."""
+        """The table as text, but for the instructions of engines."""
         number, table = formats.number, self.table.drop(self.counted.index)
         ends = [
             "" if row.n == 1 else f"{number(row.low)} to {number(row.high)}" for row in each(table)
