@@ -93,10 +93,9 @@ def instruction_variables(speed: Speed) -> dict[str, Any]:
     found = speed.instructions()
     if found.empty:
         return {}
-    beyond, floor = found.dropna(subset="overhead"), found.loc["null"]
+    beyond = found.dropna(subset="overhead")
     goals = speed.counted[speed.counted.goal != ""]
     worst = beyond.reset_index().iloc[beyond.overhead.argmax()]
-    written = floor.loc[["insert", "update"]]
     repeated = speed.counted[speed.counted.measure.str.endswith(", harness")]
     return {
         "goal": goals.goal.iloc[0],
@@ -107,11 +106,9 @@ def instruction_variables(speed: Speed) -> dict[str, Any]:
             "of": f"{worst.operation} of {worst.engine}",
         },
         "median": f"{beyond.overhead.median():,.0f}",
-        "made": f"{written['values'].mean():,.0f}",
+        "made": f"{found['values']['null', 'update']:,.0f}",
         "checked": f"{found.xs('get', level='operation')['values'].max():,.0f}",
-        "get": f"{floor.harness['get']:,.0f}",
         "repeat": f"{100 * (repeated.high / repeated.low - 1).max():.1g}%",
-        "records": speed.counted.note[speed.counted.goal != ""].iloc[0],
         "revision": speed.counted.revision.iloc[0],
     }
 
