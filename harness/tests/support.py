@@ -24,7 +24,7 @@ from kvbench import cli
 from kvbench.cell import cache
 from kvbench.cell.library import shims_folder
 from kvbench.cell.store import Store
-from kvbench.stores import catalogue
+from kvbench.stores import about, catalogue
 from tabulate import tabulate
 
 # Commands import what they need when they run, which each fork would do again.
@@ -45,7 +45,7 @@ BOUND = [n for n, s in KNOWN.items() if s.available and s.binding not in ("", "n
 BINDINGS = [KNOWN[name].binding for name in BOUND]
 # Stores whose shim or binding is that of another one, for a second build of the engine or the same
 # library: make check tests these.
-TWINS = {name for name in KNOWN if name.endswith(catalogue.DISTRIBUTED)} | {"bdb/bsddb3"}
+TWINS = {name for name in KNOWN if name.endswith(about.DISTRIBUTED)} | {"bdb/bsddb3"}
 
 FEW = ("null", "flat", "nested", "leveldb", "lmdb", "sqlite")
 
@@ -189,7 +189,8 @@ def own_shims(tmp_path: Path) -> Path:
     asks all of them what they are."""
     folder = tmp_path / "shims"
     folder.mkdir()
-    for name in ("libloop.so", "build.json", "older.json", *(f"{name}.so" for name in FEW)):
+    kept = [f"{name}.{kind}" for name in FEW for kind in ("so", "toml")]
+    for name in ("libloop.so", "build.json", "older.json", *kept):
         if (shims_folder() / name).exists():
             shutil.copy(shims_folder() / name, folder)
     report = json.loads((shims_folder() / "stores.json").read_text())

@@ -17,7 +17,7 @@ from kvbench.common.files import write_whole
 from kvbench.common.messages import BadInput, say
 from kvbench.experiment.listed import OWN, Experiment, read
 from kvbench.machine.loopback import SPARE, sizes
-from kvbench.results.tables import read_tables
+from kvbench.results.frames import Frames
 
 from study.common.notebook import root
 
@@ -42,7 +42,7 @@ def row(experiment: Experiment, folder: Path) -> Iterator[str]:
     yield ", ".join(f"`{name}`" for name in experiment.notebooks)
     yield f"`{experiment.name}`"
     if (folder / "cells.parquet").exists():
-        cells: pd.DataFrame = read_tables(folder)["cells"].to_pandas()
+        cells = Frames.read(folder).cells
         tried = cells[cells.status.isin(["ok", "failed"])]
         yield ", ".join(rights(experiment, tried)) or "no"
         yield ", ".join(times(experiment, tried))

@@ -280,7 +280,7 @@ def _first_value(table: pa.Table, column: str, value: object) -> pa.Table:
         ("cells", lambda table: _first_value(table, "status", None), "status"),
         ("cells", lambda table: _first_value(table, "memory", "much"), "much"),
         ("machines", lambda table: table.slice(1), "machine"),
-        ("cells", lambda table: table.append_column("cell", table["cell"]), "columns differ"),
+        ("cells", lambda table: table.append_column("cell", table["cell"]), "twice there"),
         (
             "cells",
             lambda table: table.replace_schema_metadata({b"kvbench_schema": b"\xff"}),

@@ -25,7 +25,8 @@ def dictionary() -> dict[str, list[tuple[str, ...]]]:
     """The tables of data/README.md: column, type, unit and meaning of each, in order."""
     tables = {}
     for section in re.split(r"^## ", (DATA / "README.md").read_text(), flags=re.M)[1:]:
-        rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("|")]
+        table = re.search(r"(?:^\|.*\n)+", section, re.M)  # what follows it explains values
+        rows = [line.split("|")[1:-1] for line in table[0].splitlines()] if table else []
         cells = [[cell.strip() for cell in row] for row in rows[2:]]
         assert all(len(row) == 4 and row[3] for row in cells)
         tables[section.split("\n")[0]] = [tuple(row) for row in cells]
