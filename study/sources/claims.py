@@ -26,11 +26,10 @@ NAMES = {
     "leveldb2011": "LevelDB", "rocksdb2013": "RocksDB", "lmdb2014": "LMDB", "hines2023": "Hines",
     "sqlite35": "SQLite", "fjall2026": "fjall", "tidesdb2026": "TidesDB",
 }  # fmt: skip
-EXPERIMENTS = (
-    "leveldb-2011", "rocksdb-2013", "lmdb-2014", "files-or-store", "sqlite-35", "claims-2026"
-)  # fmt: skip
 MODULES = (leveldb_2011, rocksdb_2013, lmdb_2014, files_or_store, sqlite_35, today)
+SOURCES = tuple(module.SOURCE for module in MODULES)
+EXPERIMENTS = tuple(source.experiment for source in SOURCES)
 
 
 def everything() -> list[Claim]:
-    return [claim for module in MODULES for claim in module.SOURCE.claims()]
+    return [claim for source in SOURCES for claim in source.claims()]

@@ -13,16 +13,13 @@ from study.sources.leveldb_2011.claims import kills
 from study.sources.verdicts import FAILS, HOLDS, OPEN, SCOPE, Claim, Limit, levels, ratio, side
 
 DATA = ROOT / "data"
-EXPERIMENTS = (
-    "leveldb-2011", "rocksdb-2013", "lmdb-2014", "files-or-store", "sqlite-35", "claims-2026",
-)  # fmt: skip
 CLAIMS = claims.everything()
 
 
 @pytest.fixture(scope="module")
 def data() -> pd.DataFrame:
     evidence = DATA / "durability" / "evidence.csv"
-    return verdicts.load({name: DATA / name for name in EXPERIMENTS}, evidence)
+    return verdicts.load({name: DATA / name for name in claims.EXPERIMENTS}, evidence)
 
 
 @pytest.fixture(scope="module")

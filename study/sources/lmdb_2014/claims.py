@@ -15,7 +15,7 @@ ENGINES = (
     "wiredtiger-btree",
 )  # fmt: skip
 RUN, READ, WRITE = "readwhilewriting", "readwhilewriting read", "readwhilewriting write"
-SMALL, LARGE = "smaller data set", "larger data set"
+SMALL = "smaller data set"
 
 
 def terms(store: str, operation: str, settings: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from study.common.fields import each
 from study.sources import published
 from study.sources.table import Source
 
-EQUAL, PUBLISHED = "equal durability", "as published"
+EQUAL = "equal durability"
 RANGES = {"T-27": "seed time", "T-29": "write amplification"}  # of keybench's factors
 
 
