@@ -32,8 +32,9 @@ CHANGED = ["engine_version", "binding_version", "revision"]
 
 
 class Side:
-    """One of the two folders: `cells` are those that were measured, as in Frames; `rows` has their
-    operations that state a mean time, as in Frames, and its natural log as `log`."""
+    """One of the two folders, with the columns of Frames, but a store has its full name: `cells`
+    are those that were measured, and `rows` their operations that state a mean time, with its
+    natural log as `log`."""
 
     def __init__(self, folder: Path) -> None:
         found = Frames.read(folder)
@@ -43,8 +44,9 @@ class Side:
         if found.average != "mean":
             raise BadInput(f"{folder}: no mean times; medians cannot be compared")
         refuse_several(found.operations, folder, (), "compare each by itself")
-        self.rows = found.operations.dropna(subset="mean_ns")
-        self.rows = self.rows.assign(log=np.log(self.rows.mean_ns))
+        self.cells = self.cells.assign(store=self.cells.full_name)
+        rows = found.operations.dropna(subset="mean_ns")
+        self.rows = rows.assign(store=rows.full_name, log=np.log(rows.mean_ns))
         self.begun = self.cells.groupby("trial").started.min()
         self.machine = found.machines.set_index("machine").loc[self.cells.machine.iloc[0]]
 

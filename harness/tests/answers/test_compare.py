@@ -166,3 +166,17 @@ def test_trials_without_numbers_say_nothing_of_turns(kvbench: Run, tmp_path: Pat
     import_table(tmp_path / "table.csv", tmp_path / "out")
     found = json.loads(kvbench("compare", tmp_path / "out", tmp_path / "out", "--json").stdout)
     assert found["in_turn"] is None
+
+
+def test_each_binding_is_a_store_of_its_own(tmp_path: Path) -> None:
+    rows = [
+        {**{"store": "a", "operation": "get", "record_size": "1 KiB", "records": 9, "n": 9},
+         "mean_ns": 100 + trial, "trial": trial, "access": "python", "binding": binding,
+         "binding_version": version}
+        for trial in (1, 2)
+        for binding, version in (("p", 1), ("q", 2))
+    ]  # fmt: skip
+    pd.DataFrame(rows).to_csv(tmp_path / "table.csv", index=False)
+    import_table(tmp_path / "table.csv", tmp_path / "out")
+    stores, _ = compare(Side(tmp_path / "out"), Side(tmp_path / "out"))
+    assert sorted(stores.store) == ["a/p", "a/q"]
