@@ -32,6 +32,7 @@ from kvbench.cell.factors import Cell
 from kvbench.common.messages import BadInput, say
 from kvbench.common.progress import progress
 from kvbench.experiment.decide import Means, field_of, lacking, means, needed
+from kvbench.experiment.factors import title
 from kvbench.experiment.grid import Grid
 from kvbench.machine.shelf import lock
 from kvbench.results.folder import Folder, check_machine, check_result, readable_name
@@ -219,7 +220,7 @@ class Distributed:
         arrived = self._arrivals(client, waiting)
         for _ in progress(fields, [1] * len(fields), lambda _: "fields"):
             future, field = next(arrived)
-            self._receive(client, future, str(field).lstrip(", "), field, kept)
+            self._receive(client, future, title(field).lstrip(", "), field, kept)
         if self.core:
             closing = {self._submit(client, None, own): own for own in _able(client)}
             for future, address in self._arrivals(client, closing):

@@ -568,7 +568,12 @@ def test_a_store_that_promises_syncs_and_makes_too_few_is_flagged(
         code, replaced = LAZY.format(honest=honest), "kv_driver.write = my_write;"
         compile_shim(name, ALTERED.format(honest=flat, code=code, replaced=replaced))
     monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
-    grid = write_grid(stores=[*names.values(), "flat"], durability=[level, "process"], records=[50])
+    grid = write_grid(
+        stores=[*names.values(), "flat"],
+        durability=[level, "process"],
+        records=[50],
+        operations=["update"],
+    )
     out = on_disk / "out"
     done = kvbench("sweep", grid, "--out", out)
     assert done.returncode == 0, done.stderr
