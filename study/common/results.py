@@ -38,7 +38,7 @@ ORDER: dict[str, Sequence[str]] = {
 
 class Results:
     """Collected results, as frames with the columns of kvbench's Frames: `cells` has a row a
-    measured trial, with space_efficiency (1, live bytes over those on disk) beside; `all_cells`
+    measured trial, with space_efficiency (1, live bytes over those on disk) instead of cooled; `all_cells`
     those that were not measured, too; `operations` one a trial and operation, with near_floor
     (whether it took less than FLOORS times the harness's own time); `timeline` one a second of a
     step, and `machines` one a machine. `unsteady` has what machine.noise says of them.
@@ -76,6 +76,7 @@ class Results:
         compared = [factor for factor in LEVELS if factor not in varying]
         refuse_several(self.operations, folder, compared)
         self.cells["space_efficiency"] = self.cells.live_bytes / self.cells.disk_bytes
+        del self.cells["cooled"]  # which concerns times, not space or memory
         floors = FLOORS * self.operations.floor_ns
         self.operations["near_floor"] = self.operations.mean_ns < floors
         self.unsteady = unsteady(self.operations)
