@@ -38,10 +38,10 @@ ORDER: dict[str, Sequence[str]] = {
 
 class Results:
     """Collected results, as frames with the columns of kvbench's Frames: `cells` has a row a
-    measured trial, with space_efficiency (1, live bytes over those on disk) instead of cooled; `all_cells`
-    those that were not measured, too; `operations` one a trial and operation, with near_floor
-    (whether it took less than FLOORS times the harness's own time); `timeline` one a second of a
-    step, and `machines` one a machine. `unsteady` has what machine.noise says of them.
+    measured trial, with space_efficiency (1, live bytes over those on disk) instead of cooled;
+    `all_cells` those that were not measured, too; `operations` one a trial and operation, with
+    near_floor (whether it took less than FLOORS times the harness's own time); `timeline` one a
+    second of a step, and `machines` one a machine. `unsteady` has what machine.noise says of them.
 
     Of the ways to reach a store only those of `access` are taken: stores are compared from C. They
     are compared at one level of durability, memory, label and the like, but for the factors in

@@ -7,7 +7,7 @@ import pandas as pd
 from kvbench.cell.factors import OPERATIONS
 from matplotlib.figure import Figure
 
-from study.common import figures, formats
+from study.common import figures, formats, publish
 from study.common.fields import each, over_trials, ranked
 from study.common.results import FLOORS, Results
 from study.common.stores import colour
@@ -100,7 +100,7 @@ def instruction_variables(speed: Speed) -> dict[str, Any]:
     return {
         "goal": goals.goal.iloc[0],
         "count": len(goals),
-        **verdicts("goal", goals),
+        **publish.pick(verdicts("goal", goals), "goal_met goal_missed"),
         "most": {
             "value": f"{beyond.overhead.max():,.0f}",
             "of": f"{worst.operation} of {worst.engine}",
