@@ -1,1 +1,1 @@
-"""What shapes a result: with the shims, all code that runs while a store is measured."""
+"""All code that shapes a result: with the shims, what runs while a store is measured."""

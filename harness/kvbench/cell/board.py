@@ -1,18 +1,19 @@
-"""What a worker shares with the sweep that samples its memory."""
+"""The memory that a worker shares with the sweep, which samples how much of it is resident."""
 
 import mmap
 import os
 
 
 def resident(statm: int) -> list[int]:
-    """Bytes of anonymous and of file-backed memory, from an open /proc/PID/statm."""
+    """The bytes of resident memory, anonymous and file-backed, from an open /proc/PID/statm."""
     _, resident, shared, *_ = map(int, os.pread(statm, 256, 0).split())
     return [(resident - shared) * mmap.PAGESIZE, shared * mmap.PAGESIZE]
 
 
 class Board:
-    """What a worker shares with its sweep: whether its memory is to be watched, and what was
-    resident when that began and ended. `descriptor` is that of a file in memory."""
+    """A page that a worker shares with its sweep. It states whether the worker's memory is to be
+    sampled, and how much was resident when sampling began and ended. `descriptor` is that of a file
+    in memory (memfd)."""
 
     def __init__(self, descriptor: int) -> None:
         os.ftruncate(descriptor, mmap.PAGESIZE)
@@ -37,6 +38,6 @@ class Board:
 
     @property
     def ends(self) -> tuple[list[int], list[int]]:
-        """Anonymous and file-backed bytes at the beginning and at the end; 0 where it was never
-        watched."""
+        """The resident bytes, anonymous and file-backed, when sampling began and when it ended;
+        zeros if the worker was never sampled."""
         return self._numbers[1:3].tolist(), self._numbers[3:5].tolist()

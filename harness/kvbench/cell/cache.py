@@ -1,4 +1,4 @@
-"""The page cache: how much of a store is in it, how to write it back and how to evict it."""
+"""The page cache: the share of a store that is cached, and how to write back, warm and evict it."""
 
 import ctypes
 import itertools
@@ -15,11 +15,11 @@ from kvbench.cell.contract import StoreError
 from kvbench.cell.filesystem import Found, Mounted, walk
 
 PAGE = mmap.PAGESIZE
-FILES = 1000  # that are looked at; of more, this many at equal distances
-WARM_S = 10.0  # seconds for which files are read before a warm cell is timed
+FILES = 1000  # most files to examine; of more, a systematic sample of about as many
+WARM_S = 10.0  # seconds, at most, of reading files before a warm cell is timed
 DROP = Path("/proc/sys/vm/drop_caches")
 
-# Of a fixed size and touched at once: what warming takes is not counted as memory of the store.
+# Fixed in size and touched at import, so that warming is not counted as memory of the store.
 _buffer = bytearray(b"\1" * (256 << 10))
 _library = ctypes.CDLL(None, use_errno=True)
 _library.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
@@ -41,7 +41,7 @@ def sync_file_system(folder: Path) -> None:
 
 
 def _files(folder: Path) -> Iterator[Found]:
-    """The regular files below a folder, one by one: a list of a million names would count as
+    """Yield the regular files below a folder one by one: a list of a million names would count as
     memory of the store."""
     for found in walk(folder):
         if found.entry is not None and found.entry.is_file(follow_symlinks=False):
@@ -49,10 +49,10 @@ def _files(folder: Path) -> Iterator[Found]:
 
 
 def _opened(folder: Path, every: int = 1) -> Iterator[int]:
-    """Descriptors of the regular files below a folder, or of each so many."""
+    """Yield a descriptor of every regular file below a folder, or of each `every`-th one."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
     for above, name, _ in itertools.islice(_files(folder), None, None, every):
-        try:  # an engine may remove a file, or put a pipe in its place, at any time
+        try:  # an engine may remove a file, or replace it by a pipe, at any time
             descriptor = os.open(name, flags, dir_fd=above)
         except FileNotFoundError:
             continue
@@ -64,7 +64,7 @@ def _opened(folder: Path, every: int = 1) -> Iterator[int]:
 
 
 def cached_pages(descriptor: int) -> int:
-    """How many pages of a file are in the page cache, by mincore(2)."""
+    """The number of a file's pages that are in the page cache, by mincore(2)."""
     try:
         view = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
     except ValueError:  # an empty file
@@ -78,19 +78,20 @@ def cached_pages(descriptor: int) -> int:
 
 
 def _data_pages(descriptor: int) -> int:
-    """How many pages of a file hold data: no holes, and nothing that was only reserved."""
+    """The number of a file's pages that hold data, without holes and preallocated space."""
     pages = end = 0
     while True:
         try:
             start = os.lseek(descriptor, end, os.SEEK_DATA)
-        except OSError:  # none from there on
+        except OSError:  # no data beyond this offset
             return pages
         end = os.lseek(descriptor, start, os.SEEK_HOLE)
         pages += -(-end // PAGE) - start // PAGE
 
 
 def cached_share(folder: Path) -> float:
-    """The share of the data pages of a folder's files that are in the page cache; 1 if none."""
+    """The share (0 to 1) of the data pages of a folder's files that are in the page cache; 1 if the
+    files hold no data."""
     every = -(-sum(1 for _ in _files(folder)) // FILES)
     cached = pages = 0
     for descriptor in _opened(folder, max(every, 1)):
@@ -100,8 +101,8 @@ def cached_share(folder: Path) -> float:
 
 
 def warm(folder: Path, seconds: float = WARM_S) -> None:
-    """Read into the page cache what of a folder's files left it: a kernel that reclaims idle pages
-    takes what was loaded first before the last is there. Stops after so many seconds."""
+    """Read those of a folder's files that are not wholly in the page cache, for at most `seconds`.
+    A kernel that reclaims idle pages may evict the first records before the last are loaded."""
     end = time.monotonic() + seconds
     for descriptor in _opened(folder):
         if time.monotonic() > end:
@@ -114,14 +115,16 @@ def warm(folder: Path, seconds: float = WARM_S) -> None:
 
 def evict(folder: Path, mounted: Mounted | None = None) -> str:
     """Evict the files of a closed store from the page cache, and open none of them afterwards.
-    Returns how.
+    Returns the method that was used:
 
-    "remount", where the folder is on a file system of its own: unmounted, the kernel's cache
-    dropped, and mounted again, so that no name, inode or table of it is left in memory. Otherwise,
-    as root, "drop_caches": the kernel drops its whole cache, with the names and inodes that nobody
-    uses. Otherwise "fadvise": posix_fadvise evicts file by file, and leaves names and inodes
-    cached. Raises StoreError if the file system cannot be unmounted, as when the engine keeps a
-    file open.
+    - "remount", if the folder is on a file system of its own. It is unmounted, the kernel's cache
+      is dropped, and it is mounted again, so that none of its names, inodes and tables stay in
+      memory.
+    - "drop_caches", otherwise, as root: the kernel drops its whole cache, with unused names and
+      inodes.
+    - "fadvise", otherwise: posix_fadvise evicts file by file, and leaves names and inodes cached.
+
+    Raises StoreError if the file system cannot be unmounted, as when the engine keeps a file open.
     """
     if mounted:
         try:

@@ -1,7 +1,8 @@
-"""What kv.h says of all stores, in Python; bindings/ has the rest of it, as the class Binding.
+"""The contract of kv.h that concerns all stores, in Python; the class Binding in bindings/ has the
+calls.
 
-A key is 1 to max_key bytes, a value 0 to max_value bytes; what exceeds them is TooLarge, raised
-before anything is written. Anything else that goes wrong is the engine's own exception.
+A key has 1 to max_key bytes, a value 0 to max_value bytes. A larger one raises TooLarge before
+anything is written. Every other failure raises the engine's own exception.
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ class TooLarge(StoreError):  # noqa: N818 - as KV_TOO_LARGE
 
 
 class Capability(enum.IntFlag):
-    """As in kv.h."""
+    """The capabilities of kv.h."""
 
     BATCH = 1
     SCAN = 2
@@ -34,10 +35,10 @@ class Capability(enum.IntFlag):
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """A setting that a store has, or a level of one that it lacks; as in kv.h."""
+    """A level of a setting that a store supports, or lacks with a reason; as in kv.h."""
 
     name: str
-    value: str  # empty: any whole number from `least`; "*": any that is not named
+    value: str  # empty: any whole number from `least`; "*": any value not listed
     least: int
     means: str
     lacks: str

@@ -21,8 +21,8 @@ DEFAULT = "default"  # the level of a setting that the engine chooses itself
 UNCAPPED = "none"
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 MAX_RECORD_SIZE = 64 << 20
-MOST = 2**63 - 1  # of any number
-MOST_TRIALS = 10_000  # every trial up to the last counts as planned
+MOST = 2**63 - 1  # the greatest value of any number
+MOST_TRIALS = 10_000  # ranking plans every trial up to the last
 KEY_SIZE, LONGEST_KEY = 16, 64
 
 Operation = Literal["insert", "get", "update", "remove"]
@@ -45,7 +45,7 @@ COLD_OPERATIONS = ("get", "update")
 
 
 def parse_bytes(text: object) -> int:
-    """The bytes that "10 KiB" or 10240 stand for."""
+    """The number of bytes in a size, such as "10 KiB" or 10240. Raises BadInput."""
     count = text if isinstance(text, int) and not isinstance(text, bool) else -1
     if isinstance(text, str):
         match = re.fullmatch(r"\s*(\d{1,19})\s*(B|KiB|MiB|GiB)?\s*", text)
@@ -56,7 +56,8 @@ def parse_bytes(text: object) -> int:
 
 
 def _spelling(text: object) -> str:
-    """How a size is written: that which may be meant, as 4 KB may be 4 KiB or 4,000 B."""
+    """How to write a size, for a message. Suggests what `text` may mean, as 4 KB may be 4 KiB or
+    4,000 B."""
     match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([kmg])i?b?\s*", str(text).lower())
     if match and (count := Decimal(match[1]) * UNITS[f"{match[2].upper()}iB"]) % 1 == 0 and count:
         return f'"{format_bytes(int(count))}" for {int(count):,} B, or a number of bytes'
@@ -64,14 +65,14 @@ def _spelling(text: object) -> str:
 
 
 def format_bytes(count: int) -> str:
-    """The shortest exact form: 10240 is "10 KiB"."""
+    """A number of bytes in its shortest exact form: 10240 is "10 KiB"."""
     name = next(unit for unit in reversed(UNITS) if count % UNITS[unit] == 0 and count)
     return f"{count // UNITS[name]} {name}"
 
 
 @dataclasses.dataclass(frozen=True, order=True)
 class RecordSize:
-    """The bytes of a value: all alike, or uniform from `low` to `high`, both included."""
+    """The size of values in bytes: constant, or uniform from `low` to `high`, both included."""
 
     low: int
     high: int
@@ -100,7 +101,7 @@ class RecordSize:
 
 
 def budget(usual: str) -> Callable[[object], object]:
-    """Reads the usual level, or a size in its shortest form."""
+    """A function that reads the level `usual` or a size, which it returns in its shortest form."""
 
     def read(value: object) -> object:
         count = 1 if value == usual else parse_bytes(value)
@@ -113,7 +114,7 @@ def budget(usual: str) -> Callable[[object], object]:
 
 @dataclasses.dataclass(frozen=True)
 class Read:
-    """How a level is brought into its shortest form before its type is checked."""
+    """A function that brings a level into its shortest form before its type is checked."""
 
     level: Callable[[Any], Any]
 
@@ -203,7 +204,8 @@ class Cell:
         return tuple(name for name in self.operations if not cold or name in COLD_OPERATIONS)
 
     def settings(self) -> dict[str, str]:
-        """What the store is opened with; nothing for what is left as shipped."""
+        """The settings that the store is opened with, by name; settings left as shipped are
+        absent."""
         memory = self.memory if self.memory == DEFAULT else str(parse_bytes(self.memory))
         levels = {
             "durability": self.durability, "memory": memory, "compression": self.compression
@@ -213,24 +215,24 @@ class Cell:
 
     @property
     def live_bytes(self) -> int:
-        """Expected bytes of keys and values."""
+        """The expected size of all live keys and values in bytes."""
         return int(self.records * (self.key_size + self.record_size.mean))
 
     @property
     def plan_seed(self) -> int:
-        """The seed of a trial's records and random numbers, the same for every store."""
+        """The seed of a trial's records and random numbers, which is the same for every store."""
         factors = (self.seed, self.trial, str(self.record_size), self.records)
         return int.from_bytes(hashlib.sha256(repr(factors).encode()).digest()[:8], "big") >> 1
 
     def factors(self) -> dict[str, Any]:
-        """As plain values, for a result file."""
+        """The factors as plain values, for a result file."""
         values = {name: getattr(self, name) for name in NAMES}
         plain = {"record_size": str(self.record_size), "operations": list(self.operations)}
         return values | plain | {"access": self.access}
 
     @classmethod
     def from_factors(cls, factors: Mapping[str, Any]) -> Self:
-        """The cell of a result file; a level that an older one lacks is the default."""
+        """The cell of a result file. A factor that an older file lacks has its default."""
         given = {name: factors[name] for name in NAMES if name not in LEVELS or name in factors}
         return cls(**{name: level(name, value) for name, value in given.items()})
 
@@ -242,16 +244,17 @@ DEFAULTS = {
     for field in dataclasses.fields(Cell)
     if field.default is not dataclasses.MISSING
 }
-LEVELS = tuple(DEFAULTS)  # what a cell sets beside the records: the factors that have a default
+LEVELS = tuple(DEFAULTS)  # the factors that have a default
 
 
 def column(name: str) -> type:
-    """Of a factor's values in a table."""
+    """The Python type of a factor's values in a table: int or str."""
     return int if get_args(_TYPES[name])[:1] == (int,) else str
 
 
 def level(name: str, value: object) -> Any:
-    """The level of a factor that `value` stands for; a BadInput says what is allowed."""
+    """The level of a factor that `value` stands for. Raises BadInput, which lists what is
+    allowed."""
     kind = _TYPES[name]
     read = next((part.level for part in get_args(kind) if isinstance(part, Read)), None)
     if isinstance(value, float) and value.is_integer() and column(name) is int:
@@ -265,7 +268,7 @@ def level(name: str, value: object) -> Any:
 
 
 def allowed(name: str) -> str:
-    """The levels of a factor, in words."""
+    """The levels that a factor allows, in words."""
     kind = _TYPES[name]
     limits = next((part for part in get_args(kind) if isinstance(part, Meta)), None)
     return (limits and limits.description) or ", ".join(get_args(kind))

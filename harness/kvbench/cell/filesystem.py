@@ -1,5 +1,5 @@
-"""Folders of any depth, and a file system that was mounted for the stores alone, seen from the
-process that uses it."""
+"""Walks through folders of any depth, and mounts the file system that a sweep made for its
+stores."""
 
 import contextlib
 import ctypes
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-PATIENCE = 1.0  # seconds: the kernel closes files with requests under way a little later
-OTHERS = 60.0  # seconds: until another program, as one that searches all files, has left it
+PATIENCE = 1.0  # seconds: files with pending requests close a little after close()
+OTHERS = 60.0  # seconds to wait for another program, such as a file indexer
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 _library = ctypes.CDLL(None, use_errno=True)
@@ -20,7 +20,8 @@ _library = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class Mounted:
-    """A mounted file system: its loop device, as "/dev/loop0", its folder, and its kind."""
+    """A mounted file system: its loop device, such as "/dev/loop0", its mount point and its
+    type."""
 
     device: str
     mount: str
@@ -28,23 +29,25 @@ class Mounted:
 
     @property
     def stat(self) -> Path:
-        """The counters of its device."""
+        """The file with the counters of its device."""
         return Path("/sys/block", Path(self.device).name, "stat")
 
     def attach(self) -> None:
-        """Mount it with the kernel's defaults, as nearly everybody does. Raises OSError."""
+        """Mount it with the kernel's default options, which are the most common ones. Raises
+        OSError."""
         paths = map(os.fsencode, (self.device, self.mount, self.kind))
         if _library.mount(*paths, ctypes.c_ulong(0), None) != 0:
             raise _error(ctypes.get_errno(), "cannot be mounted", self.mount)
 
     def detach(self) -> None:
-        """Unmount it. Raises OSError, which names a file in it that is still open."""
+        """Unmount it. Raises OSError, which names a file in it that this process still has open."""
         unmount(self.mount)
 
 
 class Found(NamedTuple):
-    """What is in a folder: its name, and its entry, which is None once all below it was yielded.
-    `above` is the descriptor of the folder that it is in, until the next one is asked for."""
+    """An item in a folder: its name, and its entry, which is None when a folder is yielded again
+    after its contents. `above` is the descriptor of the parent folder, valid until the next item is
+    requested."""
 
     above: int
     name: str
@@ -52,13 +55,13 @@ class Found(NamedTuple):
 
 
 def walk(folder: Path) -> Iterator[Found]:
-    """All that is below a folder: each file once, and each folder before and after what is in it.
-    Follows no symbolic link. A store may make folders deeper than Python recurses, than a path is
-    long, and than there are descriptors: so one folder is open at a time. What is removed meanwhile
-    may be left out."""
+    """Yield everything below a folder: each file once, each folder before and after its contents.
+    Follows no symbolic links. An engine may nest folders deeper than Python's recursion limit, the
+    longest path and the number of descriptors allow, so only one folder is open at a time. Items
+    that are removed meanwhile may be missing."""
     here = os.open(folder, FOLDER)
-    left: list[list[str]] = []  # folders of each folder on the way down, not yet entered
-    way: list[tuple[str, os.stat_result]] = []  # down to here: names, and the folders above them
+    left: list[list[str]] = []  # per level, the folders not yet entered
+    way: list[tuple[str, os.stat_result]] = []  # per level, a folder's name and its parent
     try:
         while True:
             if len(left) == len(way):
@@ -95,8 +98,8 @@ def walk(folder: Path) -> Iterator[Found]:
 
 
 def allocated(folder: Path, most: int | None = None) -> int | None:
-    """Bytes of the blocks that a folder and all below it occupy; None if it holds more than `most`
-    files and folders. What an engine removes while we look counts as gone."""
+    """The bytes of the blocks that a folder and everything below it occupy; None if it holds more
+    than `most` files and folders. Files that an engine removes meanwhile do not count."""
     total, seen = folder.lstat().st_blocks, 0
     for found in walk(folder):
         if found.entry is not None:
@@ -113,8 +116,8 @@ def _error(code: int, what: str, folder: str) -> OSError:
 
 
 def unmount(folder: str) -> None:
-    """Unmount what is mounted there, waiting a while for other programs. Raises OSError, which
-    names a file in it that this process has open."""
+    """Unmount a file system, waiting up to OTHERS seconds for other programs to leave it. Raises
+    OSError, which names a file in it that this process has open."""
     begun = time.monotonic()
     while _library.umount2(os.fsencode(folder), 0) != 0:
         code, waited = ctypes.get_errno(), time.monotonic() - begun
@@ -125,7 +128,7 @@ def unmount(folder: str) -> None:
 
 
 def _held(folder: str) -> Iterator[str]:
-    """Which files below a folder this process has open or mapped."""
+    """Yield a message for each file below a folder that this process has open or mapped."""
     for kind in ("fd", "map_files"):
         for link in Path("/proc/self", kind).iterdir():
             try:

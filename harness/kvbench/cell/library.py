@@ -1,5 +1,5 @@
-"""The core in C, libloop.so. Python builds its structures from the library's description of them
-and compares the constants below with the library's, so that the two cannot disagree."""
+"""The core in C, libloop.so. Python builds its structures from the library's own description and
+compares the constants below with the library's, so that the two cannot disagree."""
 
 import ctypes
 import enum
@@ -77,7 +77,7 @@ class Order(enum.IntEnum):
 
 
 class Constant(enum.IntEnum):
-    KV_ABI = 4  # of kv.h, from whose functions those of _functions are copied
+    KV_ABI = 4  # of kv.h; _functions copies the types of that version
     PLAN_OPERATIONS = 5
     PLAN_DEAD = 128
     RECORDS_KEY_MAX = 64
@@ -85,7 +85,7 @@ class Constant(enum.IntEnum):
     TALLY_RECENT = 4
 
 
-CONSTANTS: dict[type[enum.IntEnum | enum.IntFlag], str] = {  # with what their names begin in C
+CONSTANTS: dict[type[enum.IntEnum | enum.IntFlag], str] = {  # by the prefix of their names in C
     Status: "KV_",
     Mode: "KV_",
     Direction: "KV_",
@@ -98,7 +98,8 @@ CONSTANTS: dict[type[enum.IntEnum | enum.IntFlag], str] = {  # with what their n
 
 
 def shims_folder() -> Path:
-    """Where the shared objects lie: beside this file, or where KVBENCH_SHIMS says."""
+    """The folder of the shared objects: the environment variable KVBENCH_SHIMS, or the one beside
+    this file."""
     return Path(os.environ.get("KVBENCH_SHIMS") or Path(__file__).parents[1] / "shims")
 
 
@@ -116,7 +117,7 @@ def check_constants(lines: Iterable[str]) -> None:
 
 
 def _functions(slice_: type[ctypes.Structure]) -> dict[str, Any]:
-    """The types of the driver's functions, as in kv.h; KV_ABI changes when they do."""
+    """The types of the driver's functions, as in kv.h. Whoever changes them increases KV_ABI."""
     status, kv, size, text = ctypes.c_int, Address, ctypes.c_size_t, ctypes.c_char_p
     take = ctypes.CFUNCTYPE
     return {
@@ -145,7 +146,8 @@ NUMBERS = {"4": ctypes.c_uint32, "8": ctypes.c_uint64}
 
 
 def build_structures(lines: Iterable[str]) -> dict[str, type[ctypes.Structure]]:
-    """The structures that the library's lines describe, by name: see layout_text in layout.c."""
+    """The structures that the library's lines describe, by name; layout_text in layout.c has the
+    format."""
     found: dict[str, type[ctypes.Structure]] = {}
     rows = (line.split() for line in lines if "=" not in line)
     for name, group in itertools.groupby(rows, lambda row: row[0]):
@@ -165,7 +167,7 @@ def build_structures(lines: Iterable[str]) -> dict[str, type[ctypes.Structure]]:
             members.append((field, kinds[kind]))
 
         class Built(ctypes.Structure):
-            __slots__ = ()  # without them, a name that is no field could be assigned
+            __slots__ = ()  # so that assigning to an unknown field fails
             _fields_ = members
 
         Built.__name__ = name
@@ -203,8 +205,8 @@ def structure(name: str) -> type[ctypes.Structure]:
 
 
 def filled(name: str, cell: object, **values: Any) -> ctypes.Structure:
-    """A structure with these values. Any other field that is named after a factor gets the cell's
-    level, so a factor that only C acts on needs no line here."""
+    """A structure with these values. Every other field that has the name of a factor gets the
+    cell's level, so a factor that only C uses needs no line here."""
     kind = structure(name)
     levels = {field[0]: getattr(cell, field[0], None) for field in kind._fields_}
     numbers = {field: level for field, level in levels.items() if isinstance(level, int)}
@@ -212,5 +214,5 @@ def filled(name: str, cell: object, **values: Any) -> ctypes.Structure:
 
 
 def address(array: npt.NDArray[Any]) -> Address:
-    """Of an array's first element; the caller keeps the array alive."""
+    """The address of an array's first element. The caller keeps the array alive."""
     return Address(array.ctypes.data)

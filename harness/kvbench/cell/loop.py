@@ -28,30 +28,30 @@ from kvbench.cell.store import Store
 from kvbench.cell.workload import Step
 
 BATCH_RECORDS = 1000
-BATCH_BYTES = 4 << 20  # of values; a larger value is a batch of its own
-RECORD_BYTES = 1 << 10  # of values for each record of a larger batch
+BATCH_BYTES = 4 << 20  # most bytes of values in a batch; a larger value is its own batch
+RECORD_BYTES = 1 << 10  # buffer bytes per record of a larger batch
 WHOLE = Constant.PLAN_OPERATIONS  # the phase of all operations
-TICK = SECOND // 10  # of a timeline
+TICK = SECOND // 10  # ns per entry of a timeline
 LONGEST_RUN = 3600  # seconds
-LATE = ("p50_ns", "p99_ns")  # quantiles of how late operations began
+LATE = ("p50_ns", "p99_ns")  # quantiles of the lateness of operations
 CHURNING = ("insert", "remove")
 WALL, CHURN = 4, 8  # LOOP_WALL and LOOP_CHURN of loop.h
 
 
 @dataclasses.dataclass(frozen=True)
 class Traffic:
-    """Readers beside writers: see traffic.h. 0: no limit."""
+    """Readers and writers that run concurrently: see traffic.h. 0 means no limit."""
 
     readers: int
     writers: int
-    reads: int  # of each reader
-    writes: int  # a second, of all writers, at most
+    reads: int  # by each reader
+    writes: int  # at most, per second, by all writers together
     seconds: float
     seed: int
 
     @classmethod
     def of(cls, step: Step, cell: Cell) -> Self:
-        """What a step of a workload asks for."""
+        """The traffic that a step of a workload specifies."""
         readers, writers = step.threads()
         return cls(
             readers=readers,
@@ -64,14 +64,14 @@ class Traffic:
 
 
 def page_buffers(*sizes: int) -> tuple[list[npt.NDArray[np.uint8]], list[int]]:
-    """Buffers for values, and the addresses in them that begin a page (loop.h says why). They are
-    written once, so that their pages count as the harness's memory, not a store's."""
+    """Buffers for values, and in each the address of the first whole page (loop.h says why). They
+    are filled here, so that their pages count as the harness's memory, not the store's."""
     pages = [np.full(size + 2 * PAGE, 0xA5, np.uint8) for size in sizes]
     return pages, [-(-page.ctypes.data // PAGE) * PAGE for page in pages]
 
 
 class ShimLoop:
-    """The loop of loop.c: it runs plans on a store in C and notes what the operations took."""
+    """The loop of loop.c: it runs plans on a store in C and records what the operations took."""
 
     def __init__(self, store: Store, records: Records, pool: npt.NDArray[np.uint8]) -> None:
         self._library, self._store, self._records = loop_library(), store, records
@@ -112,15 +112,17 @@ class ShimLoop:
         self._call("loop_close")
 
     def load(self, plan: Plan, batch_records: int = BATCH_RECORDS) -> Phase:
-        """Write the plan's records in batches, whose times are noted."""
+        """Write the plan's records in batches. Returns the phase, whose latencies are those of
+        batches."""
         phases = Phases(1).note_seconds(0)
         size = ctypes.c_size_t(batch_records)
         self._call("loop_load", ctypes.byref(plan.c), size, phases.at(0))
         return phases.phase(0, self.meter)
 
     def run(self, plan: Plan, least_s: float = 0, longest_s: float = 0) -> dict[str, Phase]:
-        """Run a plan; one of drawn records goes on until the time has passed. Returns the phase of
-        each operation, and as "" that of all. A wrong answer is a StoreError."""
+        """Run a plan; a plan of drawn records continues until `least_s` seconds have passed.
+        Returns the phase of each operation by name, and under "" that of all operations. Raises
+        StoreError at a wrong answer."""
         phases = Phases(WHOLE + 1).note_seconds(WHOLE, *range(WHOLE))
         least = ctypes.c_uint64(round(least_s * SECOND))
         self._loop.longest = round(longest_s * SECOND)
@@ -129,13 +131,13 @@ class ShimLoop:
         return {"": phases.phase(WHOLE, self.meter)} | self._kinds(phases)
 
     def _kinds(self, phases: Phases) -> dict[str, Phase]:
-        """The phase of each operation that was done."""
+        """The phase of each operation that was executed, by name."""
         found = {name: phases.phase(code, self.meter) for name, code in CODES.items()}
         return {name: phase for name, phase in found.items() if phase.latency.n}
 
     def run_into(self, plan: Plan, returned: npt.NDArray[np.uint64]) -> None:
-        """Run a plan. When each operation returned is stored at once, in ns of the monotonic
-        clock."""
+        """Run a plan, and store in `returned` when each operation returned, as soon as it has, in
+        ns of the monotonic clock."""
         self._loop.times = returned.ctypes.data
         try:
             self.run(plan)
@@ -153,28 +155,28 @@ class ShimLoop:
         )
 
     def rounds(self, timed: tuple[str, ...], samples: int, least_s: float) -> dict[str, Phase]:
-        """Rounds of these operations, until each was done so often and for so long: see
-        loop_rounds. Returns the phase of each."""
+        """Run rounds of these operations until each was executed `samples` times and for `least_s`
+        seconds: see loop_rounds. Returns the phase of each operation by name."""
         phases, rounds = Phases(WHOLE), self._rounds(timed, samples, least_s)
         self._call("loop_rounds", ctypes.byref(rounds), phases.c)
         return self._kinds(phases)
 
     def burst(self, operation: str, count: int) -> Phase:
-        """So many gets or updates as in rounds."""
+        """Run `count` gets or updates as rounds do. Returns their phase."""
         phases, rounds = Phases(WHOLE), self._rounds((operation,), 1, 0)
         code = CODES[operation]
         self._call("loop_burst", ctypes.byref(rounds), code, ctypes.c_uint64(count), phases.c)
         return phases.phase(code, self.meter)
 
     def refuse(self, plan: Plan) -> None:
-        """Try what the store must refuse: see loop_refuse. An operation that succeeds is a
-        StoreError."""
+        """Try operations that the store must refuse: see loop_refuse. Raises StoreError if one
+        succeeds."""
         self._call("loop_refuse", ctypes.byref(plan.c))
 
     def check(self) -> None:
-        """Whether the store has every live record with its value: by a scan, where it has one,
-        which also finds records that should not be there, and by gets. Anything else is a
-        StoreError."""
+        """Check that the store holds every live record with its value. A store that scans is
+        checked by a scan, which also finds records that should not exist, and by some gets; any
+        other by a get of each record. Raises StoreError."""
         if self._driver.capabilities & Capability.SCAN:
             self._call("loop_scan", ctypes.byref(self._records.live("get").c), None)
             self.run(self._records.picked())
@@ -182,8 +184,9 @@ class ShimLoop:
             self.run(self._records.live("get"))
 
     def pace(self, rate: int, exponential: bool = False, seed: int = 0) -> None:
-        """From now on, an open loop of so many operations per second, where a batch counts as its
-        records, with constant or exponential gaps; with 0 a closed loop."""
+        """From now on, run an open loop of `rate` operations per second with constant or
+        exponential gaps, or with rate 0 a closed loop. A batch counts as many operations as it has
+        records."""
         self._late = np.zeros(BINS, np.uint64)
         late = structure("tally")(bins=self._late.ctypes.data, bin_count=BINS)
         self._loop.pace = structure("loop_pace")(
@@ -192,11 +195,12 @@ class ShimLoop:
 
     @property
     def elapsed(self) -> float:
-        """When the next operation of the open loop is due, in ns from the first one."""
+        """When the next operation of the open loop is due, in ns after the first."""
         return float(self._loop.pace.elapsed)
 
     def paced(self) -> dict[str, Any]:
-        """The columns of the open loop itself since its pace was set; empty for a closed one."""
+        """The columns that describe the open loop since its pace was set; empty for a closed
+        loop."""
         pace = self._loop.pace
         if not pace.rate:
             return {}
@@ -215,7 +219,8 @@ class ShimLoop:
         }
 
     def scan(self, plan: Plan) -> Phase:
-        """The time of each record: see loop_scan."""
+        """Scan the records of a plan, and return the phase, with the time of each record: see
+        loop_scan."""
         phases = Phases(1).note_seconds(0)
         self._call("loop_scan", ctypes.byref(plan.c), phases.at(0))
         return phases.phase(0, self.meter)
@@ -226,7 +231,8 @@ class ShimLoop:
         return phases.phase(0, self.meter)
 
     def traffic(self, traffic: Traffic) -> dict[str, Phase]:
-        """What readers and writers took, as "read" and "write", and as "" what both used."""
+        """Run readers and writers. Returns the phase of the readers as "read", that of the writers
+        as "write", and as "" what both used together."""
         ticks = round((traffic.seconds or LONGEST_RUN) * SECOND) // TICK + 1
         phases = Phases(3, ticks, TICK).note_seconds(0).note_seconds(1)
         pointers = {
@@ -264,14 +270,15 @@ class ShimLoop:
 
 
 def _refuse_forgetful(store: Store, capabilities: Capability) -> None:
-    """Only the null store may say that it keeps nothing, since its answers are not checked."""
+    """Let only the null store declare that it keeps nothing, since the answers of such a store are
+    not checked."""
     if Capability.FORGETS in capabilities and store.name != "null":
         raise StoreError("says that it keeps nothing, which only the null store may")
 
 
 @contextlib.contextmanager
 def _named(what: str) -> Iterator[None]:
-    """Any engine's exception becomes a StoreError that says what failed."""
+    """Turn any exception of an engine into a StoreError that names what failed."""
     try:
         yield
     except Exception as error:
@@ -288,7 +295,7 @@ def _wrong(operation: str, answer: object, value: bytes) -> str:
 
 
 class PythonLoop:
-    """The loop in Python, on a binding. Its methods do what those of ShimLoop do."""
+    """The loop in Python, on a binding. Its methods correspond to those of ShimLoop."""
 
     def __init__(self, store: Store, records: Records, pool: npt.NDArray[np.uint8]) -> None:
         self._store, self._records = store, records
@@ -297,7 +304,7 @@ class PythonLoop:
         self._pages, (value,) = page_buffers(records.size.high)
         self._value = value
         whole = ctypes.create_string_buffer(Constant.RECORDS_KEY_MAX)
-        self._key = (ctypes.c_char * records.key_size).from_buffer(whole)  # C may write beyond it
+        self._key = (ctypes.c_char * records.key_size).from_buffer(whole)  # C may write past it
         records.values.pool = pool.ctypes.data
         self._loop = filled(
             "loop", records.cell, stride=records.stride, values=records.values, value=value
@@ -315,7 +322,7 @@ class PythonLoop:
             self._open: Binding = open_binding(binding, folder, **settings)
 
     def taken(self, plan: Plan) -> Iterator[tuple[int, int, bytes, bytes]]:
-        """Operation, number, key and value of each."""
+        """Yield the operation, record number, key and value of each operation of a plan."""
         item, size = structure("plan_item")(), ctypes.c_uint64()
         arguments = (
             ctypes.byref(self._loop), ctypes.byref(plan.c), ctypes.byref(item), self._key,
@@ -327,7 +334,8 @@ class PythonLoop:
 
     @contextlib.contextmanager
     def _timed(self, phase: Phase) -> Iterator[list[int]]:
-        """Note the times that are appended to the list. Python collects no garbage meanwhile."""
+        """Add to a phase the times that are appended to the list. Garbage collection is off
+        meanwhile."""
         times: list[int] = []
         gc.disable()
         before, start = self.meter.read() if self.meter else {}, time.perf_counter_ns()

@@ -1,4 +1,4 @@
-"""What the operating system counts of a process: processor time, bytes moved, syncs, memory."""
+"""The operating system's counters of a process: processor time, bytes moved, syncs, memory."""
 
 import contextlib
 import ctypes
@@ -41,18 +41,19 @@ class Meter:
         return bool(self._counts().syncs > before)
 
     def columns(self, counts: ctypes.Structure) -> dict[str, float | None]:
-        """A `struct meter_counts`, of the process or of an operation, as columns of the operations;
-        None is what cannot be counted here."""
+        """A `struct meter_counts`, of the process or of an operation, as columns of the table
+        operations. A counter that this machine lacks is None."""
         values = {name: getattr(counts, name) for name, *_ in counts._fields_}
         seconds = {f"{side}_s": values.pop(f"{side}_ns") / SECOND for side in ("user", "system")}
         return seconds | {n: None if n in self._missing else v for n, v in values.items()}
 
     def read(self) -> dict[str, float | None]:
-        """All that was counted so far."""
+        """The counters since the process began."""
         return self.columns(self._counts())
 
     def settle(self, quiet_s: float, limit_s: float = 60) -> dict[str, str | float]:
-        """Wait until the engine is quiet; see meter.h. Returns columns of the cell."""
+        """Wait until the engine is idle, at most `limit_s` seconds; see meter.h. Returns columns of
+        the table cells."""
         debt = structure("meter_debt")()
         times = (ctypes.c_uint64(round(seconds * SECOND)) for seconds in (quiet_s, limit_s))
         loop_library().meter_settle(ctypes.byref(self.struct), *times, ctypes.byref(debt))
@@ -66,15 +67,15 @@ class Meter:
 
 @functools.cache
 def _counting_program() -> tuple[int, "ctypes._Pointer[ctypes.c_uint64]"]:
-    """Its file descriptor, or -1, and where it counts."""
+    """The file descriptor of the counting program, or -1, and the address of its counter."""
     count = ctypes.POINTER(ctypes.c_uint64)()
     return loop_library().meter_program(ctypes.byref(count)), count
 
 
 @contextlib.contextmanager
 def count_system_calls() -> Iterator[Callable[[], int | None]]:
-    """Yield a function that returns how many system calls this process made since; None where they
-    cannot be counted. Meanwhile each takes 0.2 us longer, in all processes of the machine."""
+    """Yield a function that returns how many system calls this process has made since then, or None
+    where they cannot be counted. Meanwhile every system call on the machine takes 0.2 us longer."""
     program, count = _counting_program()
     link = loop_library().meter_attach(program, b"sys_enter")
     if link < 0:

@@ -1,4 +1,4 @@
-"""What operations of one kind took and used, as a row of the operations."""
+"""What operations of one kind took and used, as a row of the table operations."""
 
 import ctypes
 from typing import Any, Self
@@ -10,18 +10,18 @@ from kvbench.cell.library import Constant, structure
 from kvbench.cell.meter import Meter
 
 SECOND = 1_000_000_000  # ns
-LONGEST = 3600  # seconds that a tally tells apart, and of a timeline
+LONGEST = 3600  # seconds: the longest latency of a tally, and the longest timeline
 Columns = dict[str, float | None]
 BINS = int(np.log(LONGEST * SECOND) / LOG_WIDTH) + 1
 QUANTILES = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99, "p999_ns": 0.999}
 
 
 class Phase:
-    """Latencies of operations, and what the process used for them."""
+    """The latencies of operations, and the resources that the process used for them."""
 
     def __init__(self) -> None:
         self.latency = Histogram()
-        self.items = 0  # records that were read or written, and scans
+        self.items = 0  # records read or written, plus scans
         self.wall_s: float | None = None
         self.paused_s: float | None = None
         self.used: Columns = {}
@@ -40,7 +40,7 @@ class Phase:
                 self.used[name] = (self.used.get(name) or 0) + value - since
 
     def add(self, other: "Phase") -> None:
-        """Add more operations of the kind."""
+        """Add further operations of the same kind."""
         self.latency.merge(other.latency)
         self.items += other.items
         self.wall_s = (self.wall_s or 0) + (other.wall_s or 0)
@@ -50,7 +50,7 @@ class Phase:
 
     @property
     def speed(self) -> float:
-        """Items a second."""
+        """Items per second."""
         return self.items / self.wall_s if self.wall_s else 0.0
 
     def row(self, operation: str) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class Phase:
 
 
 class Line:
-    """The seconds of a run in one thread: a struct tally_second and what it points to."""
+    """The per-second timeline of a run in one thread: a struct tally_second with its arrays."""
 
     def __init__(self) -> None:
         self._rows = np.zeros((LONGEST, 4), np.uint64)
@@ -90,8 +90,9 @@ class Line:
         self.address = ctypes.addressof(self._second)
 
     def seconds(self, wall: int) -> list[dict[str, Any]]:
-        """Rows of the timeline of a run that took so many ns. A second in which no operation ended
-        has no times. When it began and ended, on the monotonic clock, is for Disk.join."""
+        """Rows of the timeline of a run that took `wall` ns. A second in which no operation ended
+        has no times. Each row has its start and end on the monotonic clock, which Disk.join
+        uses."""
         found = []
         for second, (n, total, most, p99) in enumerate(self._rows[: self._line.used].tolist()):
             times = {"mean_ns": total / n, "p99_ns": p99, "max_ns": most} if n else {}
@@ -102,10 +103,10 @@ class Line:
 
 
 class Phases:
-    """An array of struct loop_phase, with room for their counts."""
+    """An array of struct loop_phase, with memory for their counts."""
 
     def __init__(self, count: int, ticks: int = 0, tick: int = 1) -> None:
-        """`ticks` of `tick` ns each are counted by each."""
+        """Each phase counts its operations in `ticks` intervals of `tick` ns."""
         self.c = (structure("loop_phase") * count)()
         self._bins = np.zeros((count, BINS), np.uint64)
         self._ticks = np.zeros((count, ticks), np.uint64)
@@ -116,18 +117,19 @@ class Phases:
         self._lines: dict[int, Line] = {}
 
     def note_seconds(self, index: int, *others: int) -> Self:
-        """Let one of them note a timeline, of its operations and those of others."""
+        """Record a timeline in phase `index`, of its operations and those of the phases
+        `others`."""
         line = self._lines[index] = Line()
         for each in (index, *others):
             self.c[each].tally.second = line.address
         return self
 
     def at(self, index: int) -> Any:
-        """A pointer to one of them."""
+        """A pointer to a phase."""
         return ctypes.byref(self.c[index])
 
     def phase(self, index: int, meter: Meter | None) -> Phase:
-        """One of them. Its `used` needs the meter that counted."""
+        """A phase in Python. `meter` is the one that counted; without it, `used` is empty."""
         own, found = self.c[index], Phase()
         tally = own.tally
         found.latency = Histogram.of(self._bins[index], tally.n, tally.sum, tally.min, tally.max)
@@ -139,10 +141,10 @@ class Phases:
         return found
 
     def seconds(self, index: int, wall: int) -> list[dict[str, Any]]:
-        """The timeline that one of them noted: see Line."""
+        """The timeline that a phase recorded: see Line."""
         return self._lines[index].seconds(wall) if index in self._lines else []
 
     def line(self, index: int, ticks: int) -> list[int]:
-        """The operations of each tick, up to so many."""
+        """The number of operations in each of the first `ticks` ticks."""
         found: list[int] = self._ticks[index, :ticks].tolist()
         return found

@@ -1,9 +1,9 @@
-"""Plans: which operations a cell does, in their order. C makes them while the loop runs (plan.c);
-this says what each step asks for.
+"""Plans: the operations of a cell, in order. This module says what each step needs; C (plan.c)
+generates the operations while the loop runs.
 
-A cell of rounds has `records` live records at rest. Its key numbers run from 0 to
-`records + churn` - 1, so `churn` of them are dead; a round inserts these, so that for a while
-`churn` more live, and later removes as many others.
+A cell of rounds has `records` live records between rounds. Its key numbers run from 0 to `records +
+churn` - 1, so `churn` of them are dead. A round inserts these, so that for a while `churn` more
+records are live, and later removes as many others.
 """
 
 import ctypes
@@ -39,34 +39,34 @@ ORDERS = {order.name.lower(): order for order in Order}
 SAMPLES = 1000  # of each operation, at least
 EVICTIONS, PER_EVICTION = 100, 10  # of each operation in a cold cell; operations after each
 CHURN_SHARE, CHURN_LIMIT = 10, 250  # a round replaces a tenth of the records, but at most 250
-# Inserts of existing keys that the check tries: it finds a store that accepts 1 in 2,000 with 95%.
+# Inserts of existing keys in the check: with 95% it detects a store that accepts 1 in 2,000.
 TRIED, TRIED_BYTES = 6000, 256 << 20
 POOL_SIZE = 8 << 20  # bytes; values are slices that begin anywhere in it
 NO_LIMIT = 2**64 - 1
 PAGE = mmap.PAGESIZE
 NORESERVE = 0x4000  # MAP_NORESERVE of Linux, which Python 3.11 does not name
-SHARES = 2**32  # what the shares of a mix add up to
+SHARES = 2**32  # the sum of a mix's shares
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A plan of C, with the arrays that it points to."""
+    """A plan in C. `kept` keeps the arrays that it points to alive."""
 
     c: ctypes.Structure
     kept: tuple[Any, ...] = ()
 
 
 class Records:
-    """The records of a cell: which of them exist, and with which version. C keeps both up to date
-    while it makes a plan. They take a byte for each record that may be rewritten; of a billion that
-    are only loaded and read, they take none."""
+    """The records of a cell: which of them exist, and in which version. C updates both while it
+    generates a plan. They take one byte for each record that may be rewritten, and no memory for
+    records that are only loaded and read, even a billion."""
 
     def __init__(self, cell: Cell) -> None:
         self.cell, self.size, self.key_size = cell, cell.record_size, cell.key_size
         self.steps = parse(cell.workload)
         self.churn = 0 if self.steps else max(1, min(cell.records // CHURN_SHARE, CHURN_LIMIT))
-        # Some records are dead at first: those of rounds, and those that GROWING inserts. A mix
-        # inserts its own beyond them.
+        # The records that rounds and GROWING insert are dead at first. The numbers that a mix
+        # inserts come after all of these.
         missing = self.churn + sum(self.ops(step) for step in self.steps if step.name == GROWING)
         there = cell.records + missing
         mixes = (step for step in self.steps if "insert" in step.shares())
@@ -100,7 +100,7 @@ class Records:
         )
         changing = {*REWRITES, TRAFFIC, "deleterandom"}
         if missing or any(step.name in changing for step in self.steps):
-            self._pages[:] = 0  # so that they count as memory of the harness from the beginning
+            self._pages[:] = 0  # so that they count as the harness's memory from the start
         if missing:
             loop_library().plan_bury(ctypes.byref(self.c), ctypes.c_uint64(missing))
 
@@ -121,32 +121,32 @@ class Records:
         return Plan(plan, (self,))
 
     def live(self, operation: str, backward: bool = False) -> Plan:
-        """An operation on every live record, in the order of their keys."""
+        """One operation on every live record, in key order."""
         return self._plan(Source.ALL, operation, NO_LIMIT, end=self.universe, backward=backward)
 
     def drawn(self, operation: str, count: int, order: str = "uniform", length: int = 0) -> Plan:
-        """An operation on live records, one of them perhaps many times; a scan reads `length`."""
+        """`count` operations on live records, drawn with replacement; a scan reads `length`
+        records."""
         return self._plan(Source.DRAWN, operation, count, order=ORDERS[order], length=length)
 
     def added(self, count: int) -> Plan:
-        """Inserts of so many records that are missing, in random order. They are spread evenly over
-        the key space."""
+        """Inserts of `count` missing records in random order, spread evenly over the key space."""
         return self._plan(Source.DEAD_ONES, "insert", count)
 
     def burst(self, operation: str, count: int) -> Plan:
-        """Operations of one kind within rounds: what loop_burst does in C."""
+        """`count` operations of one kind within rounds, as loop_burst does in C."""
         order = self.cell.key_order
         if operation == "insert":
             return self._plan(Source.DEAD_ONES, operation, count, order=ORDERS[order])
-        once = operation == "remove" and order == "zipfian"  # a record is removed but once
+        once = operation == "remove" and order == "zipfian"  # a record can be removed only once
         return self.drawn(operation, count, "uniform" if once else order)
 
     def shuffled(self, operation: str, count: int) -> Plan:
-        """An operation on so many records, each at most once, in random order."""
+        """One operation on `count` records in random order, each at most once."""
         return self._plan(Source.SHUFFLED, operation, min(count, self.cell.records))
 
     def mixed(self, step: Step) -> Plan:
-        """A mix, or one of YCSB's. New records come at the end of the key space."""
+        """The step mix, or a workload of YCSB. New records come at the end of the key space."""
         shares = step.shares()
         kinds = ("get", "update", "insert", "scan")
         sums = itertools.accumulate(round(shares.get(kind, 0) * SHARES) for kind in kinds)
@@ -156,7 +156,7 @@ class Records:
         return self._plan(Source.MIXED, "get", self.ops(step), order=order, **limits)
 
     def churned(self, step: Step) -> Plan:
-        """Updates and removes by popularity, and inserts of what was removed."""
+        """Updates and removes by popularity, and inserts of removed records."""
         updates = round(CHURN_SHARES["update"] * SHARES)
         removes = round(CHURN_SHARES["remove"] * SHARES)
         return self._plan(
@@ -172,7 +172,7 @@ class Records:
     def listed(
         self, operations: Sequence[int], numbers: Sequence[int], versions: Sequence[int]
     ) -> Plan:
-        """These operations, whatever was done before."""
+        """Exactly these operations, whatever records exist."""
         operation, number = np.array(operations, np.uint8), np.array(numbers, np.uint64)
         version = np.array(versions, np.uint8)
         plan = self._plan(
@@ -186,8 +186,8 @@ class Records:
         return dataclasses.replace(plan, kept=(self, operation, number, version))
 
     def refused(self) -> Iterator[Plan]:
-        """What a store must refuse: inserts of records that exist, and gets of all that do not;
-        updates and removes are tried on some of these."""
+        """Plans that a store must refuse: inserts of existing records, gets of all missing records,
+        and updates and removes of some missing records."""
         if self.any_live():
             tried = min(TRIED, max(SAMPLES, int(TRIED_BYTES / self.size.mean)))
             yield self._plan(Source.DRAWN, "insert", tried, refused=True)
@@ -195,29 +195,30 @@ class Records:
             yield self._plan(Source.MISSING, operation, most, end=self.universe, refused=True)
 
     def picked(self) -> Plan:
-        """Gets of some live records, no more than there are."""
+        """Gets of some live records, at most as many as the cell has."""
         return self.drawn("get", min(SAMPLES, self.cell.records) if self.any_live() else 0)
 
     def any_live(self) -> bool:
-        """Whether a record exists."""
+        """Whether any record is live."""
         return next(self.taken(self.live("get")), None) is not None
 
     def ops(self, step: Step) -> int:
-        """How many operations a step does, at least."""
+        """The least number of operations that a step executes."""
         if step.name == CHURN:
             return ceil(step.get("times", 3) * self.cell.records / (1 - CHURN_SHARES["remove"]))
         timed = step.name == MIX and step.get("seconds", 0)
         return step.get("ops", 0 if timed else self.cell.records)
 
     def taken(self, plan: Plan) -> Iterator[tuple[str, int, int, int]]:
-        """Run through a plan without a store: operation, number, version and length of each."""
+        """Run through a plan without a store. Yields the operation, number, version and length of
+        each."""
         item, take = structure("plan_item")(), loop_library().plan_next
         take.restype = ctypes.c_bool
         while take(ctypes.byref(plan.c), ctypes.byref(item)):
             yield NAMES[item.operation], item.number, item.version, item.length
 
     def total(self) -> dict[str, int]:
-        """The live records: their number, and the bytes of their keys and values."""
+        """The number of live records, and the bytes of their keys and values."""
         count, values = ctypes.c_uint64(), ctypes.c_uint64()
         plan, rule = self.live("get"), ctypes.byref(self.values)
         run = loop_library().plan_total
@@ -226,7 +227,7 @@ class Records:
         return {"live_records": count.value, "live_bytes": live_bytes}
 
     def save(self, file: BinaryIO) -> None:
-        """Write what became of the records, for `restore`."""
+        """Write the state of the records, for `restore`."""
         touched = np.flatnonzero(self._pages.any(axis=1))
         for part in (bytes(self.c), np.uint64(len(touched)).tobytes(), touched.tobytes()):
             file.write(part)
@@ -234,7 +235,8 @@ class Records:
             file.write(self._pages[page].tobytes())
 
     def restore(self, file: BinaryIO) -> None:
-        """Take over what another process, of which this one is a fork, has saved."""
+        """Read the state that another process has saved, of which this one is a fork. Raises
+        OSError if that process has died."""
         size = ctypes.sizeof(self.c)
         if len(data := file.read(size)) < size:
             raise OSError("the process that measures is gone")
@@ -245,7 +247,7 @@ class Records:
 
 
 def make_pool(compressibility: str, largest_value: int, seed: int) -> npt.NDArray[np.uint8]:
-    """The bytes that values are slices of."""
+    """The pool of bytes from which values are slices."""
     pool = np.empty(POOL_SIZE + largest_value, np.uint8)
     fill = loop_library()[f"records_fill_{compressibility}"]
     fill(address(pool), ctypes.c_size_t(len(pool)), ctypes.c_uint64(seed))

@@ -1,6 +1,6 @@
-"""What a worker is told and what it answers, each as JSON.
+"""The messages between the sweep and a worker, as JSON.
 
-The sweep writes a Task to the worker's standard input, and reads from its output one object: an
+The sweep writes a Task to the worker's standard input, and reads one object from its output: an
 Answer with `status` "ok", or `status` "failed" and a `reason`.
 """
 
@@ -15,15 +15,15 @@ from kvbench.cell.store import Store
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A cell to be measured in a folder."""
+    """A cell to measure, and where."""
 
     factors: dict[str, Any]  # of the cell
     store: Store
     folder: str  # empty, for the store's files
-    parent: int  # the number of the process with which the worker ends
-    members: str  # the file by which a process joins the cell's control group; empty: none
-    mounted: Mounted | None  # the file system of its own that the folder is on
-    board: int  # the descriptor of a file in memory: see sampling.Board
+    parent: int  # the process ID of the sweep; the worker dies with it
+    members: str  # the file through which to join the cell's control group; empty: none
+    mounted: Mounted | None  # the file system made for the stores, if any
+    board: int  # the descriptor of a file in memory: see board.Board
 
     @property
     def cell(self) -> Cell:
@@ -33,7 +33,7 @@ class Task(msgspec.Struct, frozen=True):
 @dataclasses.dataclass
 class Answer:
     """The columns of a cell that its worker measures, and rows of two other tables. data/README.md
-    says what each means. None: it could not be measured."""
+    explains them. A value that could not be measured is None."""
 
     effective_options: dict[str, str]  # as the engine states them
     compressed_share: float

@@ -1,4 +1,4 @@
-"""What a shim declares, and how its options are passed. The timed loop is in loop.py."""
+"""Reads what a shim declares, and passes options to it. The timed loop is in loop.py."""
 
 import ctypes
 import itertools
@@ -19,14 +19,14 @@ Driver = ctypes.Structure  # struct kv_driver
 
 
 def option_array(options: Mapping[str, str]) -> Any:
-    """As the array of struct kv_option that open takes."""
+    """Options as the array of struct kv_option that `open` takes."""
     option = structure("kv_option")
     pairs = [option(name.encode(), value.encode()) for name, value in options.items()]
     return (option * len(pairs))(*pairs)
 
 
 def load_driver(path: Path) -> Driver:
-    """The driver of a shared object; an OSError says why there is none."""
+    """Load the driver of a shared object. Raises OSError, which states the reason."""
     error = ctypes.create_string_buffer(Constant.STORE_ERROR)
     load = loop_library().store_load
     load.restype = Address
@@ -47,7 +47,7 @@ def read_settings(driver: Driver) -> tuple[Setting, ...]:
 
 
 def reason(driver: Driver, status: int) -> str:
-    """What a status that is not OK means, in the store's own words if it has any."""
+    """The meaning of a status other than OK, with the store's own error message if it has one."""
     say, unknown = loop_library().store_reason, ctypes.create_string_buffer(32)
     say.restype = ctypes.c_char_p
     found: bytes = say(ctypes.byref(driver), status, unknown)

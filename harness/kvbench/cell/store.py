@@ -1,4 +1,4 @@
-"""A store as a worker sees it: what it is called, what it can do, and how it is loaded."""
+"""A store as a worker sees it: its name, its capabilities, and how to load it."""
 
 import dataclasses
 import functools
@@ -28,12 +28,12 @@ class Store:
     default_durability: str = ""
 
     def can(self, capability: str, settings: Mapping[str, str]) -> bool:
-        """Whether it has the capability, by itself or, of threads, by a setting of that name."""
+        """Whether it has the capability, either always or by the setting "threads"."""
         threaded = settings.get("threads") == "on" and capability in ("threads", "writers")
         return capability in self.capabilities or threaded
 
     def lacks(self, name: str, value: str) -> str:
-        """Why it has no such level of a setting; empty when it has."""
+        """The reason why it lacks this level of a setting; empty if it has the level."""
         if self.binding:
             return f"{self.binding} is measured as shipped"
         own = [setting for setting in self.settings if setting.name == name]
@@ -45,12 +45,13 @@ class Store:
 
     @property
     def tears(self) -> bool:
-        """Whether a crash in an update may leave neither value, at levels other than `atomic`. Its
-        shim then names that level, be it as one that it lacks."""
+        """Whether a crash during an update may leave neither the old nor the new value, at levels
+        other than `atomic`. The shim of such a store lists that level, either as supported or as
+        lacking."""
         return any((own.name, own.value) == ("durability", "atomic") for own in self.settings)
 
     def guarantee(self, durability: str) -> str:
-        """The level that a level of durability, perhaps as shipped, amounts to."""
+        """The durability level that the store provides at a level, which may be DEFAULT."""
         return self.default_durability if durability == DEFAULT else durability
 
     @property
@@ -67,12 +68,12 @@ class Store:
 
     @property
     def path(self) -> Path:
-        """Of the shim."""
+        """The path of the shim."""
         return shims_folder() / f"{self.name}.so"
 
     def driver(self) -> Driver:
-        """What the shim declared when this process loaded it. A StoreError if that is not what it
-        declared when it was asked what it is, if it was."""
+        """Load the shim, and return its driver. Raises StoreError if the driver differs from what
+        the shim declared when it was probed."""
         driver = load_driver(self.path)
         if self.version and (changed := _difference(self, declared(self.path))):
             raise StoreError(f"it declares something else than when it was asked: {changed}")
@@ -80,14 +81,14 @@ class Store:
 
 
 def named(label: str) -> Store:
-    """A store by its full name. It has not been asked what it is."""
+    """The store with this full name, not yet probed: all else has its default."""
     name, _, binding = label.partition("/")
     return Store(name, binding)
 
 
 @functools.cache  # a store may be opened a hundred times
 def declared(path: Path) -> Store:
-    """What a shim declares. An OSError says why it can't be loaded."""
+    """Load a shim, and return what it declares. Raises OSError if it cannot be loaded."""
     driver = load_driver(path)
     return Store(
         path.stem,
@@ -101,7 +102,7 @@ def declared(path: Path) -> Store:
 
 
 def _difference(asked: Store, found: Store) -> str:
-    """The first thing that two declarations say differently; empty if there is none."""
+    """The first field in which two declarations differ, in words; empty if they agree."""
     for field in dataclasses.fields(Store):
         before, now = getattr(asked, field.name), getattr(found, field.name)
         if before != now:

@@ -36,19 +36,20 @@ from kvbench.cell.store import Store
 from kvbench.cell.workload import CHURN, GROWING, MIX, PERCENT, RANDOM_READS, ROUNDS, TRAFFIC, Step
 from kvbench.common.processes import die_with_parent, how_it_ended
 
-RATIO_BLOCK = 4096  # bytes: about what an engine compresses at once
+RATIO_BLOCK = 4096  # bytes: about the block size that engines compress
 RATIO_BLOCKS = 32
 COMPRESSORS: dict[str, Callable[[bytes], Any]] = {
     "zlib": lambda block: zlib.compress(block, 6),
     "snappy": cramjam.snappy.compress_raw,
 }
 FLOOR_RUNS, FLOOR_GETS = 5, 4096
-COUNTED = 100  # operations of each kind whose system calls are counted
-QUIET_S, QUIET_LONG_S, LONG_S = 0.2, 2.0, 10.0  # how long an engine rests; after steps this long
+COUNTED = 100  # operations of each kind for counting system calls
+QUIET_S, QUIET_LONG_S, LONG_S = 0.2, 2.0, 10.0  # idle time to wait for, by step length
 
 
 def compressed_share(records: Records, pool: npt.NDArray[np.uint8], compressor: str) -> float:
-    """Bytes after per byte before, over blocks of values as they are written."""
+    """The compressed size of values over their original size, in blocks of RATIO_BLOCK bytes as
+    they are written."""
     values = bytearray()
     for *_, value in PythonLoop(Store("null", "null"), records, pool).taken(records.live("get")):
         values += value
@@ -59,8 +60,8 @@ def compressed_share(records: Records, pool: npt.NDArray[np.uint8], compressor: 
 
 
 def floor(store: Store, cell: Cell, pool: npt.NDArray[np.uint8], folder: Path) -> float:
-    """Nanoseconds that the harness reports for a get that does nothing: the median of the means of
-    FLOOR_RUNS runs."""
+    """The time in ns that the harness reports for a get that does nothing: the median, over
+    FLOOR_RUNS runs, of the mean."""
     records = Records(cell)
     loop = make_loop(Store("null", "null" if store.binding else ""), records, pool)
     loop.open(folder, {})
@@ -70,7 +71,7 @@ def floor(store: Store, cell: Cell, pool: npt.NDArray[np.uint8], folder: Path) -
 
 
 class Stopwatch:
-    """Seconds since the last look."""
+    """Measures the seconds since the last call of `lap`."""
 
     def __init__(self) -> None:
         self.last = time.monotonic()
@@ -88,8 +89,8 @@ def join(members: str) -> None:
 
 
 class Checker:
-    """A process that checks the store when it is closed. It began before the store was opened, so
-    what an engine keeps in memory beyond close does not reach it."""
+    """A process that checks the store after it was closed. It is forked before the store is opened,
+    so it does not inherit what an engine keeps in memory after close."""
 
     def __init__(self, work: "Measurement") -> None:
         (below, self._to), (self._from, above) = os.pipe(), os.pipe()
@@ -118,7 +119,7 @@ class Checker:
             return {"reason": str(error)}
 
     def check(self, records: Records) -> dict[str, float]:
-        """What Measurement.check found in that process."""
+        """The result of Measurement.check in that process. Raises StoreError."""
         with os.fdopen(self._to, "wb") as told, contextlib.suppress(BrokenPipeError):
             records.save(told)
         with os.fdopen(self._from) as out:
@@ -134,7 +135,7 @@ class Checker:
 
 
 class Measurement:
-    """One cell, from the open store on."""
+    """The measurement of one cell, step by step."""
 
     def __init__(self, cell: Cell, store: Store, folder: Path, mounted: Mounted | None) -> None:
         self.cell, self.store, self.folder, self.mounted = cell, store, folder, mounted
@@ -144,7 +145,7 @@ class Measurement:
         self.eviction = ""
 
     def begin(self) -> Meter:
-        """Make the loop, and the counters of this process."""
+        """Make the loop and open the counters of this process."""
         self.loop = make_loop(self.store, self.records, self.pool)
         self.loop.meter = Meter(self.folder, self.mounted.stat if self.mounted else None)
         return self.loop.meter
@@ -162,12 +163,13 @@ class Measurement:
             for operation in self.cell.timed:
                 self._cold(operation)
         else:
-            # Rounds do inserts and removes together, but report what is timed.
+            # Rounds pair inserts with removes, but only timed operations are reported.
             found = self.loop.rounds(self.cell.timed, SAMPLES, least)
             self.phases |= {name: found[name] for name in self.cell.timed}
 
     def _cold(self, operation: str) -> None:
-        """The first operation after each eviction, and as a row of its own those that follow."""
+        """Measure the first operation after each eviction, and as a separate row the operations
+        after it."""
         first, later = (
             self.phases.setdefault(operation + part, Phase()) for part in ("", " later")
         )
@@ -181,17 +183,17 @@ class Measurement:
             later.add(self.loop.burst(operation, PER_EVICTION - 1))
 
     def count_system_calls(self) -> None:
-        """Further operations, not timed, of which the system calls are counted."""
+        """Count the system calls of further, untimed operations."""
         count = min(self.records.churn, COUNTED)
-        with count_system_calls() as calls:  # once, since beginning takes up to 30 ms
+        with count_system_calls() as calls:  # attach once: it takes up to 30 ms
             for name in ("insert", "get", "update", "remove"):
                 marks = [calls()]
-                for times in (0, count):  # without any, the harness's own calls are counted
+                for times in (0, count):  # zero operations: counts the harness's own calls
                     self.loop.burst(name, times)
                     marks.append(calls())
                 start, own, end = (mark or 0 for mark in marks)
                 if end and name in self.phases:
-                    found = max(0, end - own - (own - start))  # threads of the engine call, too
+                    found = max(0, end - own - (own - start))  # background threads make calls, too
                     self.phases[name].more |= {"counted": count, "system_calls": found}
 
     def steps(self) -> None:
@@ -206,7 +208,7 @@ class Measurement:
             name = step.name + (f" {seen + 1}" if seen else "")
             share = step.get("load", 0) / PERCENT
             rate = max(1, round(share * closed[step.reads])) if share else step.get("rate", 0)
-            # The random numbers of the gaps are far from those of the plan.
+            # A seed whose random numbers do not overlap with those of the plan.
             loop.pace(rate, step.exponential, -self.cell.plan_seed - (i << 40))
             for kind, phase in self.step(step, loop).items():
                 self.phases[f"{name} {kind}".rstrip()] = phase
@@ -222,7 +224,7 @@ class Measurement:
         loop.pace(0)
 
     def step(self, step: Step, loop: ShimLoop) -> dict[str, Phase]:
-        """The phase of a step, as "", and of its parts."""
+        """Run a step. Returns its phase as "", and the phases of its parts by name."""
         records, ops = self.records, self.records.ops(step)
         usual = 0 if "ops" in dict(step.given) else self.cell.least_ms / 1000
         least = step.get("seconds", 0) or usual
@@ -258,24 +260,27 @@ class Measurement:
         self.phases[name].more["disk_bytes"] = allocated(self.folder)
 
     def warm(self) -> None:
-        """Read what left the page cache, but for a cell whose memory is capped to make it leave."""
+        """Read evicted files back into the page cache, unless the cell's memory is capped to evict
+        them."""
         cell = self.cell
         if cell.cache == "warm" and cell.place == "disk" and cell.memory_max == UNCAPPED:
             warm(self.folder)
 
     def cached(self) -> float | None:
-        """The share of the store's files in the page cache. After an eviction nothing looks."""
+        """The share of the store's files in the page cache; None with a cold cache, which examining
+        would warm."""
         if self.cell.cache == "cold":
             return None
         return cached_share(self.folder) if self.cell.place == "disk" else 1.0
 
     def longest(self) -> float:
-        """Seconds of the longest step."""
+        """The duration of the longest step in seconds."""
         return max((phase.wall_s or 0 for phase in self.phases.values()), default=0)
 
     def check(self) -> dict[str, float]:
-        """Open the store and check that it refuses what it must, and holds the live records as they
-        were written, and no others. Returns their number and bytes, and the time to open it."""
+        """Open the store, and check that it refuses what it must, and holds exactly the live
+        records. Returns their number, their bytes, and the time to open the store in seconds.
+        Raises StoreError."""
         self.begin()
         watch = Stopwatch()
         self.open()
@@ -287,11 +292,11 @@ class Measurement:
         return self.records.total() | {"reopen_s": reopened}
 
     def refuse_hollow(self, disk_bytes: int) -> None:
-        """Refuse a store that occupies less than the values that it should hold, of which no
-        compressor can save a byte."""
+        """Raise StoreError if the store occupies less space than its values, when these are
+        incompressible."""
         total = self.records.total()
         values = total["live_bytes"] - total["live_records"] * self.cell.key_size
-        keeps = self.store.name != "null"  # the only one that may forget
+        keeps = self.store.name != "null"  # the only store that may keep nothing
         if keeps and self.cell.compressibility == "incompressible" and disk_bytes < values:
             raise StoreError(
                 f"wrong answer: after close and sync the store occupies {disk_bytes:,} B, less "
@@ -307,9 +312,9 @@ def measure(
     mounted: Mounted | None = None,
     board: Board | None = None,
 ) -> Answer:
-    """Measure a cell. `members` is the file by which a process joins the cell's control group,
-    `mounted` the file system of its own, `board` where the sweep learns when to watch the memory.
-    Raises StoreError if the store fails or answers wrongly, and OSError."""
+    """Measure a cell. `members` is the file through which a process joins the cell's control group,
+    `mounted` the file system made for the stores, and `board` tells the sweep when to sample the
+    memory. Raises StoreError if the store fails or answers wrongly, and OSError."""
     work = Measurement(cell, store, folder, mounted)
     found: dict[str, Any] = {
         "compressed_share": compressed_share(work.records, work.pool, "zlib"),
@@ -317,7 +322,7 @@ def measure(
         # Measured first, so that the loop's own memory is part of the baseline.
         "floor_ns": floor(store, cell, work.pool, folder),
     }
-    cached_share(Path(__file__).parent / "bindings")  # and that of looking at the page cache
+    cached_share(Path(__file__).parent / "bindings")  # and so is this memory
     warm(Path(__file__).parent / "bindings")
     checker = Checker(work)
     meter = work.begin()
@@ -352,7 +357,7 @@ def measure(
     watch.lap()
     work.loop.close()
     found["close_s"] = watch.lap()
-    sync_file_system(folder)  # some file systems allocate only then
+    sync_file_system(folder)  # some file systems allocate blocks only on write-back
     found["disk_bytes"] = allocated(folder)
     work.refuse_hollow(found["disk_bytes"])
     watch.lap()
@@ -373,7 +378,7 @@ def measure(
 def main() -> None:
     task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
     die_with_parent(task.parent)
-    # The answer has an output of its own: engines print to the standard output.
+    # Keep a separate output for the answer: engines print to the standard output.
     with os.fdopen(os.dup(1), "w") as out:
         os.dup2(2, 1)
         try:
@@ -385,7 +390,7 @@ def main() -> None:
         except (StoreError, OSError) as error:
             said = {"status": "failed", "reason": str(error)}
         json.dump(said, out)
-    # Engines may leave threads and exit handlers behind; nothing here is left to tidy.
+    # Skip exit handlers and threads that engines leave behind; nothing else needs clean-up.
     with contextlib.suppress(OSError):
         sys.stderr.flush()
     os._exit(0)

@@ -1,8 +1,8 @@
 """Workloads: steps on a store, named as in LevelDB's db_bench and in YCSB.
 
-A workload is a text, "fillrandom batch=1000, readrandom ops=5000": steps in their order, each with
-its parameters. The plain workload is `rounds` (see plan.py). One that begins with no fill gets the
-harness's usual load first.
+A workload is a text such as "fillrandom batch=1000, readrandom ops=5000": steps in order, each with
+its parameters. The plain workload is `rounds` (see plan.py). The harness first loads the records
+unless the first step is a fill.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from typing import Self
 from kvbench.common.messages import BadInput, listed
 
 ROUNDS = "rounds"
-PAGE = "docs/measuring.md"  # that explains the steps
+PAGE = "docs/measuring.md"  # the page that explains the steps
 FILLS = ("fillseq", "fillrandom")
 SCANS = ("readseq", "readreverse")
 RANDOM_READS = ("readrandom", "rangerandom")
@@ -19,14 +19,14 @@ GROWING = "insertrandom"
 TRAFFIC = "readwhilewriting"
 MIX = "mix"
 CHURN = "churn"
-# Mostly updates, as in the heavy mixes of YCSB; enough removes and inserts of removed records that
-# space is freed and taken all the time, and as many of one as of the other, so that the number of
-# live records stays about the same.
+# Mostly updates, as in the heavy mixes of YCSB, with enough removes and inserts of removed records
+# to free and reuse space all the time. Removes and inserts are equally frequent, so that the number
+# of live records is about constant.
 CHURN_SHARES = {"update": 0.8, "remove": 0.1, "insert": 0.1}
-CHURN_DEAD = 10  # at most one record in so many is removed at a time
+CHURN_DEAD = 10  # at most one in this many records is dead at a time
 
-# The shares of YCSB's core workloads (Cooper et al., 2010): reads go by popularity, those of D to
-# the newest records. A read-modify-write is a get and an update of one record, each timed.
+# The shares of YCSB's core workloads (Cooper et al., 2010). Reads follow popularity, those of D
+# recency. A read-modify-write is a get and an update of one record, each timed.
 YCSB: dict[str, dict[str, float]] = {
     "ycsb-a": {"get": 0.5, "update": 0.5},
     "ycsb-b": {"get": 0.95, "update": 0.05},
@@ -37,7 +37,7 @@ YCSB: dict[str, dict[str, float]] = {
 }
 NEWEST_FIRST = ("ycsb-d",)
 
-# The parameters of each step, with the least value of each.
+# The parameters of each step, with their least values.
 _RATE = {"rate": 1, "gaps": 0}
 _OPS = {"ops": 1, **_RATE}
 PARAMETERS: dict[str, dict[str, int]] = {
@@ -59,9 +59,9 @@ REWRITES = {"overwrite", MIX, CHURN} | {
 }
 # The records of a batch are made at once; a timeline has a place for each tenth of a second.
 MOST_STEPS = 100
-# A clock of nanoseconds tells no more than a billion operations a second apart. At the rate of the
-# closed loop the queue of an open one never ends.
-MOST_THREADS = 1024  # of a kind
+# A clock in nanoseconds resolves at most a billion operations per second. At the rate of the
+# closed loop, the queue of an open loop grows without bound.
+MOST_THREADS = 1024  # readers, or writers
 MOST = {
     "batch": 100_000, "seconds": 3600, "readers": MOST_THREADS, "writers": MOST_THREADS,
     "rate": 10**9, "writes": 10**9, "load": 99, "times": 10_000, "most": 24 * 3600,
@@ -72,22 +72,24 @@ GAPS = ("constant", "exponential")  # in an open loop
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """`ops` operations (default: as many as records), in batches of `batch` records. `rate` of them
-    are due a second, in an open loop (default: one after the other): a batch of b records every
-    b / rate seconds, with `gaps` that are constant (0, the default) or exponential (1).
+    """A step executes `ops` operations (default: as many as records), in batches of `batch`
+    records. With `rate`, it is an open loop: a batch of b records is due every b / rate seconds,
+    with constant gaps (`gaps` 0, the default) or exponential ones (1). Without it, the loop is
+    closed.
 
-    mix: `reads` per cent (50) are gets, the others updates, for `seconds`. `load` per cent of the
-    rate that such a mix reached before in a closed loop are due, with exponential gaps.
+    mix: `reads` per cent (50) are gets, the others updates, for `seconds`. With `load`, it is an
+    open loop with exponential gaps, whose rate is that percentage of the rate that the same mix
+    reached in an earlier closed loop.
 
-    churn: updates by popularity, removes, and inserts of removed records (CHURN_SHARES), until as
-    many bytes were written as `times` (3) the data have, and for `seconds` at least; but after
-    `most` seconds it ends (default: no limit).
+    churn: updates by popularity, removes, and inserts of removed records (CHURN_SHARES), until
+    `times` (3) as many bytes as the data have were written, and for at least `seconds`. It ends
+    after `most` seconds (default: no limit).
 
     rangerandom: each operation reads `length` (10) records forward.
 
-    readwhilewriting: `readers` (4) make `reads` gets each (default: as many as records; 0: no
-    limit) beside `writers` (1), which make `writes` a second in all (10,000; 0: no limit), for no
-    longer than `seconds`. Either may be 0: then the others run alone.
+    readwhilewriting: each of `readers` (4) makes `reads` gets (default: as many as records; 0: no
+    limit) while `writers` (1) together make `writes` per second (10,000; 0: no limit), for at most
+    `seconds`. With 0 readers or 0 writers, the others run alone.
     """
 
     name: str
@@ -135,27 +137,27 @@ class Step:
 
     @property
     def reads(self) -> int:
-        """The per cent of a mix that are gets."""
+        """The percentage of gets in a mix."""
         return self.get("reads", 50)
 
     @property
     def open(self) -> bool:
-        """Whether its operations are due at a rate."""
+        """Whether it is an open loop."""
         return bool({"load", "rate"} & set(dict(self.given)))
 
     @property
     def exponential(self) -> bool:
-        """Whether the gaps of its open loop are."""
+        """Whether the gaps of its open loop are exponential."""
         return bool(self.get("gaps", self.get("load", 0)))
 
     def shares(self) -> dict[str, float]:
-        """The share of each kind of operation in a mix; empty for other steps."""
+        """The share (0 to 1) of each operation in a mix; empty for other steps."""
         if self.name == MIX:
             return {"get": self.reads / PERCENT, "update": 1 - self.reads / PERCENT}
         return YCSB.get(self.name, {})
 
     def threads(self) -> tuple[int, int]:
-        """The readers and writers of TRAFFIC."""
+        """The number of readers and of writers of TRAFFIC."""
         return self.get("readers", 4), self.get("writers", 1)
 
     def __str__(self) -> str:
@@ -164,8 +166,8 @@ class Step:
 
 
 def parse(text: object) -> tuple[Step, ...]:
-    """The steps of a workload; none for `rounds`. A grid also checks their order: see
-    experiment/workload.py."""
+    """The steps of a workload; none for `rounds`. Raises BadInput. experiment/workload.py also
+    checks their order."""
     if text == ROUNDS:
         return ()
     if not isinstance(text, str):

@@ -14,26 +14,28 @@ from kvbench.cell.contract import Capability, StoreError, TooLarge
 
 
 def full_name(store: str, binding: str) -> str:
-    """What a store is called where shims and bindings stand side by side."""
+    """The name of a store in tables that list shims and bindings together: "store/binding", or the
+    store alone if it is a shim."""
     return f"{store}/{binding}" if binding else store
 
 
 class Binding(ABC):
-    """An open store in Python: what kv.h says in C. Any error but TooLarge is the engine's own.
+    """An open store in Python, with the contract of kv.h. Every error but TooLarge is the engine's
+    own.
 
-    The methods for one record check the sizes themselves, as a shim in C does: a call for that
-    would be a good part of what a fast engine takes.
+    The methods for one record check the sizes themselves, as a shim in C does: calling a function
+    for the check would add a large part of a fast engine's time.
     """
 
     capabilities: ClassVar[Capability]
     max_key: ClassVar[int]  # bytes
     max_value: ClassVar[int]  # bytes
-    default_durability: ClassVar[str]  # the level that it amounts to as shipped
+    default_durability: ClassVar[str]  # what the engine guarantees as shipped
 
     @classmethod
     @abstractmethod
     def engine_version(cls) -> str:
-        """Of the engine that the binding brought along or found."""
+        """The version of the engine that the binding contains or has found."""
 
     @abstractmethod
     def __init__(self, folder: Path) -> None:
@@ -45,15 +47,15 @@ class Binding(ABC):
 
     @abstractmethod
     def insert(self, key: bytes, value: bytes) -> bool:
-        """False when the key exists; then nothing changes."""
+        """Insert a record. Returns False, and changes nothing, if the key exists."""
 
     @abstractmethod
     def update(self, key: bytes, value: bytes) -> bool:
-        """False when the key is missing; then nothing changes."""
+        """Replace a value. Returns False, and changes nothing, if the key is missing."""
 
     @abstractmethod
     def remove(self, key: bytes) -> bool:
-        """False when the key is missing."""
+        """Remove a record. Returns False if the key is missing."""
 
     @abstractmethod
     def write_batch(self, records: Sequence[tuple[bytes, bytes]]) -> None:
@@ -69,11 +71,12 @@ class Binding(ABC):
 
     @abstractmethod
     def sync(self) -> None:
-        """Return when all that was written before would survive a loss of power, as far as the
-        engine and the file system promise."""
+        """Return when all earlier writes would survive a power failure, as far as the engine and
+        the file system guarantee that."""
 
     def session(self) -> Self:
-        """For one more thread. Threads share the store, unless a binding says otherwise."""
+        """A session for one more thread. Threads share the store unless a binding overrides
+        this."""
         return self
 
     def end(self) -> None:  # noqa: B027 - most have nothing to do
@@ -81,15 +84,15 @@ class Binding(ABC):
 
     @abstractmethod
     def effective_options(self) -> dict[str, str]:
-        """The settings in force, read back from the engine where it can tell."""
+        """The settings in force, read back from the engine where it reports them."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close it; it can be opened again in its folder."""
+        """Close the store, so that it can be opened again in its folder."""
 
 
 def load(name: str) -> type[Binding]:
-    """The class of a binding; an ImportError tells why there is none."""
+    """Import a binding and return its class. Raises ImportError, which states the reason."""
     module = importlib.import_module(f"kvbench.cell.bindings.{re.sub('[-.]', '_', name)}")
     found: type[Binding] = module.Open
     return found

@@ -1,5 +1,5 @@
-"""Berkeley DB's B-tree without an environment, as in bdb_store.h: what the bindings bsddb3 and
-berkeleydb share, which have one author and one interface."""
+"""The base of the bindings bsddb3 and berkeleydb, which have one author and one interface. They
+open Berkeley DB's B-tree without an environment, as bdb_store.h does."""
 
 from collections.abc import Generator, Sequence
 from pathlib import Path

@@ -16,7 +16,7 @@ class Open(Mapping):
 
     @classmethod
     def engine_version(cls) -> str:
-        module: Any = _gdbm  # dbm.gnu does not pass it on
+        module: Any = _gdbm  # dbm.gnu does not export its version
         return ".".join(map(str, module._GDBM_VERSION))
 
     def __init__(self, folder: Path) -> None:

@@ -1,5 +1,6 @@
-"""SQLite and files by diskcache, as shipped but for eviction, which would remove records beyond
-1 GiB. Values of 32 KiB and more are files. diskcache pickles neither keys nor values of bytes."""
+"""SQLite and files by diskcache, as shipped except that eviction is off, since it would remove
+records beyond 1 GiB. Values of 32 KiB and more are files. diskcache stores keys and values of type
+bytes without pickling them."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -47,7 +48,8 @@ class Open(Binding):
         return self._cache.delete(key)
 
     def write_batch(self, records: Sequence[tuple[bytes, bytes]]) -> None:
-        """One by one: within a transaction, diskcache removes replaced files before it commits."""
+        """Write the records one by one: within a transaction, diskcache would remove replaced files
+        before it commits."""
         self._check_batch(records)
         for key, value in records:
             self._cache.set(key, value)

@@ -1,4 +1,4 @@
-"""Files by Python's own open(), laid out as by the store `flat`."""
+"""Files by Python's own open(), in the layout of the store `flat`."""
 
 import os
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
-"""LMDB by py-lmdb, as shipped but for the size of its map, which is that of lmdb.c: one transaction
-and one sync a write, and a new transaction for each get, where lmdb.c renews one."""
+"""LMDB by py-lmdb, as shipped except for the size of its map, which is that of lmdb.c. Each write
+is one transaction with one sync. Each get begins a new transaction, where lmdb.c renews one."""
 
 from collections.abc import Generator, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the bindings share whose packages offer no more than a dict that is kept in a file."""
+"""The base of the bindings whose packages offer only a persistent dict."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,8 +8,8 @@ from kvbench.cell.contract import Capability, TooLarge
 
 
 class Mapping(Binding):
-    """Keys are bytes, or what a package takes in their place. There is no call that refuses a
-    duplicate or a missing key, so `in` comes first."""
+    """A binding on a dict whose keys are bytes, or what a package uses instead. No call of a dict
+    refuses a duplicate or a missing key, so the methods check with `in` first."""
 
     capabilities = Capability(0)
     _db: Any  # the package's dict

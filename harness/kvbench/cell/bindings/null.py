@@ -1,4 +1,5 @@
-"""The binding that does nothing: the floor of the loop in Python, with the check of the sizes."""
+"""The binding that does nothing. It measures the floor of the loop in Python, including the check
+of the sizes."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""LevelDB by plyvel, options as shipped. As in C, a write reads first whether the key exists."""
+"""LevelDB by plyvel, options as shipped. As in C, a write first reads whether the key exists."""
 
 from collections.abc import Generator, Sequence
 from pathlib import Path

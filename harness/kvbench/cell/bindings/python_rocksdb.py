@@ -54,5 +54,6 @@ class Open(RocksDB):
         self._db.write(rocksdb.WriteBatch(), sync=True)  # an empty batch syncs the log
 
     def close(self) -> None:
-        """By letting go of it: after the close() of version 0.8 that would free it twice."""
+        """Drop the reference, which closes the store: in version 0.8, close() would lead to a
+        double free."""
         del self._db

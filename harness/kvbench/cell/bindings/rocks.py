@@ -1,5 +1,5 @@
-"""What the bindings of RocksDB share: its limits, and what it writes down of itself in a store's
-folder, since they can't ask it."""
+"""The base of the bindings of RocksDB: its limits, and its version and options, read from the files
+that RocksDB writes into a store's folder, because the bindings cannot query them."""
 
 import os
 import tempfile
@@ -21,7 +21,8 @@ WANTED = (
 
 
 def read_options(folder: Path) -> dict[str, str]:
-    """All settings in the newest OPTIONS file; of column families the first one's."""
+    """All settings in the newest OPTIONS file of a store's folder; those of column families are the
+    first family's."""
     newest = max(folder.glob("OPTIONS-*"))
     settings: dict[str, str] = {}
     for line in newest.read_text().splitlines():
@@ -40,7 +41,7 @@ class RocksDB(Binding):
 
     @classmethod
     def engine_version(cls) -> str:
-        """From a store made for that."""
+        """The version that RocksDB writes into a store created to find it."""
         with tempfile.TemporaryDirectory(prefix=f"{PROBES}{os.getpid()}-") as folder:
             cls(Path(folder)).close()
             return read_options(Path(folder))["rocksdb_version"]
@@ -51,7 +52,7 @@ class RocksDB(Binding):
         return self._db.get(key)
 
     def effective_options(self) -> dict[str, str]:
-        """In the notation of rocksdb.c."""
+        """The settings in force, with the names that rocksdb.c uses."""
         settings = read_options(self._folder)
         found = {name: settings[name] for name in WANTED if name in settings}
         found["compression"] = found["compression"][1:].removesuffix("Compression").lower()

@@ -51,7 +51,7 @@ class Open(RocksDB):
         while cursor.valid():
             yield cursor.key(), cursor.value()
             cursor.next()
-        cursor.status()  # raises what ended it early
+        cursor.status()  # raises the error that ended the scan early
 
     def sync(self) -> None:
         self._db.flush_wal(sync=True)

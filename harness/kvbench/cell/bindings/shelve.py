@@ -1,5 +1,5 @@
-"""The shelf of the standard library, as shipped: it pickles each value itself, and keeps it by the
-best dbm of the interpreter, dbm.sqlite3 or dbm.gnu. Its keys are texts."""
+"""The shelf of the standard library, as shipped: it pickles each value and stores it with the
+interpreter's preferred dbm, dbm.sqlite3 or dbm.gnu. Its keys are of type str."""
 
 import dbm
 import pickle
@@ -15,7 +15,7 @@ if sys.version_info >= (3, 13):
 else:
     from kvbench.cell.bindings.dbm_gnu import Open as Dbm
 
-TEXT = "latin-1"  # a character for each byte, which become one or two bytes of UTF-8 in the shelf
+TEXT = "latin-1"  # one character per byte; the shelf stores each as one or two bytes of UTF-8
 
 
 class Open(Mapping):

@@ -1,5 +1,5 @@
-"""What the bindings of SQLite share: the table and the statements of sqlite.c, and what their
-connections do alike."""
+"""The base of the bindings of SQLite: the table and statements of sqlite.c, and the handling of
+connections."""
 
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
@@ -29,12 +29,13 @@ PRAGMAS = (
 
 
 def read_pragmas(execute: Callable[[str], Iterable[Any]]) -> dict[str, str]:
-    """What a connection answers."""
+    """The settings in force, read from a connection."""
     return {name: str(next(iter(execute(f"PRAGMA {name}")))[0]) for name in PRAGMAS}
 
 
 class Sqlite(Binding):
-    """A connection of its own for each session: connections wait for each other's locks."""
+    """A binding of SQLite. Each session has its own connection, and connections wait for each
+    other's locks."""
 
     capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
     max_key, max_value = MAX_KEY, MAX_VALUE

@@ -1,5 +1,5 @@
-"""SQLite by the standard library, as shipped but for its implicit transactions: each write is
-a transaction of its own, as in sqlite.c."""
+"""SQLite by the standard library, as shipped except that implicit transactions are off: each write
+is its own transaction, as in sqlite.c."""
 
 import sqlite3
 from collections.abc import Sequence

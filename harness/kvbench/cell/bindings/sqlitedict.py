@@ -1,5 +1,6 @@
-"""SQLite by sqlitedict: each write is a transaction of its own, and values stay bytes, which
-sqlitedict would pickle by default. Else as shipped: a thread of its own has the connection."""
+"""SQLite by sqlitedict, as shipped except that values stay bytes, which sqlitedict would pickle by
+default. Each write is its own transaction, and a thread of sqlitedict's own holds the
+connection."""
 
 import sqlite3
 from collections.abc import Sequence
