@@ -1,1 +1,1 @@
-"""Which store to take."""
+"""Recommends a store, and compares results folders."""

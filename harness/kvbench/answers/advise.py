@@ -1,10 +1,10 @@
-"""Which store to choose for some records and a mix of operations, by what was measured.
+"""Ranks the stores for given records and a mix of operations, from measured results.
 
-The datum is the log of a trial's mean. Between measured fields it is interpolated: the fields of a
-durability level are points in the plane of the logs of record size and number, whose triangles
-(B. Delaunay, 1934) cover what was measured. In a triangle the log of a time is linear in both.
-Beyond them nothing is said. A mix takes the mean of its operations' times, by their shares. Stores
-are then ranked trial by trial, as in a field; see kvbench.stats.regret.
+Each observation is the log of a trial's mean time. The measured fields of a durability level are
+points in a plane, whose axes are the logs of record size and number of records. They are
+triangulated (B. Delaunay, 1934), and within a triangle the log of a time is interpolated linearly.
+Nothing is extrapolated. The time of a mix is the mean of its operations' times, weighted by their
+shares. Stores are then ranked trial by trial, as in a field; see kvbench.stats.regret.
 """
 
 import math
@@ -26,24 +26,28 @@ from kvbench.stats.regret import RECOMMENDED, Ranking, by_trial, rank
 from kvbench.stores.about import has_c_interface, reuses
 from kvbench.stores.bindings import BINDINGS
 
-STEP = 10.24  # between the sizes that a field rests on and its own: 100 B to 1 KiB is the longest
+STEP = 10.24  # largest ratio of a measured size to the query's: 1 KiB / 100 B
 NOT_WHOLE = "not measured, or not warm, in a field that the answer rests on"
 SYNCS = "it syncs at level process, too, so what another device would take is not known"
-SELDOM_SYNCS = 0.1  # a write: flushes of a buffer, which level process allows
+SELDOM_SYNCS = 0.1  # syncs per write: level process allows syncs when a buffer is flushed
 RUST = "its library has no interface for C"
 GROWS = "its file only grows with updates and removes; --may-grow ranks it, too"
-MOST_SIZES = 3  # that a message lists
-PLAIN = {"process", "sync"}  # by their difference, a write's wait for the device is told
+MOST_SIZES = 3  # most sizes in a message
+PLAIN = {"process", "sync"}  # the difference of their times is a write's wait for the device
 Floats = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Query:
-    """What an application does: bytes of a value, number of records, and the share of each
-    operation. `sync_ns` is the time of its device's sync; None: of the one that was measured. Where
-    the mix overwrites or removes records, stores whose file then only grows are ranked only if it
-    `may_grow`, and with `c_interface` only stores that C can call. Of stores as shipped only those
-    are ranked that amount to one `guarantee`; see interpretations()."""
+    """What an application does, and what it requires of a store.
+
+    `size` is the bytes of a value, `records` the number of records, and `mix` the share of each
+    operation. `sync_ns` is the time of a sync on the application's device; None means the measured
+    device's. If the mix overwrites or removes records, stores whose file only grows are ranked only
+    with `may_grow`. With `c_interface` only stores that C can call are ranked. Of stores as
+    shipped, only those that provide the durability level `guarantee` are ranked; see
+    interpretations().
+    """
 
     size: int
     records: int
@@ -57,11 +61,11 @@ class Query:
 
     @property
     def level(self) -> str:
-        """The durability level that the stores amount to."""
+        """The durability level that the ranked stores provide."""
         return self.guarantee or self.durability
 
     def refuses(self, store: str) -> str:
-        """Why a store does not suit; empty if it does."""
+        """The reason why a store does not meet the query's requirements; empty if it does."""
         engine = store.partition("/")[0]
         if not self.may_grow and not reuses(engine):
             return GROWS
@@ -70,13 +74,14 @@ class Query:
 
 @dataclass(frozen=True)
 class Advice:
-    """The ranking for a query, the fields that it rests on with the weight of each, and by the
-    names of the stores that are not in it why not. `space` is that of each store after equal work,
-    over its live bytes; empty where that was not measured around the query."""
+    """The answer to a query: the ranking, the mean time of each store, the fields it was
+    interpolated from with their weights, and the stores left out with the reason. `space` is each
+    store's disk space over its live bytes after equal work; empty where that was not measured
+    around the query."""
 
     query: Query
     ranking: Ranking
-    times: Mapping[str, float]  # of an operation of the mix, in ns
+    times: Mapping[str, float]  # by store, the mean time of an operation of the mix in ns
     rests_on: Mapping[Point, float]
     left_out: Mapping[str, str]
     space: Mapping[str, float]
@@ -87,8 +92,8 @@ class Advice:
 
     @property
     def candidates(self) -> list[str]:
-        """The stores that are or may be among the best. Of times that were computed, whose error is
-        not known, also those that are not much slower."""
+        """The stores that are among the best or may be. If times were computed for another device,
+        whose error is unknown, stores that are slightly slower are candidates, too."""
         computed = self.query.sync_ns is not None
         return [
             store
@@ -98,9 +103,10 @@ class Advice:
 
 
 def interpretations(data: Measured, query: Query) -> list[Query]:
-    """What a query asks of these data: itself, where stores were set to its durability level. Of
-    stores as shipped, one query for each level that they amount to, the asked one and those above
-    it, as their times do not compare. Raises BadInput where there is none."""
+    """The queries at which these data can answer a query. If stores were set to its durability
+    level, that is the query itself. If they were measured as shipped, it is one query for each
+    level that they provide, from the requested level upwards, since their times are not comparable.
+    Raises BadInput if there is none."""
     known, shipped = data.known("durability"), data.guarantees()
     wanted = query.durability
     if wanted == DEFAULT and shipped:
@@ -119,8 +125,9 @@ def interpretations(data: Measured, query: Query) -> list[Query]:
 
 
 def answers(data: Measured, query: Query) -> list[Advice]:
-    """The advice for each interpretation of a query, of which an empty level means the usual one,
-    or that of data that state none. The first says what else was left out."""
+    """The advice for each interpretation of a query. An empty durability or memory means the usual
+    level, or NOT_STATED if the data state none. The first advice also lists stores left out of all.
+    Raises BadInput."""
 
     def usual(known: list[str], level: str) -> str:
         return NOT_STATED if known == [NOT_STATED] else level
@@ -134,13 +141,13 @@ def answers(data: Measured, query: Query) -> list[Advice]:
 
 
 def _survives(level: str, wanted: str) -> bool:
-    """Whether stores of a level survive what is wanted, too."""
+    """Whether a store at `level` survives all that level `wanted` survives."""
     order = DURABILITY
     return level in order and wanted in order and order.index(level) >= order.index(wanted)
 
 
 def check(data: Measured, query: Query) -> None:
-    """Refuse what was not measured."""
+    """Raise BadInput if the data lack a level, an operation or a time that the query needs."""
     if query.memory not in (known := data.known("memory")):
         raise BadInput(
             f"--memory: {query.memory!r:.60} was not measured in {data.name}; "
@@ -160,15 +167,15 @@ def check(data: Measured, query: Query) -> None:
 
 
 def weights(points: Floats, target: Floats) -> dict[int, float]:
-    """The points around a target in the plane, by their places, with weights whose mean is the
-    target: those of a triangle, or of a line where all points are on one. Empty where the target
-    is not between them."""
+    """The indices of the points around a target in the plane, with weights whose weighted mean is
+    the target: the corners of its triangle, or the ends of a segment if all points are collinear.
+    Empty if the target is outside."""
     exact = np.flatnonzero(np.isclose(points, target).all(axis=1))
     if len(exact):
         return {int(exact[0]): 1.0}
     try:
         mesh = Delaunay(points)
-    except (QhullError, ValueError):  # fewer than three points, or all of them on a line
+    except (QhullError, ValueError):  # fewer than three points, or all collinear
         return _between(points, target)
     at = int(mesh.find_simplex(target, tol=1e-9))
     if at < 0:
@@ -180,7 +187,7 @@ def weights(points: Floats, target: Floats) -> dict[int, float]:
 
 
 def _between(points: Floats, target: Floats) -> dict[int, float]:
-    """The same for sorted points that are all on a line."""
+    """The weights for sorted points that are collinear."""
     way = points[-1] - points[0]
     if not way.any():
         return {}
@@ -193,20 +200,20 @@ def _between(points: Floats, target: Floats) -> dict[int, float]:
 
 
 def _elsewhere(plain: Floats, synced: Floats, scale: float) -> Floats:
-    """The time of a synced write on another device: what it takes beyond the same write at level
-    process is the device's."""
+    """The time of a synced write on another device: the difference from the same write at level
+    process is the device's, and is scaled."""
     found: Floats = plain + np.maximum(synced - plain, 0) * scale
     return found
 
 
 def common(tables: Iterable[pd.DataFrame]) -> list[Point]:
-    """The points that all tables of logs have."""
+    """The points that all tables have as columns, sorted."""
     found: list[Any] = sorted(set.intersection(*(set(table.columns) for table in tables)))
     return found
 
 
 def nearest(points: Iterable[Point], size: int, records: int) -> Point | None:
-    """The measured field that is nearest to these records: size comes first, then their number."""
+    """The measured field nearest to these records: by size first, then by number."""
 
     def distance(point: Point) -> tuple[float, float]:
         return abs(math.log(point[0] / size)), abs(math.log(point[1] / records))
@@ -215,8 +222,8 @@ def nearest(points: Iterable[Point], size: int, records: int) -> Point | None:
 
 
 def around(points: Iterable[Point], size: int, records: int) -> dict[Point, float]:
-    """The measured fields around these records, with their weights; empty where there are none. A
-    size of more than a step away says nothing of this one, however many records there were."""
+    """The measured fields around these records, with their interpolation weights; empty if there
+    are none. Fields whose size differs by more than a factor of STEP are ignored."""
     near = [point for point in points if 1 / STEP <= point[0] / size <= STEP]
     if not near:
         return {}
@@ -226,13 +233,13 @@ def around(points: Iterable[Point], size: int, records: int) -> dict[Point, floa
 
 
 def advise(data: Measured, query: Query, without: Point | None = None) -> Advice:
-    """The stores for a query, which is one of its interpretations(). `without` is a field to leave
-    out, to see how well the others tell it. Raises BadInput where the query is beyond what was
-    measured."""
+    """The advice for one interpretation of a query. `without` is a field to leave out, so that its
+    interpolation can be compared with its measurement. Raises BadInput if the query is outside the
+    measured range."""
     check(data, query)
     level = query.durability, query.memory, query.guarantee
     tables = {name: data.logs(level[0], level[1], name, level[2]) for name in query.mix}
-    plain = {}  # of the operations that wait for the device, where it is another one
+    plain = {}  # times at level process of the writes, for another device's sync
     if query.sync_ns is not None:
         plain = {name: data.logs("process", query.memory, name) for name in tables if name != "get"}
     measured = [p for p in common([*tables.values(), *plain.values()]) if p != without]
@@ -273,7 +280,7 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
 
 
 def unmeasured(data: Measured) -> dict[str, str]:
-    """The packages for Python of which the data have no cell."""
+    """The Python packages of which the data have no cell, with the reason."""
     if data.access != "python":
         return {}
     found = {*data.rows.store, *data.lost.store}
@@ -286,7 +293,7 @@ def unmeasured(data: Measured) -> dict[str, str]:
 
 
 def weaker(data: Measured, query: Query) -> dict[str, str]:
-    """The stores that as shipped survive less than a query asks for, and what."""
+    """The stores that, as shipped, survive less than the query requires, with what they survive."""
     rows = data.rows[data.rows.durability == DEFAULT]
     guarantees = dict(zip(rows.store, rows.guarantee, strict=True))
     return {
@@ -297,7 +304,7 @@ def weaker(data: Measured, query: Query) -> dict[str, str]:
 
 
 def _space(data: Measured, query: Query) -> dict[str, float]:
-    """The space of each store after equal work, over its live bytes."""
+    """The disk space of each store over its live bytes, after equal work."""
     table = data.space(query.durability, query.memory)
     points: list[Any] = list(table.columns)
     chosen = around(points, query.size, query.records)
@@ -308,7 +315,7 @@ def _space(data: Measured, query: Query) -> dict[str, float]:
 
 
 def _shown(points: Iterable[Point]) -> str:
-    """The least and the greatest number of records of each size, in words."""
+    """The measured range of record numbers for each size, in words."""
     counts: dict[int, list[int]] = {}
     for size, records in points:
         counts.setdefault(size, []).append(records)
@@ -322,6 +329,7 @@ def _shown(points: Iterable[Point]) -> str:
 
 
 def _interpolated(table: pd.DataFrame, chosen: Mapping[Point, float]) -> "pd.Series[float]":
-    """Times by store and trial; missing where one of the points is."""
+    """The interpolated times in ns by store and trial; missing where one of the points is
+    missing."""
     logs = sum(table[point] * weight for point, weight in chosen.items())
     return pd.Series(np.exp(logs))

@@ -1,11 +1,10 @@
-"""What changed between two results folders, cell by cell, beyond the noise of their trials.
+"""Finds what changed between two results folders, cell by cell, beyond the noise of their trials.
 
-The datum is the log of a trial's mean time. Each operation of each cell that both folders have is
-compared by Welch's t-test (B. L. Welch, Biometrika 34:1/2, 1947). Of many comparisons some differ
-by chance: which ones changed is decided with a false discovery rate of 5% (Y. Benjamini and Y.
-Hochberg, JRSS B 57:1, 1995), and if nothing changed, none is called changed in 95% of cases. The
-intervals of the changed ratios cover theirs at the same rate (Y. Benjamini and D. Yekutieli, JASA
-100:469, 2005).
+Each observation is the log of a trial's mean time. Each operation of each cell that both folders
+have is compared by Welch's t-test (B. L. Welch, Biometrika 34:1/2, 1947). Changes are selected at a
+false discovery rate of 5% (Y. Benjamini and Y. Hochberg, JRSS B 57:1, 1995); if nothing changed,
+the chance of reporting any change is 5%. The intervals of the selected ratios have the same false
+coverage rate (Y. Benjamini and D. Yekutieli, JASA 100:469, 2005).
 """
 
 import json
@@ -23,7 +22,7 @@ from kvbench.results.frames import Frames, refuse_several
 
 RATE = 0.05  # of false discoveries
 KEY = [*CONDITION, "access", "operation"]
-ALWAYS = ["store", "record_size", "records", "durability", "operation"]  # columns that are shown
+ALWAYS = ["store", "record_size", "records", "durability", "operation"]  # in every table
 DRIFT = (
     "The folders' trials were not measured in turn: where the machine became faster or slower "
     "meanwhile, that counts as change. Measure them again in turn, a trial each, by sweep --again."
@@ -32,9 +31,10 @@ CHANGED = ["engine_version", "binding_version", "revision"]
 
 
 class Side:
-    """One of the two folders, with the columns of Frames, but a store has its full name: `cells`
-    are those that were measured, and `rows` their operations that state a mean time, with its
-    natural log as `log`."""
+    """One of the two folders to compare. `cells` are the measured cells, and `rows` their
+    operations that state a mean time. Both have the columns of Frames, but `store` is the full
+    name, and `rows` has the natural log of mean_ns as `log`. Raises BadInput if no cell was
+    measured or no mean time is stated."""
 
     def __init__(self, folder: Path) -> None:
         found = Frames.read(folder)
@@ -51,16 +51,17 @@ class Side:
         self.machine = found.machines.set_index("machine").loc[self.cells.machine.iloc[0]]
 
     def trials(self) -> "pd.Series[Any]":
-        """The logs of the trials of each key."""
+        """The logs of the trials' mean times, as a list for each KEY."""
         found: pd.Series[Any] = self.rows.groupby(KEY)["log"].agg(list)
         return found
 
 
 def compare(before: Side, after: Side) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What both folders have, before and after: a row each store, over all operations of all its
-    cells, and a row each operation of each cell. Their columns: the geometric mean times in ns,
-    their `ratio` (after over before) with its interval, the trials, and whether it `changed`. The
-    changed come first, the largest ratio first. Raises BadInput if nothing can be compared."""
+    """Two frames: a row for each store, over all its cells that both folders have, and a row for
+    each operation of each cell. Their columns: before and after (ns, geometric mean times), ratio
+    (1, after over before), low and high (1, its interval), trials_before and trials_after, and
+    changed (bool). Changed rows come first, then by falling ratio. Raises BadInput if nothing can
+    be compared."""
     both = pd.concat({"before": before.trials(), "after": after.trials()}, axis=1).dropna()
     enough = both[(both.before.map(len) > 1) & (both.after.map(len) > 1)]
     if enough.empty:
@@ -80,7 +81,7 @@ def compare(before: Side, after: Side) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _means(logs: "pd.Series[Any]") -> list[float]:
-    """The mean of each trial over all rows, as far as all have so many trials."""
+    """The mean over all rows for each trial, up to the least number of trials of a row."""
     least = min(map(len, logs))
     found: list[float] = np.mean([own[:least] for own in logs], axis=0).tolist()
     return found
@@ -91,14 +92,14 @@ def _test(after: Sequence[float], before: Sequence[float]) -> Any:
 
 
 def _level(chances: Sequence[float]) -> float:
-    """The chance up to which a difference counts as a change, of all that are tested; 0 if none
+    """The largest p-value at which a difference counts as a change, given all tests; 0 if none
     does."""
     adjusted = stats.false_discovery_control(np.nan_to_num(chances, nan=1.0))
     return RATE * float(np.mean(adjusted <= RATE))
 
 
 def _table_of(logs: pd.DataFrame, tests: Sequence[Any], level: float) -> pd.DataFrame:
-    """The comparison of each row's logs before and after."""
+    """The comparison of each row's logs, with the columns that `compare` lists."""
     spans = [test.confidence_interval(1 - (level or RATE)) for test in tests]
     found = pd.DataFrame(
         {
@@ -116,7 +117,7 @@ def _table_of(logs: pd.DataFrame, tests: Sequence[Any], level: float) -> pd.Data
 
 
 def _nothing(before: Side, after: Side, both: pd.DataFrame) -> str:
-    """Why no operation can be compared."""
+    """The reason why no operation can be compared."""
     if not both.dropna().empty:
         return "one trial has no noise to compare with: measure two or more in both folders"
     for name in KEY:
@@ -130,7 +131,8 @@ def _nothing(before: Side, after: Side, both: pd.DataFrame) -> str:
 
 
 def differences(before: Side, after: Side) -> list[tuple[str, str, str]]:
-    """What else differs: machine, file system, kernel, versions of engines, revision."""
+    """The conditions that differ between the sides, each with its two values: machine, file system,
+    kernel, versions of engines, revision."""
     found = []
     for name in ("hostname", "cpu", "cores", "memory_bytes", "kernel", "file_system"):
         one, other = (_stated(side.machine.get(name)) for side in (before, after))
@@ -157,8 +159,8 @@ def _known(word: str) -> str | None:
 
 
 def in_turn(before: Side, after: Side) -> bool | None:
-    """Whether the two sides' trials were measured in turn, two of one side in a row at most. If
-    they were not, the machine's drift counts as change. None where tables lack the times."""
+    """Whether the trials of the two sides were interleaved, with at most two of one side in a row;
+    otherwise a drift of the machine counts as a change. None if a table lacks the times."""
     order = pd.concat({"before": before.begun, "after": after.begun}).sort_values()
     if order.isna().any() or order.empty:
         return None
@@ -167,13 +169,13 @@ def in_turn(before: Side, after: Side) -> bool | None:
 
 
 def shown(found: pd.DataFrame) -> list[str]:
-    """The columns of the key that say something."""
+    """The columns of KEY that a table shows: ALWAYS, and those with several levels."""
     varying = [name for name in KEY if name not in ALWAYS and found[name].nunique() > 1]
     return [*ALWAYS, *varying]
 
 
 def report(before: Side, after: Side, stores: pd.DataFrame, cells: pd.DataFrame) -> str:
-    """What differs, and what changed, as Markdown."""
+    """The differing conditions and the changes, as Markdown."""
     parts = []
     differing = differences(before, after)
     if differing:
@@ -208,12 +210,12 @@ def _time(nanoseconds: float) -> str:
 
 
 def slower(found: pd.DataFrame, share: float) -> pd.DataFrame:
-    """What became slower by more than a share of its time, beyond the noise."""
+    """The rows that became slower by more than `share`, beyond the noise."""
     return found[found.changed & (found.ratio > 1 + share)]
 
 
 def to_json(before: Side, after: Side, stores: pd.DataFrame, cells: pd.DataFrame) -> str:
-    """What differs, and all that was compared, in ns."""
+    """The differing conditions and all comparisons as JSON; times are in ns."""
 
     def rows(found: pd.DataFrame) -> Any:
         known = found.where(found != NOT_STATED, None)

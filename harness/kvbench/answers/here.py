@@ -1,4 +1,4 @@
-"""Measuring the candidates of an answer on this machine."""
+"""Measures the candidates of an answer on this machine."""
 
 import contextlib
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ TRIALS = f"{min(LOOKS)}-{max(LOOKS)}"
 
 
 class Here(NamedTuple):
-    """What was measured here: None if no trial has all candidates. `why` says what ended it before
-    it was known which are best, and is empty if nothing did."""
+    """The outcome of a measurement: its data, or None if no trial has all candidates; and `why` it
+    ended before the best stores were known, empty if they are known."""
 
     data: Measured | None
     why: str
@@ -29,8 +29,9 @@ class Here(NamedTuple):
 
 
 def measure(query: Query, candidates: Sequence[str], seconds: float, out: Path | None) -> Here:
-    """Measure the candidates for a query here, trial by trial, until it is known which are best or
-    the time is over; in `out`, or in a folder that is removed. Only trials of all of them count."""
+    """Measure the candidates trial by trial, until the best are known or `seconds` have passed.
+    Results go to the folder `out`, or to one that is removed. Only trials that have all candidates
+    count."""
     values = {
         "stores": list(candidates), "record_sizes": [query.size], "records": [query.records],
         "operations": list(query.mix), "durability": [query.durability],

@@ -1,4 +1,4 @@
-"""What `kvbench advise` says of an answer: as plain values, which become JSON, and as text."""
+"""Formats the answer of `kvbench advise`: as plain values for JSON, and as text."""
 
 import json
 import math
@@ -17,13 +17,13 @@ from kvbench.stats.regret import IN, RECOMMENDED
 from kvbench.stores import catalogue
 from kvbench.stores.about import about, consequence
 
-MOST_REGRET = 1000  # above it a bound tells nothing
+MOST_REGRET = 1000  # a larger upper bound is not shown
 MOST_SHOWN = 5  # stores whose settings are printed
 LEGEND = (
     f"in: surely less than {IN - 1:.0%} slower than the best; out: surely more; undecided: not "
     f"known. Use: surely less than {RECOMMENDED - 1:.0%} slower."
 )
-CAUTIONS = {  # what a level leaves open
+CAUTIONS = {  # the risk that remains at a level
     "none": "At level none a crash of the process may cost the last writes, in some engines more.",
     "process": "At level process a loss of power may cost some stores more than the last writes, "
     "as stated beside each setting. Settings between process and sync, such as a sync each second, "
@@ -41,7 +41,8 @@ def _known(value: float) -> float | None:
 
 
 def _facts(data: Measured, advice: Advice, store: str) -> dict[str, Any]:
-    """What else was measured of a store in the field that weighs most, and what is known of it."""
+    """What else was measured of a store in the field with the largest weight, and facts about
+    it."""
     query = advice.query
     size, records = max(advice.rests_on, key=lambda point: advice.rests_on[point])
 
@@ -84,8 +85,8 @@ def _facts(data: Measured, advice: Advice, store: str) -> dict[str, Any]:
 
 
 def report(data: Measured, advice: Advice) -> dict[str, Any]:
-    """The advice as plain values, the best store first. Of times that were computed no store is
-    recommended. What is not known, or not stated by an import, is None."""
+    """The advice as plain values, the best store first. If times were computed for another device,
+    no store is recommended. A value that is unknown, or that an import does not state, is None."""
     query = advice.query
     computed = query.sync_ns is not None
     rows = []
@@ -151,7 +152,8 @@ def _interval(low: float | None, high: float | None) -> str:
 
 
 def answer(found: Mapping[str, Any]) -> list[str]:
-    """What a report advises, in a line or two; of computed times only what to measure."""
+    """The recommendation of a report in one or two lines; for computed times, which stores to
+    measure."""
     rows = found["stores"]
     maybe = [row["store"] for row in rows if row["candidate"]]
     sure = [row["store"] for row in rows if row["recommended"]]
@@ -174,7 +176,7 @@ def answer(found: Mapping[str, Any]) -> list[str]:
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """The stores of a report, the best first."""
+    """The stores of a report as a text table, the best first."""
     mix = found["query"]["mix"]
     time = "time" if found["average"] == "mean" else "median time"
     tail = f"P99 of {max(mix, key=mix.get)}"
@@ -206,7 +208,7 @@ def _settings(chosen: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _asked(query: Mapping[str, Any]) -> str:
-    """What was asked, with the shares as parts of the whole."""
+    """The query in words, with the shares of the mix normalised."""
     whole = sum(query["mix"].values())
     mix = ", ".join(f"{name} {share / whole:.3g}" for name, share in query["mix"].items())
     guarantee, durability = (query[name] or NOT_STATED for name in ("guarantee", "durability"))
@@ -250,8 +252,8 @@ def text(found: Mapping[str, Any]) -> str:
 
 
 def both(found: Mapping[str, Any]) -> str:
-    """The report of an answer after measuring here: what it rests on, the answer, and beside it
-    what the other of the two, measured or known before, says."""
+    """The text of an answer after measuring here: the data it uses, the recommendation, and next to
+    it the recommendation from the other data, measured here or known before."""
     measured, known = found["measured"], found.get("known")
     if known:
         beside = [f"beside it, {known['data']} says", *answer(known), table(known)]

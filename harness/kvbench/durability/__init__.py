@@ -1,1 +1,1 @@
-"""What a store keeps when its process or the power fails."""
+"""What stores keep after the crash of a process or a power failure."""

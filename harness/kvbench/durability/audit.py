@@ -1,22 +1,23 @@
-"""Any program under the instruments of the evidence: what it writes and syncs, and the durability
-level that so many operations amount to.
+"""Traces any program's writes and syncs, and derives the durability level of its operations.
 
-strace does not show where an operation ends. So a level is what N operations must at least have
-done, and what speaks against it:
+strace does not show where an operation ends. The level therefore follows from what N operations
+must at least have done, and from evidence against it:
 
-- `sync`: N times a sync left nothing unsynced that its thread had changed since the set-up: no
-  file, and no folder in which names came or went. Threads overlap, so each is judged by its own
-  changes. Against it speak N changes that were never synced, or that waited while syncs went on; a
-  last change of a file that was not synced like those before it; syncs of a file that mostly found
-  nothing; and a map or another way to write that is not seen. Fewer changes than N cannot hold
-  every operation: before or after the operations they are named, and between them, by a thread
-  that went on to sync other things, they make the level `not known`.
-- `process`: N changes or more have reached the kernel.
-- `none`: fewer have, so operations wait in the process.
-- `not known`: what was not seen could change the answer. The report names it.
+- `sync`: N times, a sync left none of its thread's changes since the set-up unsynced. Changes are
+  those of files, and of names in folders. Threads overlap, so each is judged by its own changes.
+  Evidence against it is: N changes that were never synced, or that stayed unsynced while other
+  syncs went on; a last change of a file that was not synced like the changes before it; syncs of a
+  file that mostly had nothing to sync; and writes through a map or by another call that strace does
+  not show. Fewer than N such changes cannot be all operations. Those before or after the operations
+  are named in the report; those in between, by a thread that then synced other files, make the
+  level `not known`.
+- `process`: at least N changes reached the kernel.
+- `none`: fewer did, so operations wait in the process.
+- `not known`: activity that strace does not show could change the answer. The report names it.
 
-N counts all operations of the run. A program that acknowledges one before it syncs, and syncs
-before it ends, looks like one that syncs first. What never leaves the process looks like nothing.
+N counts all operations of the run. A program that acknowledges an operation before it syncs, and
+syncs before it ends, looks like one that syncs first. Data that never leave the process are
+invisible.
 """
 
 import fnmatch
@@ -48,8 +49,8 @@ def _listing(files: Collection[str]) -> str:
 
 @dataclass
 class Report:
-    """What a program did, the seconds it took and its exit status; `stopped` is the signal by which
-    the audit was told to stop."""
+    """What a traced program did, the seconds it took and its exit status. `stopped` is the signal
+    that ended the audit early, if any."""
 
     traced: Traced
     seconds: float
@@ -58,7 +59,7 @@ class Report:
 
     @property
     def kept(self) -> list[File]:
-        """What the program changed or synced of its own files and folders."""
+        """The program's own files and folders that it changed, synced or mapped."""
         return [file for file in self.traced.files if file.changes or file.calls or file.mapped]
 
     @property
@@ -73,21 +74,23 @@ class Report:
 
     @property
     def unsynced_folders(self) -> list[str]:
-        """The folders in which names came or went after their last sync."""
+        """The folders in which names were added or removed after their last sync."""
         return [file.path for file in self.traced.unsynced() if file.folder]
 
     @property
     def mapped(self) -> list[str]:
-        """The files that were mapped to be written."""
+        """The files that were mapped for writing."""
         return [file.path for file in self.traced.files if file.mapped and not file.aside]
 
     @property
     def steps(self) -> int:
-        """How often a sync left nothing unsynced that its thread had changed since the set-up."""
+        """The number of syncs that left none of their thread's changes since the set-up
+        unsynced."""
         return most_at_once(self.traced.steps)[0]
 
     def level(self, operations: int) -> tuple[str, str]:
-        """The durability level that so many operations amount to, and why."""
+        """The durability level if the program executed this number of operations, and the
+        reason."""
         traced, killed = self.traced, self.traced.ended.get(self.traced.first or 0)
         if self.stopped or killed:
             return UNKNOWN, f"the program was ended by {killed or 'a signal'} before it was done"
@@ -102,13 +105,13 @@ class Report:
         return self._waiting(operations)
 
     def _against(self, operations: int, since: int) -> str:
-        """What is left unsynced and may hold the operations."""
+        """The reason why unsynced changes may include the operations; empty if they cannot."""
         last = [
             file.path
             for file in self.traced.unsynced()
             if file.settled + 1 >= operations
             and any(file.changes[kind] >= operations for kind in file.pending)
-        ]  # but not a size that is set once, when a file is closed
+        ]  # except a size that is set once, when a file is closed
         if last:
             return f"the last changes of {_listing(last)} were not synced"
         left = self.traced.unsynced()
@@ -200,7 +203,8 @@ class Report:
 
 @contextmanager
 def _passing_on(trace: Trace) -> Iterator[None]:
-    """Meanwhile a signal that would stop us ends the program, and the report is made."""
+    """Pass a signal that would end the audit on to the program, so that the report is still
+    made."""
 
     def passed(number: int, frame: FrameType | None) -> None:
         trace.stop(number if trace.asked is None else signal.SIGKILL)
@@ -215,8 +219,9 @@ def _passing_on(trace: Trace) -> Iterator[None]:
 
 
 def audit(command: Sequence[str], aside: Sequence[str] = ()) -> Report:
-    """Run a program, whose streams are ours, and report what it did. Files whose path or name
-    matches a pattern in `aside` hold no records. Raises BadInput if it can't be traced."""
+    """Run a program on our standard streams, and report what it did. Files whose path or name
+    matches a pattern in `aside` hold no records. Raises BadInput if the program cannot be
+    traced."""
     if why := tracing_fails():
         raise BadInput(f"programs cannot be traced here: {why}")
     refuse_unless_runs(command)
@@ -239,7 +244,7 @@ def audit(command: Sequence[str], aside: Sequence[str] = ()) -> Report:
 
 
 def text(report: Report, operations: int | None) -> str:
-    """The report as text: in all, a second and an operation, then by file."""
+    """The report as text: totals, rates per second and per operation, then each file."""
     found = report.facts(operations)
     rows = {f"{name} calls": count for name, count in found["calls"].items() if count}
     rows |= {

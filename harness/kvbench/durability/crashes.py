@@ -1,13 +1,13 @@
-"""What a crash costs: how long a store takes to open again, and which acknowledged writes are lost.
+"""Measures what a crash costs: the time to open the store again, and the acknowledged writes lost.
 
-A store is loaded and written to disk. Each crash starts from a copy of it: a process updates the
-loaded records and inserts new ones in turn, as fast as it can, until it is killed or loses power. A
-fresh process then opens the store and reads every record. Run as
+A store is loaded and written to disk. Each crash starts from a copy of it. A process alternates
+between updating a loaded record and inserting a new one, as fast as it can, until it is killed or
+loses power. A new process then opens the store and reads every record. Run as
 
-    python -m kvbench.durability.crashes FOLDER STORE load|write|check LOADED COUNT SIZE MORE \\
+    python -m kvbench.durability.crashes FOLDER STORE load|write|check LOADED COUNT SIZE MORE \
         [NAME=VALUE ...]
 
-where MORE is the trace of the writes, or how many of them were acknowledged.
+where MORE is the file for the trace of the writes, or the number of acknowledged writes.
 """
 
 import contextlib
@@ -39,15 +39,15 @@ from kvbench.stores.opened import OpenStore, open_store
 
 STORES = ("flat", "leveldb", "rocksdb", "lmdb", "sqlite", "bdb", "redb", "fjall")
 KILL, POWER = "SIGKILL", "power loss"
-KINDS = {"none": KILL, "process": POWER}  # by durability: one that the level may not survive
-WRITTEN, LOADED = 512 << 20, 1 << 30  # bytes of values at most
-IMAGE = 6 << 30  # bytes of the disk, of which only those written take space
-LEAST_SIZE, MOST_SIZE = 16, 1 << 20  # bytes of a value: shorter ones may be alike
-VERSIONS = 127  # of a record, after which they repeat
+KINDS = {"none": KILL, "process": POWER}  # by durability: a crash that the level does not cover
+WRITTEN, LOADED = 512 << 20, 1 << 30  # most bytes of values, written and loaded
+IMAGE = 6 << 30  # bytes of the disk image, which is sparse
+LEAST_SIZE, MOST_SIZE = 16, 1 << 20  # bytes of a value: shorter values may coincide
+VERSIONS = 127  # versions of a record, which then repeat
 LOAD_LIMIT = 600  # seconds
-LEAST_SHARE = 0.25  # of the seconds of writing
+LEAST_SHARE = 0.25  # earliest crash, as a share of the seconds of writing
 UNREAD = "opened, but not read"
-TRIED = 100  # records that are tried for a first correct get
+TRIED = 100  # most records to try for the first correct get
 Numbers = npt.NDArray[np.int64]
 Row = dict[str, Any]
 COLUMNS = (
@@ -58,8 +58,9 @@ COLUMNS = (
 
 @dataclasses.dataclass(frozen=True)
 class Steady:
-    """So many records that are loaded, and the writes after that: an update of a loaded record and
-    an insert of a new one in turn. Each record is updated once before any is updated again."""
+    """The workload: `loaded` records, then `count` writes that alternate between an update of a
+    loaded record and an insert of a new one. Each loaded record is updated once before any is
+    updated again. Values have `size` bytes."""
 
     loaded: int
     count: int
@@ -82,22 +83,23 @@ class Steady:
         return cls(loaded, max(1, min(WRITTEN // size // 2, VERSIONS * loaded)) * 2, size)
 
     def _mixed(self) -> Numbers:
-        """The numbers of all records: first those that are loaded."""
+        """The numbers of all records in random order; the first `loaded` are those that are
+        loaded."""
         return np.random.default_rng(1).permutation(self.loaded + self.count // 2)
 
     def numbers(self) -> Numbers:
-        """Of the records that are loaded, in the order of their keys."""
+        """The numbers of the loaded records, in key order."""
         return np.sort(self._mixed()[: self.loaded])
 
     def writes(self) -> tuple[Numbers, Numbers]:
-        """The record of each write, and the version that it writes: 0 is an insert."""
+        """The record number of each write, and the version it writes; version 0 is an insert."""
         mixed, pair = self._mixed(), np.arange(self.count) // 2
         updates = np.arange(self.count) % 2 == 0
         number = np.where(updates, mixed[pair % self.loaded], mixed[self.loaded + pair])
         return number, np.where(updates, pair // self.loaded + 1, 0)
 
     def records(self) -> Records:
-        """The population, of which a plan lists what it needs."""
+        """All records of the workload, for plans that list operations."""
         size, count = RecordSize(self.size, self.size), self.loaded + self.count // 2
         return Records(Cell("null", "null", size, count, "incompressible", (), 1, 1))
 
@@ -127,20 +129,20 @@ def _write(store: Store, folder: Path, steady: Steady, trace: str, options: dict
 
 
 class _Reader:
-    """Says which version of a record an open store has."""
+    """Finds out which versions of records an open store holds."""
 
     def __init__(self, steady: Steady) -> None:
         self._own = steady.records()
         self._loop = PythonLoop(Store("null", "null"), self._own, steady.pool())
 
     def pairs(self, numbers: Numbers, versions: Numbers) -> Iterator[tuple[bytes, bytes]]:
-        """Key and value of these versions."""
+        """The key and value of each record in the given version."""
         plan = _plan(self._own, ["update"] * len(numbers), numbers, versions)
         return ((key, value) for _, _, key, value in self._loop.taken(plan))
 
     def found(self, opened: OpenStore, numbers: Numbers, latest: Numbers) -> Numbers:
-        """The version of each record, which is not above its latest; -1 if it is missing, cannot be
-        read or holds no version."""
+        """The version of each record in the store, at most its latest version; -1 if the record is
+        missing, cannot be read or matches no version."""
         found = np.full(len(numbers), -1)
         left = np.arange(len(numbers))
         versions = latest.copy()
@@ -154,7 +156,7 @@ class _Reader:
 
 
 def _answer(opened: OpenStore, key: bytes, value: bytes) -> int:
-    """1: the value is there; 0: another one; -1: none."""
+    """1 if the store holds the value, 0 if it holds another one, -1 if it holds none or fails."""
     try:
         found = opened.get(key)
     except StoreError:
@@ -165,15 +167,16 @@ def _answer(opened: OpenStore, key: bytes, value: bytes) -> int:
 def check(
     store: Store, folder: Path, steady: Steady, acknowledged: int, options: dict[str, str]
 ) -> Row:
-    """Open the store and compare it with what so many writes must have left. The record of the
-    write that was under way is not looked at: it may be in either state."""
+    """Open the store, and compare it with what the acknowledged writes must have left. Returns
+    columns of a row. The record of the interrupted write is not checked, since both states are
+    allowed. Raises StoreError."""
     reader, (numbers, versions) = _Reader(steady), steady.writes()
     under_way = numbers[acknowledged] if acknowledged < steady.count else -1
     numbers, versions = numbers[:acknowledged], versions[:acknowledged]
     latest = np.full(steady.loaded + steady.count // 2, -1)
     loaded = steady.numbers()
     latest[loaded] = 0
-    latest[numbers] = versions  # of a record that is there more than once, the last
+    latest[numbers] = versions  # the last write of a record counts
     there = np.flatnonzero(latest >= 0)
     there = there[there != under_way]
 
@@ -186,14 +189,14 @@ def check(
         allowed.append((own[0][0], {value for _, value in own}))
 
     if not store.binding:
-        store.driver()  # a program has loaded its library before
+        store.driver()  # load the library before the clock starts
     start = time.perf_counter_ns()
     try:
         opened = open_store(store, folder, **options)
-    except Exception as error:  # bindings have their own
+    except Exception as error:  # each binding has its own exceptions
         raise StoreError(str(error)) from error
     ready = time.perf_counter_ns()
-    os.write(1, f"{UNREAD}\n".encode())  # the last line if the engine crashes from here on
+    os.write(1, f"{UNREAD}\n".encode())  # the reason if the engine crashes from here on
     first_get = None
     for key, values in allowed:
         with contextlib.suppress(StoreError):
@@ -218,7 +221,7 @@ def check(
 
 
 def _writer(steady: Steady, seconds: float, command: Callable[[Path, Path], list[str]]) -> Write:
-    """Writes that are stopped after so many seconds, or when few are left."""
+    """A function that writes until `seconds` have passed, or most of the writes are done."""
 
     def due(returned: Times) -> bool:
         late = time.monotonic_ns() - int(returned[0]) >= seconds * 1e9
@@ -233,7 +236,7 @@ def _writer(steady: Steady, seconds: float, command: Callable[[Path, Path], list
 
 
 def _crash(kind: str, own: Path, write: Write, checked: Callable[[Path, int], list[str]]) -> Row:
-    """What one crash of a copy of the loaded store cost."""
+    """The row of one crash of a copy of the loaded store."""
     row: Row = dict.fromkeys(COLUMNS) | {"reason": ""}
     try:
         with (evidence.killed if kind == KILL else evidence.cut_off)(own, write) as (
@@ -256,7 +259,7 @@ def _crash(kind: str, own: Path, write: Write, checked: Callable[[Path, int], li
 def crashes(
     store: Store, level: str, kind: str, place: Path, steady: Steady, seconds: float, count: int
 ) -> Iterator[Row]:
-    """A row for each of `count` crashes of one kind of a store at a durability level. `place` is
+    """A row for each of `count` crashes of one kind, at one durability level of a store. `place` is
     any folder. Raises StoreError if the store cannot be loaded."""
     options = {"durability": level}
     choose = random.Random(f"{store.full_name} {level}")
@@ -305,7 +308,7 @@ def main() -> None:
     except StoreError as error:
         print(error, file=sys.stderr, flush=True)
         os._exit(1)
-    os._exit(0)  # engines may leave threads behind; closing may sync what is left
+    os._exit(0)  # skip the engine's threads and exit handlers: closing may sync
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""What each durability level does, tested from outside: sync calls counted, processes killed,
-power failures simulated.
+"""Tests what each durability level does from outside: counts sync calls, kills processes, and
+simulates power failures.
 
-A store at `sync` must issue at least one sync call per write, one at `none` or `process` none. The
-difference between two runs that differ only in their number of writes gives the calls per write.
-Below `sync` an engine may still sync when it flushes a buffer: a third run, long enough for that,
-counts those calls.
+At `sync` a store must issue at least one sync call per write; at `none` and `process` it must issue
+none. The sync calls per write are the difference between two runs that differ only in the number of
+writes. Below `sync` an engine may still sync when it flushes a buffer; a third run, long enough for
+that, counts those calls.
 """
 
 import contextlib
@@ -43,39 +43,39 @@ from kvbench.stores.opened import open_store
 
 SHORT, LONG = 1000, 2000  # writes
 SIZE = 100  # bytes of a value at most
-FLUSHED, FLUSHED_SIZE = 4000, 100_000  # 100 MB of values and more: any buffer is flushed
-IMAGE = 256 << 20  # bytes of the disk that is copied
+FLUSHED, FLUSHED_SIZE = 4000, 100_000  # over 100 MB of values, enough to flush any buffer
+IMAGE = 256 << 20  # bytes of the disk image that is copied
 CRASHES = 20  # of each kind at each level
 CRASHED = ((100, 3000), (4000, 2000), (100_000, 400))  # bytes at most, writes at most
 CHECK_LIMIT = 60  # seconds: an engine may hang on what a crash has left
-POLL = 0.001  # seconds between two looks at a writer
-EXT4_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2  # an ioctl of the kernel's ext4, for tests of crashes
+POLL = 0.001  # seconds between two polls of a writer
+EXT4_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2  # ext4's ioctl for crash tests
 STORE = "store"  # the folder of a store on a disk
-MORE = 100_000  # writes that a writer still has to do when it is interrupted
+MORE = 100_000  # writes planned beyond the interruption
 Times = npt.NDArray[np.uint64]
 Crash = Callable[..., int]
 
 
 class Stopped(NamedTuple):
-    """A writer after a signal."""
+    """A writer that was stopped by a signal."""
 
     process: subprocess.Popen[str]
     returned: Times  # when each of its acknowledged writes returned, in ns
-    at: int  # when the signal was sent
+    at: int  # when the signal was sent, in ns
 
 
-Write = Callable[[Path, signal.Signals], Stopped]  # in a folder, until it is sent the signal
+Write = Callable[[Path, signal.Signals], Stopped]  # writes into the folder until it gets the signal
 
 
 def command_of(module: str, store: Store, folder: Path, *more: object, **options: str) -> list[str]:
-    """A module's command line for a store in a folder."""
+    """The command line that runs a module of this package on a store in a folder."""
     pairs = [f"{name}={value}" for name, value in options.items()]
     return [sys.executable, "-m", module, str(folder), store.full_name, *map(str, more), *pairs]
 
 
 def count_syncs(store: Store, place: Path, count: int, size: int, **options: str) -> Counter[str]:
-    """The number of each sync call in a run of `count` writes, and as O_DSYNC that of the system
-    calls that write and sync."""
+    """Run `count` writes under strace. Returns the number of calls by name: the sync calls, and as
+    O_DSYNC the calls that write and sync."""
     with (
         tempfile.TemporaryDirectory(dir=place) as folder,
         tempfile.TemporaryDirectory() as aside,
@@ -96,7 +96,8 @@ def count_syncs(store: Store, place: Path, count: int, size: int, **options: str
 
 
 def syncs_per_write(store: Store, place: Path, **options: str) -> dict[str, float]:
-    """The sync calls per write by call, without those that do not depend on the writes."""
+    """The sync calls per write by name; calls whose number does not depend on the writes cancel
+    out."""
     short, long = (count_syncs(store, place, count, SIZE, **options) for count in (SHORT, LONG))
     slopes = {call: (long[call] - short[call]) / (LONG - SHORT) for call in long}
     return {call: slope for call, slope in slopes.items() if slope != 0}
@@ -105,7 +106,8 @@ def syncs_per_write(store: Store, place: Path, **options: str) -> dict[str, floa
 def interrupt(
     command: list[str], trace: Path, count: int, due: Callable[[Times], bool], stop: signal.Signals
 ) -> Stopped:
-    """Send a signal to a writer of `count` writes once it is `due`, by the writes that returned."""
+    """Start a writer of `count` writes, and send it a signal once `due` is true of the times at
+    which its writes returned."""
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **dying()
     )
@@ -118,10 +120,10 @@ def interrupt(
             while process.poll() is None and not due(returned):
                 time.sleep(POLL)
         sent = time.monotonic_ns()
-        if process.poll() is None:  # otherwise there is nothing left to wait for
+        if process.poll() is None:  # otherwise it has ended
             process.send_signal(stop)
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
-    except BaseException:  # Ctrl-C: what still writes could not be unmounted
+    except BaseException:  # Ctrl-C: a running writer would prevent unmounting
         process.kill()
         process.communicate()
         raise
@@ -135,14 +137,14 @@ def interrupt(
 
 @contextlib.contextmanager
 def killed(folder: Path, write: Write) -> Iterator[tuple[Path, Stopped]]:
-    """Kill what writes into a folder; yields the folder."""
+    """Kill a process that writes into a folder; yield the folder and the writer."""
     stopped = write(folder, signal.SIGKILL)
     stopped.process.communicate()
     yield folder, stopped
 
 
 def shut_down(folder: Path) -> None:
-    """From now on, an ext4 file system writes nothing to its device, not even its journal."""
+    """Shut an ext4 file system down: it writes nothing more to its device, not even its journal."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.ioctl(descriptor, EXT4_SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
@@ -152,12 +154,13 @@ def shut_down(folder: Path) -> None:
 
 @contextlib.contextmanager
 def cut_off(image: Path, write: Write) -> Iterator[tuple[Path, Stopped]]:
-    """Copy the disk under what writes into its folder; yields the folder in the copy.
+    """Copy the disk while a process writes into its folder; yield the folder in the copy and the
+    writer. Needs root.
 
-    The disk is an image with ext4 and a journal. While the writer is stopped and the file system is
-    shut down, the copy holds what had reached the device at one moment, and nothing that was only
-    in the page cache. Nor is anything of the copy in the page cache afterwards, as when a machine
-    has started again. Needs root.
+    The disk is an image with ext4 and a journal. The writer is stopped and the file system shut
+    down before the copy, so the copy holds what had reached the device at one moment, and nothing
+    that was only in the page cache. Nothing of the copy is in the page cache afterwards, as after a
+    reboot.
     """
     copy = image.with_name("copy")
     with mounted(image, image.with_name("mounted")) as folder:
@@ -177,7 +180,7 @@ def cut_off(image: Path, write: Write) -> Iterator[tuple[Path, Stopped]]:
 
 
 def _writer(store: Store, acknowledged: int, size: int, **options: str) -> Write:
-    """Writes that are stopped after at least so many."""
+    """A function that writes until at least `acknowledged` writes have returned."""
 
     def write(folder: Path, stop: signal.Signals) -> Stopped:
         with tempfile.TemporaryDirectory() as aside:
@@ -191,16 +194,16 @@ def _writer(store: Store, acknowledged: int, size: int, **options: str) -> Write
 
 
 def check_writes(store: Store, folder: Path, acknowledged: int, size: int, **options: str) -> None:
-    """Open the store and check what `acknowledged` writes must have left. Raises StoreError with
+    """Open the store, and check what `acknowledged` writes must have left. Raises StoreError with
     the first record that is missing or wrong.
 
-    The write that was under way may be there or not. Where a crash may tear an update, the record
-    of that write may hold anything.
+    The interrupted write may be present or not. If a crash may tear an update, the record of that
+    write may hold anything.
     """
     *done, (key, value) = replay(acknowledged + 1, size)
     expected: dict[bytes, set[bytes | None]] = {key: {value} for key, value in done}
     expected.setdefault(key, {None}).add(value)
-    shim = catalogue.known()[store.name]  # a binding has no levels of its own
+    shim = catalogue.known()[store.name]  # a binding has no durability levels of its own
     torn = shim.tears and options.get("durability") != "atomic"
     if torn and value is not None:
         del expected[key]
@@ -216,8 +219,8 @@ def check_writes(store: Store, folder: Path, acknowledged: int, size: int, **opt
 
 
 def run_apart(command: list[str], limit: float = CHECK_LIMIT) -> str:
-    """The last line that a program prints, in a process of its own: an engine may crash, or hang,
-    on what it finds. Raises StoreError with that line if it fails."""
+    """The last line that a program prints. It runs in a separate process, because an engine may
+    crash or hang on a damaged store. Raises StoreError with that line if the program fails."""
     try:
         ended = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
@@ -235,7 +238,7 @@ def run_apart(command: list[str], limit: float = CHECK_LIMIT) -> str:
 def _survive(
     crash: AbstractContextManager[tuple[Path, Stopped]], store: Store, size: int, **options: str
 ) -> int:
-    """Check what a crash has left. Returns how many writes had returned."""
+    """Check a store after a crash. Returns the number of writes that had returned."""
     with crash as (folder, stopped):
         count = len(stopped.returned)
         run_apart(command_of("kvbench.durability.evidence", store, folder, count, size, **options))
@@ -243,8 +246,8 @@ def _survive(
 
 
 def survive_kill(store: Store, place: Path, acknowledged: int, size: int, **options: str) -> int:
-    """Kill a writer after at least `acknowledged` writes, and check those that had returned.
-    Returns how many had; raises StoreError if one is lost. `place` is an empty folder."""
+    """Kill a writer after at least `acknowledged` writes, and check the writes that had returned.
+    Returns their number. Raises StoreError if one is lost. `place` is an empty folder."""
     write = _writer(store, acknowledged, size, **options)
     return _survive(killed(place, write), store, size, **options)
 
@@ -256,12 +259,12 @@ def _must(*command: str) -> None:
 
 
 def copy_of(source: Path, target: Path) -> None:
-    """Copy a file or a folder; holes stay holes."""
+    """Copy a file or a folder, and keep files sparse."""
     _must("cp", "--archive", os.fspath(source), os.fspath(target))
 
 
 def make_image(image: Path, size: int) -> None:
-    """An empty file system."""
+    """Make an image with an empty file system of `size` bytes."""
     with open(image, "wb") as file:
         file.truncate(size)
     _must("mkfs.ext4", "-q", "-F", str(image))
@@ -269,22 +272,22 @@ def make_image(image: Path, size: int) -> None:
 
 @contextlib.contextmanager
 def mounted(image: Path, folder: Path) -> Iterator[Path]:
-    """Where the image is mounted: in the new folder, which is removed afterwards."""
+    """Mount the image at a new folder, which is removed at the end."""
     folder.mkdir()
     try:
-        with uninterrupted():  # or the program that is ended here may still mount it
-            # The journal would commit every 5 s: here only a sync may write to the image.
+        with uninterrupted():  # a mount program ended here might still mount it
+            # Only a sync may write to the image; by default the journal commits every 5 s.
             _must("mount", "-o", "loop,commit=600", str(image), str(folder))
         yield folder
     finally:
         if folder.is_mount():
-            unmount(str(folder))  # not by a program, which a signal would end before it is done
+            unmount(str(folder))  # by system call: a signal could end a program first
         folder.rmdir()
 
 
 @functools.cache  # asked once for each row of the table
 def mounting_fails(place: Path) -> str:
-    """Why no image can be mounted here; empty when one can."""
+    """The reason why no image can be mounted here; empty if one can."""
     for program in ("mkfs.ext4", "mount"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
@@ -300,7 +303,8 @@ def mounting_fails(place: Path) -> str:
 def survive_power_loss(
     store: Store, place: Path, acknowledged: int, size: int, **options: str
 ) -> int:
-    """The same for a simulated loss of power. `place` is an empty folder."""
+    """Simulate a power failure after at least `acknowledged` writes, and check the writes that had
+    returned; otherwise like survive_kill."""
     image = place / "image"
     make_image(image, IMAGE)
     with mounted(image, place / "mounted") as folder:
@@ -310,7 +314,7 @@ def survive_power_loss(
 
 
 def _survived(crash: Crash, store: Store, place: Path, **options: str) -> int:
-    """How many of CRASHES crashes lost nothing, each after another number of writes. Prints
+    """The number of CRASHES crashes that lost nothing, each after another number of writes. Prints
     what the others lost, or why the store could not be checked."""
     choose, survived = random.Random(f"{store.full_name} {options}"), 0
     for _ in range(CRASHES):
@@ -325,13 +329,13 @@ def _survived(crash: Crash, store: Store, place: Path, **options: str) -> int:
 
 
 def levels(store: Store) -> list[str]:
-    """The default, then the durability levels that the store supports."""
+    """The default and the durability levels that the store supports."""
     own = [s.value for s in store.settings if s.name == "durability" and s.means]
     return [DEFAULT, *own]
 
 
 def evidence(store: Store, level: str, place: Path) -> dict[str, Any]:
-    """A row of the table: what a store does at a durability level. `place` is any folder."""
+    """A row of the table for a store at a durability level. `place` is any folder."""
     options = {} if level == DEFAULT else {"durability": level}
     guarantee = store.guarantee(level)
     slopes = syncs_per_write(store, place, **options)

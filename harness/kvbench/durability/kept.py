@@ -1,4 +1,4 @@
-"""The rows of a table that takes long, kept beside it until the table is whole: OUT.part."""
+"""Keeps the finished rows of a slow table next to it, in OUT.part, until the table is complete."""
 
 import json
 import re
@@ -19,7 +19,7 @@ def _part(out: Path) -> Path:
 
 
 def _read(path: Path, about: dict[str, Any]) -> dict[str, Rows]:
-    """The rows that are kept, by step; none if they are of other conditions."""
+    """The kept rows by step; none if they were measured under other conditions."""
     if not path.is_file():
         return {}
     try:
@@ -39,9 +39,10 @@ def measured(
     name: Callable[[Step], str],
     measure: Callable[[Step], Rows | None],
 ) -> Rows:
-    """The rows of each step, in order, kept as soon as they are known unless they are None. The
-    next call measures only the others. A step's name says all that its rows depend on, beside what
-    `about` says. KeyboardInterrupt says what is kept."""
+    """The rows of all steps, in order. Rows are kept as soon as a step returns them, unless it
+    returns None, and the next call measures only the other steps. A step's name must state
+    everything that its rows depend on, besides what `about` states. If KeyboardInterrupt stops the
+    work, its message says what was kept."""
     path = _part(out)
     kept = _read(path, about)
     found: Rows = []
@@ -62,7 +63,7 @@ def measured(
 
 
 def finish(out: Path, table: bytes) -> None:
-    """Write the table, in place of the rows that were kept, and of what was half written."""
+    """Write the table, and remove the kept rows and temporary files."""
     half = re.compile(re.escape(out.name) + r"(\.part)?\.\d+\.tmp")
     with uninterrupted(done=True):
         for path in out.parent.iterdir():

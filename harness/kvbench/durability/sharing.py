@@ -1,8 +1,8 @@
-"""Whether a second process may use a store that one has open: tried, not read in a manual.
+"""Tests whether a second process may use a store that another process has open.
 
 One process opens a store, inserts records and keeps it open. A second one then opens the same
-folder, reads a record, reads one that the first inserts meanwhile, and inserts one itself. At the
-end the first process, and a third that opens the store after both, look for all records.
+folder, reads a record, reads one that the first inserts meanwhile, and inserts one itself. Finally
+the first process, and a third one that opens the store after both, look for all records.
 """
 
 import os
@@ -22,9 +22,9 @@ from kvbench.durability.evidence import command_of
 from kvbench.stores import catalogue
 from kvbench.stores.opened import open_store
 
-LIMIT = 10  # seconds for a step: an engine may wait for the other process
-RECORDS = 100  # that the first process inserts
-MEANWHILE, SECOND = RECORDS, RECORDS + 1  # what it inserts later, and what the second one inserts
+LIMIT = 10  # seconds per step: an engine may wait for the other process
+RECORDS = 100  # records that the first process inserts at the start
+MEANWHILE, SECOND = RECORDS, RECORDS + 1  # records that the two processes insert later
 YES, NO, WAITS = "yes", "no", "waits"
 
 
@@ -33,7 +33,7 @@ def record(number: int) -> tuple[bytes, bytes]:
 
 
 class Process:
-    """A process with the store open, which does one step for each line that it is sent."""
+    """A process that has the store open, and executes one step for each line it receives."""
 
     def __init__(self, store: Store, folder: Path) -> None:
         pipe: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -51,7 +51,7 @@ class Process:
         self.answers.put(how_it_ended(self.process.wait()))
 
     def answer(self) -> str:
-        """YES, NO, the engine's error, or WAITS if there is none in time."""
+        """YES, NO or the engine's error; WAITS if no answer comes in time."""
         try:
             return self.answers.get(timeout=LIMIT)
         except queue.Empty:
@@ -71,7 +71,7 @@ class Process:
 
 
 def share(store: Store, place: Path) -> dict[str, str]:
-    """A row of the table: what a second process may do with a store that is open, as shipped."""
+    """A row of the table: what a second process may do with an open store, as shipped."""
     row = dict.fromkeys(("opens", "reads", "sees_new", "writes", "intact"), "")
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as name:
         folder = Path(name) / "store"
@@ -90,7 +90,7 @@ def share(store: Store, place: Path) -> dict[str, str]:
                 row["writes"] = second.do("insert", SECOND)
                 second.do("close")
             else:
-                second.end()  # what still waits would have the store next
+                second.end()  # a waiting process would get the store next
             written = row["writes"] == YES
             seen = [first.do("check")] + [first.do("get", SECOND)] * written
             first.do("close")
@@ -101,7 +101,7 @@ def share(store: Store, place: Path) -> dict[str, str]:
         finally:
             for process in (first, *others):
                 process.end()
-    where = str(folder.parent)  # as engines name it
+    where = str(folder.parent)  # engines name it in their errors
     return {"store": store.full_name} | {key: said.replace(where, ".") for key, said in row.items()}
 
 

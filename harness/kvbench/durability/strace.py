@@ -1,7 +1,8 @@
-"""Programs under strace: each system call of a program and of all that it starts, as it happens.
+"""Runs programs under strace, and yields each system call of a program and its descendants as it
+happens.
 
-strace writes into a pipe that is read while the program runs: a trace takes no room on a disk, and
-none is cut short by a full one.
+strace writes into a pipe that is read while the program runs, so a trace needs no disk space and a
+full disk cannot cut it short.
 """
 
 import codecs
@@ -21,7 +22,7 @@ from typing import IO, NamedTuple, Self
 
 from kvbench.common.messages import BadInput
 
-# Of a signal that is left out, strace does not say either that it killed: these cannot kill.
+# strace does not report deaths by signals that it filters out: these signals never kill.
 TRACER = (
     "strace", "--follow-forks", "--seccomp-bpf", "--quiet=attach,personality,path-resolution",
     "--signal=!chld,urg,winch,cont", "--string-limit=4096", "--decode-fds=path",
@@ -29,11 +30,11 @@ TRACER = (
 )  # fmt: skip
 READS = ("read", "pread64", "readv", "preadv", "preadv2")
 WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2")
-RAW = f"--raw={','.join(READS + WRITES)}"  # or strace prints what they read and write
+RAW = f"--raw={','.join(READS + WRITES)}"  # otherwise strace prints their data
 UNTRACED = "CLONE_UNTRACED"
 FORKS = ("clone", "clone3", "fork", "vfork")
-GRACE = 5.0  # seconds that a program has to end when it is asked to
-# A call, its result and the path that this has, and why it failed or which task it is for strace.
+GRACE = 5.0  # seconds in which a program must end after a signal
+# A call, its result with its path, and the error or strace's number for a new task.
 CALL = re.compile(
     r"(\w+)\((.*)\) += (-?\d\w*)(?:<([^<>]*)>(\(deleted\))?)?"
     r"(?: /\* (\d+) in [^<>]*\*/| (E\w+) \([^<>]*\)| \([^<>]*\))?"
@@ -44,22 +45,23 @@ _library = ctypes.CDLL(None, use_errno=True)
 
 
 def unescaped(text: str) -> str:
-    """A path as strace prints it, with escapes and perhaps in quotes, as Python has it."""
+    """A path as Python writes it, from strace's notation with escapes and optional quotes."""
     found = re.fullmatch(r'"(.*)"(?:\.\.\.)?', text, re.DOTALL)
     raw = (found[1] if found else text).encode("ascii", "surrogateescape")
     return os.fsdecode(codecs.escape_decode(raw)[0])
 
 
 class Call(NamedTuple):
-    """A call that succeeded. `begun` and `ended` number the lines at which strace saw it begin and
-    end: what ended before another call began was done by then."""
+    """A system call that succeeded. `begun` and `ended` are the numbers of the lines at which
+    strace saw it begin and end. A call with `ended` less than another's `begun` was complete before
+    that one began."""
 
     task: int
     name: str
-    text: str  # the arguments
+    text: str  # the arguments, as strace prints them
     result: int
-    path: str  # of the descriptor that it returns
-    gone: bool  # that path no longer exists
+    path: str  # the path of the descriptor that it returns
+    gone: bool  # whether that path no longer exists
     begun: int
     ended: int
 
@@ -69,17 +71,18 @@ class Call(NamedTuple):
 
 
 class End(NamedTuple):
-    """A thread or process that ended, and the signal that killed it or an empty text."""
+    """A task (thread or process) that ended, and the signal that killed it, or an empty text."""
 
     task: int
     signal: str
 
 
 def read(lines: Iterable[str], tasks: dict[int, int]) -> Iterator[Call | End]:
-    """The calls and ends in the output of strace. `tasks` always has the process of each task that
-    runs. What a new one does before the call that makes it has returned is told after that."""
+    """Yield the calls and ends in the output of strace. `tasks` maps each running task to its
+    process, and is kept up to date. Events of a new task are held back until the call that created
+    it has returned."""
     begun: dict[int, tuple[int, str]] = {}  # the unfinished call of each task
-    early: dict[int, list[tuple[int, str]]] = defaultdict(list)  # of tasks not known yet
+    early: dict[int, list[tuple[int, str]]] = defaultdict(list)  # of unknown tasks
     first = True
     for number, line in enumerate(lines):
         head, _, text = line.rstrip("\n").partition(" ")
@@ -98,20 +101,21 @@ def read(lines: Iterable[str], tasks: dict[int, int]) -> Iterator[Call | End]:
                     child, thread = event.result, "CLONE_THREAD" in event.text
                     tasks[child] = tasks[task] if thread else child
                     due = [(child, *line) for line in early.pop(child, ())] + due
-    tasks |= {task: task for task in early}  # whose parents were killed in the calls that made them
+    tasks |= {task: task for task in early}  # their parents died in those calls
 
 
 def _event(
     task: int, at: int, text: str, tasks: dict[int, int], begun: dict[int, tuple[int, str]]
 ) -> Call | End | None:
-    """What a line says of a task, if a call succeeded or the task ended."""
+    """The event in a line about a task, if the line completes a call that succeeded or ends the
+    task."""
     if text.startswith("+++ "):
-        if "superseded" in text:  # by another thread, which goes on under its number
+        if "superseded" in text:  # another thread called exec and takes over the number
             return None
         killed = re.match(r"\+\+\+ killed by (\w+)", text)
         tasks.pop(task), begun.pop(task, None)
         return End(task, killed[1] if killed else "")
-    if changed := CHANGED.search(text):  # such a thread: it runs another program
+    if changed := CHANGED.search(text):  # such a thread, which runs another program
         begun[int(changed[1])] = at, text[: changed.start()]
         tasks.pop(task)
         return End(task, "")
@@ -124,13 +128,13 @@ def _event(
         text = head + text.partition(" resumed>")[2]
     call = CALL.fullmatch(text)
     if call is None or (call[3].startswith("-") and call[7] != "EINPROGRESS"):
-        return None  # unfinished when its process ended, or failed
+        return None  # failed, or unfinished when its process ended
     result, path = int(call[6] or call[3], 0), unescaped(call[4] or "")
     return Call(task, call[1], call[2], result, path, bool(call[5]), since, at)
 
 
 def tracing_fails() -> str:
-    """Why programs cannot be traced here; empty when they can."""
+    """The reason why programs cannot be traced here; empty if they can."""
     if shutil.which(TRACER[0]) is None:
         return "strace is not installed (Debian: strace)"
     tried = subprocess.run(
@@ -144,8 +148,8 @@ def _be_traced() -> None:
 
 
 def refuse_unless_runs(command: Sequence[str]) -> None:
-    """Raises BadInput if a command cannot be started. It is started, and killed before it does
-    anything: the system stops a traced program at its first instruction."""
+    """Raise BadInput if a command cannot be started. The command is started, and killed before its
+    first instruction, at which the system stops a traced program."""
     try:
         tried = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -155,15 +159,15 @@ def refuse_unless_runs(command: Sequence[str]) -> None:
         why = getattr(error, "strerror", None) or error
         allowed = "a program that can be run, and its arguments"
         raise BadInput(f"{command[0]!r} cannot be run: {why}; allowed: {allowed}") from None
-    os.kill(tried.pid, signal.SIGKILL)  # kill() would take the stop for the end
+    os.kill(tried.pid, signal.SIGKILL)  # Popen.kill() would take the stop for the end
     while not os.WIFSIGNALED(os.waitpid(tried.pid, 0)[1]):
         pass
     tried.returncode = -signal.SIGKILL
 
 
 class Trace:
-    """A program that runs under strace: iterate over it, once, within `with`. `status` and
-    `seconds` are known afterwards, and `cut` says that strace ended before the program did."""
+    """A program that runs under strace. Iterate over its events once, within `with`. Afterwards
+    `status` and `seconds` are set, and `cut` says whether strace ended before the program."""
 
     status: int
     seconds: float
@@ -175,10 +179,10 @@ class Trace:
         stdout: int | None = None,
         stderr: IO[bytes] | None = None,
     ) -> None:
-        self.tasks: dict[int, int] = {}  # the process of each thread or process that runs
-        self.asked: int | None = None  # the signal that the program was sent
+        self.tasks: dict[int, int] = {}  # the process ID of each running task
+        self.asked: int | None = None  # the signal that was sent to the program
         source, sink = os.pipe()
-        # strace opens the pipe by its path: an inherited descriptor would reach the program, too.
+        # strace opens the pipe by its path: the program would inherit a descriptor, too.
         output = f"--output=/proc/{os.getpid()}/fd/{sink}"
         self.begun = time.monotonic()
         self._lines = open(source, encoding="ascii", errors="surrogateescape", newline="\n")  # noqa: SIM115
@@ -196,7 +200,7 @@ class Trace:
 
     def _wait(self, sink: int) -> None:
         self._strace.wait()
-        os.close(sink)  # the last end, if strace has not opened its own
+        os.close(sink)  # closes the pipe if strace has not opened it
 
     def __enter__(self) -> Self:
         return self
@@ -204,7 +208,7 @@ class Trace:
     def __iter__(self) -> Iterator[Call | End]:
         known: set[int] = set()
         for event in read(self._lines, self.tasks):
-            if self.asked and self.tasks.keys() - known:  # born since
+            if self.asked and self.tasks.keys() - known:  # tasks created since the signal
                 self.stop(self.asked)
             known |= self.tasks.keys()
             yield event
@@ -217,7 +221,8 @@ class Trace:
         return bool(self.tasks)
 
     def stop(self, number: int) -> None:
-        """Send a signal to all that runs, and SIGKILL to what still runs a while later."""
+        """Send a signal to all running tasks, and after GRACE seconds SIGKILL to the remaining
+        ones."""
         if number != signal.SIGKILL and self.asked is None:
             patience = threading.Timer(GRACE, self.stop, (signal.SIGKILL,))
             patience.daemon = True

@@ -1,17 +1,17 @@
-"""What a program does to files: which it writes, which it syncs, and what is left.
+"""Follows what a program does to files: which it writes, which it syncs, and what stays unsynced.
 
-A file is known by what it is, not by a path that it has: a sync counts through each of its names.
-strace prints paths only, and a number that is looked up after a call may be that of another file by
-then. So the names are followed through the calls that give, move and remove them. Only a file that
-was there before and has other names is looked up when it is first opened, and so are the device of
-each file and whether an open has created it.
+A file is identified by itself and not by its path, so a sync counts for all its names. strace
+prints only paths, and an inode number that is looked up after a call may belong to another file by
+then. We therefore follow names through the calls that create, move and remove them. We look up only
+three facts: the inode of a file that existed before and has other names, when it is first opened;
+the device of each file; and whether an open has created the file.
 
-A change is a write, a copy in the kernel, a truncation, or a name that comes or goes in a folder;
-what has no name needs no sync, since nothing keeps it. A sync settles the changes that had ended
-when it began: fsync and fdatasync those of their file or folder, syncfs those of its file system,
-sync all, and a write with O_DSYNC its own bytes. sync_file_range settles nothing: it leaves out
-what finds the bytes again, and the cache of the device. Neither does msync, as what changes through
-a map is not seen.
+A change is a write, a copy in the kernel, a truncation, or the addition or removal of a name in a
+folder. A file without a name needs no sync, since nothing keeps it. A sync covers the changes that
+ended before it began: fsync and fdatasync those of their file or folder, syncfs those of its file
+system, sync all, and a write with O_DSYNC its own bytes. sync_file_range covers nothing, since it
+flushes neither the file's metadata nor the device's cache. Neither does msync, since changes
+through a map are not visible.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from kvbench.durability.strace import FORKS, READS, UNTRACED, WRITES, Call, End, unescaped
 
 SYNCS = ("fsync", "fdatasync", "msync", "syncfs", "sync", "O_DSYNC")
-COPIES = {"copy_file_range": 2, "splice": 2, "sendfile": 0, "sendfile64": 0}  # the target
+COPIES = {"copy_file_range": 2, "splice": 2, "sendfile": 0, "sendfile64": 0}  # index of the target
 SIZES = ("ftruncate", "ftruncate64", "fallocate")
 NAMES = (
     "rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat", "rmdir", "symlink",
@@ -39,7 +39,7 @@ OPENS = ("open", "openat", "openat2", "creat", "open_by_handle_at")
 UNSEEN = {"io_uring_setup": "io_uring", "io_setup": "libaio"}
 ROOTS = ("chroot", "pivot_root", "setns", "mount", "move_mount")
 CALLS = tuple(
-    f"?{name}"  # not every architecture has each
+    f"?{name}"  # "?": not every architecture has each call
     for name in (
         *WRITES, *COPIES, *SIZES, *NAMES, *OPENS, *UNSEEN, *ROOTS, *FORKS,
         "fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync", "truncate", "mmap",
@@ -49,20 +49,20 @@ CALLS = tuple(
     )
 )  # fmt: skip
 WRITE, SIZE, NAME = "write", "size", "name"  # kinds of changes
-EACH_WRITE = re.compile(r"\bO_D?SYNC\b")  # which fcntl cannot set
+EACH_WRITE = re.compile(r"\bO_D?SYNC\b")  # flags that fcntl cannot set later
 RWF_EACH = 0x2 | 0x4  # RWF_DSYNC, RWF_SYNC
 WRITABLE = re.compile(r"\bO_(WRONLY|RDWR)\b")
 KEPT = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFBLK)
 NO_FILE = re.compile(r"/(proc|sys|memfd:)")
 PROC_FD = re.compile(r"/(?:proc/(?:self|thread-self|\d+)|dev)/fd/(\d+)")
-COARSE = 0.01  # seconds by which the clock of a file system may be behind
-STATX = struct.Struct("=80xqI")  # the time of birth in what statx fills in
+COARSE = 0.01  # seconds: a file system's clock may lag by as much
+STATX = struct.Struct("=80xqI")  # where statx stores the time of creation
 
 _library = ctypes.CDLL(None, use_errno=True)
 
 
 def _born(path: str) -> float | None:
-    """When a file was made; None if its file system does not say."""
+    """The time at which a file was created; None if its file system does not state it."""
     found = ctypes.create_string_buffer(256)
     if _library.statx(-100, os.fsencode(path), 0, 0x800, found) != 0:
         return None
@@ -72,57 +72,57 @@ def _born(path: str) -> float | None:
 
 @dataclass(eq=False)
 class File:
-    """A file, or a folder as the place of names. `settled` counts how often changes that one task
-    made became synced, `idle` the syncs of it that found none."""
+    """A file, or a folder as a list of names. `settled` counts how often a sync covered changes of
+    one task, and `idle` the syncs that found nothing to cover."""
 
-    path: str  # its last name
+    path: str  # its latest name
     device: int | None
     folder: bool = False
     names: set[str] = field(default_factory=set)
-    elsewhere: bool = False  # it has names that were not seen
+    elsewhere: bool = False  # it has names that the trace did not show
     aside: bool = False
-    mapped: bool = False  # to be written
+    mapped: bool = False  # for writing
     writes: int = 0
     written: int = 0
     reads: int = 0
     read: int = 0
-    changes: Counter[str] = field(default_factory=Counter)  # by kind
-    pending: set[str] = field(default_factory=set)  # the kinds since it was wholly synced
+    changes: Counter[str] = field(default_factory=Counter)  # the number of changes by kind
+    pending: set[str] = field(default_factory=set)  # the kinds of changes since a sync covered all
     calls: Counter[str] = field(default_factory=Counter)
     settled: int = 0
     idle: int = 0
-    changed: int = -1  # when the last change ended, and the last sync began
+    changed: int = -1  # when its last change ended; `synced`: when its last sync began
     synced: int = -1
-    dirty: set["Past"] = field(default_factory=set)  # of the tasks that made changes
+    dirty: set["Past"] = field(default_factory=set)  # the tasks with unsynced changes of it
 
 
 @dataclass(eq=False)
 class Past:
-    """What a thread or process has changed and not synced: when the changes of each file ended, in
-    the order of the last."""
+    """The unsynced changes of a task: by file, the times at which they ended, in the order of the
+    last."""
 
     dirty: dict[File, list[int]] = field(default_factory=dict)
-    near: dict[File, int] = field(default_factory=dict)  # the last of them, since its last step
-    stepped: bool = False  # something of it was synced since its last change
-    seen: int = 0  # steps of others when it last changed something
-    late: int = 0  # its changes since then, apart by steps of others
+    near: dict[File, int] = field(default_factory=dict)  # last changes since the last step
+    stepped: bool = False  # whether a step came after its last change
+    seen: int = 0  # the number of others' steps at its last change
+    late: int = 0  # its changes since its last full sync, with others' steps in between
     steps: int = 0
 
 
 @dataclass
 class Opened:
-    """What descriptors share that were duplicated, inherited or passed on."""
+    """The state that duplicated, inherited and passed descriptors share."""
 
     file: File
-    synced: bool = False  # each write
+    synced: bool = False  # whether each write syncs
     writable: bool = True
     received: bool = False
 
 
 @dataclass
 class Task:
-    """A thread or process with what it shares: its descriptors, each with whether a new program
-    closes it, its folder, and its shared maps that may become writable."""
+    """A thread or process and what it may share with others: its descriptors, each with whether
+    exec closes it; its current folder; and its shared maps that may become writable."""
 
     files: dict[int, tuple[Opened, bool]]
     place: list[str]
@@ -134,19 +134,20 @@ Aside = Callable[[str], bool]
 
 
 class Traced:
-    """What the calls of a program amount to.
+    """The files, changes and syncs that follow from the calls of a program.
 
-    A step is a moment at which a sync settles changes of a task. `steps` has for each the times of
-    the last change of that task that is still unsynced, and of the step; `near` the same without
-    what earlier steps had left behind, which is in `left`. `late` is how often at most a task
-    changed things between the steps of others before it synced them.
+    A step is a sync that covers changes of a task. For each step, `steps` has the time of the
+    task's last change that is still unsynced, and the time of the step. `near` has the same, but
+    ignores changes that earlier steps had left unsynced; the files of those are in `left`. `late`
+    is the largest number of times that a task made changes between the steps of others before it
+    synced them.
     """
 
     def __init__(self, aside: Aside = lambda path: False) -> None:
         self.begun = time.time()
         self.calls: Counter[str] = Counter()
         self.changes = 0
-        self.names = 0  # of them, names that came or went
+        self.names = 0  # changes that added or removed a name
         self.copies = 0
         self.files: list[File] = []
         self.inherited: list[File] = []
@@ -168,7 +169,7 @@ class Traced:
         self._dirty: set[File] = set()
 
     def take(self, event: Call | End) -> None:
-        """Take note of what a program did."""
+        """Process an event of the trace."""
         if isinstance(event, End):
             self._tasks.pop(event.task, None)
             self.ended[event.task] = event.signal
@@ -198,7 +199,7 @@ class Traced:
     # Descriptors
 
     def _streams(self) -> dict[int, tuple[Opened, bool]]:
-        """The files that the program inherits: they hold its output for people."""
+        """The files that the program inherits, which hold its output for people."""
         found = {}
         for number in range(3):
             try:
@@ -232,7 +233,8 @@ class Traced:
         task.files, task.place = dict(task.files), list(task.place)
 
     def _opened(self, task: Task, argument: str, base: int = 10) -> Opened | None:
-        """What a descriptor among the arguments refers to, if that is a file."""
+        """The open file that a descriptor among the arguments refers to; None if it is not a
+        file."""
         number = argument.partition("<")[0]
         try:
             return task.files[int(number, base)][0]
@@ -299,7 +301,8 @@ class Traced:
     # Names
 
     def _path(self, task: Task, text: str, at: str = "") -> str:
-        """The one path of what a name among the arguments refers to, itself if it is a link."""
+        """The absolute path of a name among the arguments; symbolic links in its folder are
+        resolved, the last one is not."""
         if at and not at.startswith("AT_FDCWD"):
             base = unescaped(at.partition("<")[2].rpartition(">")[0])
         else:
@@ -327,12 +330,13 @@ class Traced:
         return file
 
     def _look(self, path: str) -> File | None:
-        """What is there by what is known, or else by what lies there now; None if no file is."""
+        """The file at a path, from the names that were followed or else from the disk; None if
+        there is none."""
         if path in self._names or not path.startswith("/") or NO_FILE.match(path):
             return self._names.get(path)
         try:
             about = os.stat(path)
-        except OSError:  # it has gone meanwhile
+        except OSError:  # it was removed meanwhile
             return self._made(path, self._device(path))
         if stat.S_IFMT(about.st_mode) not in KEPT:
             return None
@@ -358,17 +362,17 @@ class Traced:
         return self._names.get(name) or self._made(name, self._device(path), True)
 
     def _come(self, task: Task, file: File, path: str, at: int) -> None:
-        """A file gets a name, in place of what had it."""
+        """Add a name to a file; another file that had the name loses it."""
         replaced = self._names.get(path)
         if replaced is not None and replaced is not file:
             self._lose(replaced, path)
         self._give(file, path)
         self._change(task, self._folder(path), at, NAME)
-        if len(file.names) == 1 and file.changed > file.synced:  # what nothing kept is kept now
+        if len(file.names) == 1 and file.changed > file.synced:  # a name keeps it again
             self._change(task, file, at, WRITE)
 
     def _go(self, task: Task, path: str, at: int) -> None:
-        """A name is removed."""
+        """Remove a name."""
         self._change(task, self._folder(path), at, NAME)
         if (file := self._names.get(path)) is not None:
             self._lose(file, path)
@@ -379,7 +383,7 @@ class Traced:
             del self._names[path]
         if file.names:
             file.path = min(file.names)
-        elif not file.elsewhere:  # nothing of it has to be synced any more
+        elif not file.elsewhere:  # without a name, nothing of it needs a sync
             for past in file.dirty:
                 past.dirty.pop(file, None)
                 past.near.pop(file, None)
@@ -388,7 +392,7 @@ class Traced:
 
     def _move(self, task: Task, old: str, new: str, at: int) -> None:
         file = self._look(old) or self._made(old, self._device(old))
-        if self._names.get(new) is file:  # two names of a file: nothing happens
+        if self._names.get(new) is file:  # both names belong to one file: rename does nothing
             return
         below = [name for name in self._names if name.startswith(f"{old}/")] if file.folder else []
         self._come(task, file, new, at)
@@ -416,7 +420,7 @@ class Traced:
                 self._move(task, old, new, at)
         elif name in ("link", "linkat"):
             self._link(task, call)
-        else:  # a link to a name, a folder, a pipe: only the name is of interest
+        else:  # a symbolic link, folder or pipe: only its name matters
             far = {"symlink": 1, "symlinkat": 2, "mkdirat": 1, "mknodat": 1}.get(name, 0)
             at_text = arguments[far - 1] if name.endswith("at") else ""
             path = self._path(task, arguments[far], at_text)
@@ -504,7 +508,7 @@ class Traced:
             opened = self._opened(task, arguments[COPIES[name]])
             if opened is not None and call.result:
                 self._copied(task, opened, call.result, call.ended)
-        elif name in SIZES and arguments[1] != "FALLOC_FL_KEEP_SIZE":  # that only reserves room
+        elif name in SIZES and arguments[1] != "FALLOC_FL_KEEP_SIZE":  # only reserves space
             opened = self._opened(task, arguments[0])
             if opened is not None:
                 self._change(task, opened.file, call.ended, SIZE)
@@ -541,8 +545,8 @@ class Traced:
         file.mapped |= bool(file.names)
 
     def _boundary(self, past: Past) -> None:
-        """A task goes on to change things after a sync: what it had changed before and not synced
-        is left behind."""
+        """Note that a task makes changes again after a step: its changes before the step that are
+        still unsynced are left behind."""
         if past.stepped:
             self._lefts += bool(past.near)
             self.left.update(past.near.keys())
@@ -555,7 +559,7 @@ class Traced:
         past.seen = others
 
     def _note(self, file: File, kind: str) -> bool:
-        """Count a change. Returns whether anything keeps it."""
+        """Count a change. Returns whether the file has a name that keeps it."""
         kept = bool(file.names or file.elsewhere) and not file.aside
         file.changes[kind] += 1
         self.changes += kept
@@ -598,13 +602,13 @@ class Traced:
         self.near.append((next(reversed(past.near.values()), -1), at))
 
     def _settle(self, files: Iterable[File], call: Call) -> bool:
-        """Sync files. Returns whether there was anything to sync."""
+        """Apply a sync to files. Returns whether it covered any change."""
         stepping: set[Past] = set()
         for file in list(files):
             file.synced = max(file.synced, call.begun)
             for past in list(file.dirty):
                 times = past.dirty[file]
-                done = bisect_left(times, call.begun)  # the others had not ended
+                done = bisect_left(times, call.begun)  # later changes had not ended
                 if not done:
                     continue
                 file.settled += 1
@@ -654,26 +658,27 @@ class Traced:
 
     @property
     def lefts(self) -> int:
-        """How many steps left something of their task unsynced, as far as it went on afterwards or
-        the program ended."""
+        """The number of steps that left changes of their task unsynced, while the task made further
+        changes or the program ended."""
         pasts = {past for file in self._dirty for past in file.dirty}
         return self._lefts + sum(past.stepped and bool(past.near) for past in pasts)
 
     def unsynced(self) -> Counter[File]:
-        """The files with changes that were never synced, and how many."""
+        """The files with changes that were never synced, and the number of these changes."""
         left: Counter[File] = Counter()
         for file in self.files:
             left[file] += sum(len(past.dirty[file]) for past in file.dirty)
         return +left
 
     def waiting(self, since: int) -> int:
-        """How many changes waited at a moment that their tasks had left behind and synced later."""
+        """The number of changes that were unsynced at a moment, after a step of their task had left
+        them behind, and that were synced later."""
         return sum(count for made, at, count in self._behind if made <= since < at)
 
 
 def most_at_once(spans: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    """How many spans, from one moment to another, overlap at most, and the last moment at which as
-    many begin to."""
+    """The largest number of spans (begin, end) that overlap, and the last moment at which that many
+    begin to overlap."""
     spans = list(spans)
     moves = sorted(itertools.chain(((a, 1) for a, _ in spans), ((b, -1) for _, b in spans)))
     most, when, now = 0, -1, 0

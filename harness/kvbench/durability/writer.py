@@ -1,10 +1,10 @@
-"""Writes records in a known order, at the speed of a sweep, and marks each write that returned.
-The evidence for durability traces this program, kills it, or copies its disk. Run as
+"""Writes records in a known order, at the speed of a sweep, and marks each write that returned. The
+durability tests trace this program, kill it, or copy its disk. Run as
 
     python -m kvbench.durability.writer FOLDER STORE COUNT SIZE TRACE [NAME=VALUE ...]
 
-TRACE becomes a file of COUNT 64-bit numbers, of which the i-th is not 0 once write i has returned:
-the times that the loop takes anyhow, in memory that outlives the process.
+TRACE becomes a file of COUNT 64-bit numbers. Number i is not 0 once write i has returned. The
+numbers are the times that the loop takes anyway, in shared memory that outlives the process.
 """
 
 import itertools
@@ -25,14 +25,14 @@ CYCLE = ("insert", "insert", "update", "remove")  # of records 2k, 2k + 1, 2k an
 
 
 def records(size: int) -> Records:
-    """Values of 1 to `size` bytes."""
+    """Records with values of 1 to `size` bytes."""
     sizes = RecordSize(1, size)
     return Records(Cell("null", "null", sizes, RECORDS, "incompressible", (), 1, 1))
 
 
 def writes(own: Records, count: int) -> Plan:
-    """Two inserts, an update of the first, a remove of the second; and again. A longer plan begins
-    as a shorter one does."""
+    """A plan that repeats: two inserts, an update of the first record, a remove of the second. A
+    longer plan begins like a shorter one."""
     cycle = itertools.islice(itertools.cycle(enumerate(CYCLE)), count)
     codes = [CODES[name] for _, name in cycle]
     numbers = [i // 4 * 2 + i % 2 for i in range(count)]
@@ -41,7 +41,7 @@ def writes(own: Records, count: int) -> Plan:
 
 
 def replay(count: int, size: int) -> Iterator[tuple[bytes, bytes | None]]:
-    """Key and value of each write; None where it removes."""
+    """Yield the key and value of each write; the value is None for a remove."""
     own = records(size)
     loop = PythonLoop(Store("null", "null"), own, make_pool("incompressible", size, 1))
     for code, _, key, value in loop.taken(writes(own, count)):
@@ -54,7 +54,7 @@ def main() -> None:
     loop = make_loop(named(name), own, make_pool("incompressible", int(size), 1))
     loop.open(Path(folder), dict(pair.split("=", 1) for pair in pairs))
     loop.run_into(writes(own, int(count)), np.memmap(trace, np.uint64, "w+", shape=int(count)))
-    os._exit(0)  # closing may sync what is left; it is the writes that count
+    os._exit(0)  # do not close: closing may sync, and the test is about the writes
 
 
 if __name__ == "__main__":

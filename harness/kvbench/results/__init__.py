@@ -1,1 +1,1 @@
-"""Tables and folders of results."""
+"""Results folders and their tables."""

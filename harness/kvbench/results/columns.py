@@ -1,8 +1,8 @@
-"""The columns of the tables of results: the type, the unit and the meaning of each.
+"""The columns of the result tables: the type, the unit and the meaning of each.
 
-    python -m kvbench.results.columns data/README.md    # write what they mean into that page
+    python -m kvbench.results.columns data/README.md    # write the meanings into that page
 
-columns.toml has all but the factors of a cell, which experiment/factors.py explains.
+columns.toml defines all columns but the factors of a cell, which experiment/factors.py explains.
 """
 
 import dataclasses
@@ -23,15 +23,15 @@ KINDS = {
     "name": pa.string(), "text": pa.string(), "int": pa.int64(), "real": pa.float64(),
     "bins": pa.list_(pa.int32()), "counts": pa.list_(pa.int64()),
 }  # fmt: skip
-KEYS = {"cells": 1, "operations": 2, "timeline": 3, "machines": 1}  # columns that identify a row
+KEYS = {"cells": 1, "operations": 2, "timeline": 3, "machines": 1}  # number of columns in the key
 
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """`kind` is a key of KINDS; a name has plain characters only. `needed` says which rows have a
-    value: "given" (all), "always" (all that a sweep wrote, but not imported ones), "measured"
-    (those of cells that a sweep measured) or "" (none has to). `default` is the level that a sweep
-    had before the column was there; None if there is none."""
+    """A column of a table. `kind` is a key of KINDS; a "name" is restricted to plain characters.
+    `needed` says which rows must have a value: "given" (all rows), "always" (rows that a sweep
+    wrote, not imported ones), "measured" (rows of cells that a sweep measured) or "" (none).
+    `default` is the level that holds for results written before the column existed, or None."""
 
     name: str
     kind: str
@@ -47,7 +47,7 @@ class Column:
 
     @property
     def optional(self) -> bool:
-        """Whether the column may be absent from a table that an older version wrote."""
+        """Whether a table written by an older version may lack the column."""
         return not self.needed or self.default is not None
 
 
@@ -82,8 +82,8 @@ COLUMNS = {
 
 
 def explained(page: str) -> str:
-    """The text of a page whose section of each table, such as `## cells`, has a Markdown table of
-    its columns: with these tables as the columns are."""
+    """The text of a page in which the table of columns below each table's heading (## and the
+    table's name) is replaced by the current columns."""
 
     def table(section: re.Match[str]) -> str:
         rows = [(own.name, own.type, own.unit, own.meaning) for own in COLUMNS[section["name"]]]

@@ -3,7 +3,7 @@
     kvbench.json            marks the folder, and has the version of the schema
     grids/GRID.json         a grid that was swept into it
     machines/MACHINE.json   a machine that measured
-    cells/CELL.json         the result of a cell, written whole or not at all
+    cells/CELL.json         the result of a cell, written atomically
     cells.parquet, operations.parquet, machines.parquet   by `kvbench collect`
     timeline.parquet        likewise, if any cell has steps
 
@@ -51,10 +51,10 @@ from kvbench.stores.identity import checksum
 MARK = "kvbench.json"
 FOLDERS = ("cells", "grids", "machines")
 MEASURED = [own.name for own in fields(Answer) if own.name not in ("operations", "timeline")]
-WARM_ONLY = ("cached_share", "cached_end")  # to look would warm what was evicted
-MOST_OF_REASON = 10_000  # characters: no table takes a text of any length
-MOST_CHARACTERS = 200  # of what is readable in a name; a file system takes 255 in all
-FILE = re.compile(r"[A-Za-z0-9_=+-][A-Za-z0-9 ._=+-]{0,229}")  # what a cell or machine is called
+WARM_ONLY = ("cached_share", "cached_end")  # examining a cold cache would warm it
+MOST_OF_REASON = 10_000  # characters that a table takes
+MOST_CHARACTERS = 200  # of the readable part of a name; file systems allow 255 in all
+FILE = re.compile(r"[A-Za-z0-9_=+-][A-Za-z0-9 ._=+-]{0,229}")  # the name of a cell or machine
 UNFIT = (ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError)
 GO_ON = "to go on without it, move this file away"
 
@@ -72,7 +72,8 @@ def _json(value: dict[str, Any]) -> bytes:
 
 
 def _read(path: Path, *required: str) -> dict[str, Any]:
-    """A JSON file of a results folder, of this schema version and with the required keys."""
+    """The contents of a JSON file of a results folder. Raises BadInput if it has another schema
+    version, or lacks a required key."""
     try:
         value: dict[str, Any] = json.loads(read_whole(path))
         schema = value["schema"]
@@ -90,7 +91,7 @@ def _read(path: Path, *required: str) -> dict[str, Any]:
 
 
 def _rows(table: Path) -> int | None:
-    """How many rows a table has; None where it can't be read."""
+    """The number of rows of a table; None if it cannot be read."""
     try:
         return int(pq.read_metadata(table).num_rows)
     except (pa.ArrowException, OSError):
@@ -98,8 +99,8 @@ def _rows(table: Path) -> int | None:
 
 
 class Begun:
-    """A results folder that is begun: if that is in vain, nothing of it stays, nor of the folders
-    above that were made for it. What was there before stays, and what has a result."""
+    """A results folder that is being set up. If the set-up fails, the folder and the parents
+    created for it are removed, unless they existed before or hold a result."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -121,7 +122,7 @@ class Begun:
 
 
 class Folder:
-    """A results folder that exists and is one of ours."""
+    """An existing results folder. Raises BadInput if the path is not one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -132,7 +133,7 @@ class Folder:
 
     @staticmethod
     def refuse_foreign(path: Path) -> None:
-        """Refuse a path that is neither a results folder nor new or empty."""
+        """Raise BadInput if a path is neither a results folder nor new or empty."""
         if path.exists() and not path.is_dir():
             raise BadInput(f"{path}: not a folder")
         if (path / MARK).exists():
@@ -144,7 +145,7 @@ class Folder:
 
     @classmethod
     def make(cls, path: Path) -> "Folder":
-        """Open a results folder, or begin one in a new or empty folder."""
+        """Open a results folder, or create one in a new or empty folder. Raises BadInput."""
         try:
             cls.refuse_foreign(path)
             with Begun(path):
@@ -158,7 +159,8 @@ class Folder:
         return cls(path)
 
     def identity(self) -> str:
-        """A random name of this folder, written into its mark once. Only for who holds the lock."""
+        """A random name of this folder, created once and kept in its mark. The caller must hold the
+        lock."""
         mark = _read(self.path / MARK)
         if not re.fullmatch("[0-9a-f]{12}", str(mark.get("identity"))):
             mark["identity"] = os.urandom(6).hex()
@@ -166,7 +168,7 @@ class Folder:
         return str(mark["identity"])
 
     def clear_leftovers(self) -> None:
-        """Remove what a killed sweep had half written. Only for who holds the lock."""
+        """Remove the temporary files of a killed sweep. The caller must hold the lock."""
         for folder in (self.path, *(self.path / name for name in FOLDERS)):
             for path in filter(_half_written, folder.iterdir()):
                 path.unlink()
@@ -178,12 +180,13 @@ class Folder:
         write_whole(self._path("machines", machine["machine"]), _json(machine))
 
     def machine(self, name: str) -> dict[str, Any]:
-        """The description of a machine that measured here; empty if it did not."""
+        """The description of a machine that measured cells of this folder; empty if there is
+        none."""
         path = self._path("machines", name)
         return _read(path, "machine") if path.exists() else {}
 
     def grids(self) -> list[Grid]:
-        """The grids that were swept into the folder, here or elsewhere."""
+        """The grids that were swept into the folder, on this or another machine."""
         grids = []
         for path in self._files("grids"):
             values = _read(path, "grid")["grid"]
@@ -206,7 +209,7 @@ class Folder:
             ) from None
 
     def _path(self, kind: str, name: str) -> Path:
-        """The file of a cell or machine, whose name may come from anywhere."""
+        """The file of a cell or machine. Checks the name, which may come from anywhere."""
         return self.path / kind / f"{checked_name(kind, name)}.json"
 
     def result(self, name: str) -> dict[str, Any] | None:
@@ -215,12 +218,12 @@ class Folder:
         return _read(path, "status", "reason") if path.exists() else None
 
     def outcome(self, name: str) -> tuple[str, str]:
-        """Status and reason of a cell, which is "to do" when it has no result yet."""
+        """The status and the reason of a cell; the status is "to do" if it has no result yet."""
         result = self.result(name)
         return (str(result["status"]), str(result["reason"])) if result else ("to do", "")
 
     def write(self, name: str, result: dict[str, Any]) -> None:
-        """Keep a result, with its place in the order of all that were written here."""
+        """Write a result, numbered in the order in which results were written to this folder."""
         if self._order is None:
             self._order = max((found.get("order", 0) for _, found in self.results()), default=0)
         self._order += 1
@@ -241,19 +244,19 @@ class Folder:
             yield path.stem, cell, result
 
     def current(self) -> dict[str, dict[str, Any]]:
-        """One result of each cell on each machine, by name: one that was measured if there is one,
-        of these one of the installed code if there is one, of these the last written. The clock
-        decides only among results that older versions wrote, which have no place in an order."""
+        """One result for each cell and machine, by name. Preference goes to a measured result, then
+        to one of the installed code, then to the last written. Times of day decide only between
+        results of older versions, which have no number."""
         return {name: result for name, (_, result) in self._current().items()}
 
     def trials(self) -> int:
-        """The last trial that has a result."""
+        """The greatest trial that has a result; 0 if there is none."""
         return max((cell.trial for _, cell, _ in self._results()), default=0)
 
     def done(self, installed: bool = False) -> dict[Cell, dict[str, float]]:
-        """The mean times of each cell that has a result, by operation; see decide.needed. With
-        `installed` only of those that a sweep here would not measure again: results of other code
-        do not count."""
+        """The mean times in ns of each cell that has a result, by operation; see decide.needed.
+        With `installed`, cells whose result is of other code, which a sweep here would measure
+        again, are left out."""
         return {
             cell: self._means(name, result)
             for name, (cell, result) in self._current().items()
@@ -261,7 +264,7 @@ class Folder:
         }
 
     def means(self, name: str) -> dict[str, float] | None:
-        """Those of one cell; None when it has no result yet."""
+        """The mean times in ns of one cell, by operation; None if it has no result yet."""
         result = self.result(name)
         return None if result is None else self._means(name, result)
 
@@ -286,8 +289,8 @@ class Folder:
         return dict(sorted(chosen.items()))
 
     def tables(self) -> dict[str, pa.Table]:
-        """The tables of all finished cells. A BadInput names the file of the first that does not
-        fit."""
+        """The tables of all finished cells. Raises BadInput, which names the first file that does
+        not fit."""
         current = self._current()
         machines = {
             path.stem: _read(path, "machine", "packages", "engines")
@@ -306,14 +309,14 @@ class Folder:
         current: Mapping[str, tuple[Cell, dict[str, Any]]],
         machines: Mapping[str, dict[str, Any]],
     ) -> None:
-        """Refuse the first file that does not fit by itself."""
+        """Raise BadInput that names the first file that does not fit by itself."""
         for stem, machine in machines.items():
             try:
                 check_machine(machine, stem)
             except BadInput as error:
                 raise BadInput(f"{self.path / 'machines' / stem}.json: {error}; {GO_ON}") from None
         names = list(current)
-        while len(names) > 1:  # there may be 100,000: halve them
+        while len(names) > 1:  # bisect: there may be 100,000
             half = names[: len(names) // 2]
             try:
                 some = tables_of({name: current[name] for name in half}, machines.values())
@@ -329,7 +332,7 @@ class Folder:
                 raise BadInput(f"{self._path('cells', name)}: {error}; {GO_ON}") from None
 
     def collect(self) -> dict[str, pa.Table]:
-        """Write the tables as Parquet, and return them."""
+        """Write the tables as Parquet, and return them. Raises BadInput."""
         tables = self.tables()
         before = self.path / "cells.parquet"
         if not tables["cells"].num_rows and before.exists() and _rows(before) != 0:
@@ -342,7 +345,7 @@ class Folder:
 
 
 def checked_name(kind: str, name: object) -> str:
-    """The name of a cell or machine as that of a file, which leaves no folder."""
+    """The name of a cell or machine, checked to be safe as a file name. Raises BadInput."""
     if not isinstance(name, str) or not FILE.fullmatch(name):
         allowed = "up to 230 letters, digits, spaces and ._=+-, the first no space or ."
         raise BadInput(f"{kind}: {name!r:.100} is no name; allowed: {allowed}")
@@ -350,7 +353,7 @@ def checked_name(kind: str, name: object) -> str:
 
 
 def cell_of(result: Mapping[str, Any]) -> Cell:
-    """The cell of a result, whose status, reason and order are checked as well."""
+    """The cell of a result. Checks its status, reason and order, too. Raises BadInput."""
     try:
         cell = Cell.from_factors(result["cell"])
         status, reason, order = result["status"], result["reason"], result.get("order", 0)
@@ -364,7 +367,8 @@ def cell_of(result: Mapping[str, Any]) -> Cell:
 def tables_of(
     results: Mapping[str, tuple[Cell, dict[str, Any]]], machines: Iterable[dict[str, Any]]
 ) -> dict[str, pa.Table]:
-    """The tables of results by name, not yet checked, and of the machines that measured them."""
+    """The tables of results, which are given by name, and of the machines that measured them.
+    Values are not checked yet, except against the schema."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
     for name, (cell, result) in results.items():
         try:
@@ -388,7 +392,8 @@ def tables_of(
 
 
 def check_machine(machine: Any, name: str | None = None) -> str:
-    """The name of a machine that is described as in a results folder, whose file has that name."""
+    """Check the description of a machine, and return its name, which must be the `name` of its
+    file. Raises BadInput."""
     try:
         found = checked_name("machines", machine["machine"])
         if name is not None and found != name:
@@ -400,8 +405,8 @@ def check_machine(machine: Any, name: str | None = None) -> str:
 
 
 def check_result(name: str, result: Any, machine: dict[str, Any] | None) -> Cell:
-    """The cell of a result and the machine that measured it, as strictly as a whole folder is
-    checked. Raises BadInput."""
+    """Check a result and the machine that measured it as strictly as those of a whole folder, and
+    return its cell. Raises BadInput."""
     checked_name("cells", name)
     cell = cell_of(result)
     check("result", tables_of({name: (cell, result)}, [machine] if machine else []))
@@ -409,8 +414,8 @@ def check_result(name: str, result: Any, machine: dict[str, Any] | None) -> Cell
 
 
 def restore(source: Path, out: Path) -> Folder:
-    """Make a results folder of the tables of a collected one, so that a sweep measures only what
-    they lack. `out` is new or empty. Raises BadInput."""
+    """Make a results folder from the tables of a collected folder, so that a sweep measures only
+    what they lack. `out` is new or empty. Raises BadInput."""
     tables = read_tables(source)
     cells = tables["cells"].to_pylist()
     if any(row["timed"] is None for row in cells):
@@ -424,7 +429,7 @@ def restore(source: Path, out: Path) -> Folder:
         name = row.pop("cell")
         own = {table: found.get(name, []) for table, found in rows.items()}
         results[name] = row | own | {"cell": factors}
-    try:  # all that can be refused is, before anything is written
+    try:  # check everything before anything is written
         for machine in machines:
             checked_name("machines", machine["machine"])
         for name, result in results.items():
@@ -442,7 +447,7 @@ def restore(source: Path, out: Path) -> Folder:
 
 
 def _parsed(source: Path, machine: dict[str, Any]) -> dict[str, Any]:
-    """The description of a machine from its row of a table."""
+    """The description of a machine, from its row in a table."""
     found = dict(machine)
     for name in ("packages", "engines"):
         try:
@@ -464,12 +469,12 @@ def _by_cell(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
 
 
 class NoAnswerError(Exception):
-    """A worker's answer cannot be used; the text says why."""
+    """A worker's answer cannot be used; the message states why."""
 
 
 def answer_of(said: Any, join: Callable[[Any], list[dict[str, Any]]] = list) -> dict[str, Any]:
-    """The answer of a worker, without any keys that do not belong to it. `join` adds to the rows of
-    its timeline what the sweep has measured."""
+    """The answer of a worker, without unknown keys. `join` adds the sweep's measurements to the
+    rows of its timeline. Raises NoAnswerError."""
     try:
         status, reason = said["status"], said["reason"]
         if status == "failed" and isinstance(reason, str):
@@ -501,7 +506,7 @@ def _options_text(result: dict[str, Any]) -> str:
 
 
 def _installed(cell: Cell) -> str:
-    """The checksum of the code here that would measure the cell; empty where there is none."""
+    """The checksum of the installed code that would measure the cell; empty if there is none."""
     try:
         return checksum(Store(cell.store, cell.binding))
     except (OSError, KeyError):
@@ -509,7 +514,7 @@ def _installed(cell: Cell) -> str:
 
 
 def readable_name(cell: Cell) -> str:
-    """The part of a result file's name that says what was measured."""
+    """The readable part of a result file's name, which lists the cell's factors."""
     size = str(cell.record_size).replace(" ", "")
     where = (cell.store, cell.binding or cell.access)
     levels = [re.sub("[^A-Za-z0-9.=-]", "", level) for level in told(cell)]

@@ -1,7 +1,7 @@
-"""Collected results as pandas frames: all that answers and notebooks read comes from here.
+"""Collected results as pandas frames, the only source of results for answers and notebooks.
 
-A column of data/README.md keeps its name, type and unit. A factor or an access that an import does
-not state has the level NOT_STATED; anything else that is not known is missing.
+A column keeps the name, type and unit that data/README.md states. A factor or an access that an
+import does not state has the level NOT_STATED; any other unknown value is missing.
 """
 
 import dataclasses
@@ -19,9 +19,9 @@ from kvbench.machine.noise import disturbed
 from kvbench.results.tables import SCHEMAS, TIMELINE, read_tables
 from kvbench.results.warm import WARM, resident
 
-BUILD = ("engine_version", "binding_version", "checksum")  # what stores of one name may differ in
-PER_STORE = ("options", *BUILD)  # each store has its own
-# What a row of `operations` or `timeline` repeats of its cell.
+BUILD = ("engine_version", "binding_version", "checksum")  # builds of one store may differ in these
+PER_STORE = ("options", *BUILD)  # levels that differ by store
+# The columns of its cell that a row of `operations` or `timeline` repeats.
 OF_CELL = (
     "cell", "full_name", "access", *CONDITION, "trial", "seed", "record_size_min",
     "record_size_max", "guarantee", "machine", *BUILD, "revision", "floor_ns", "resident",
@@ -33,22 +33,22 @@ OF_CELL = (
 class Frames:
     """The frames of a results folder.
 
-    `cells` has a row a trial of a cell, measured or not, with the columns of data/README.md and:
-    full_name (store/binding, or the store alone from C), memory_bytes (B, peak resident memory,
-    anonymous and file-backed), resident (1, share of a warm cell's files in the page cache, missing
-    where it is not known or memory was capped), cooled (whether that is below WARM) and disturbed
-    (whether the host withheld processors; see machine.noise).
+    `cells` has one row per trial of a cell, measured or not, with the columns of data/README.md
+    and: full_name (store/binding, or the store alone from C), memory_bytes (B, peak resident
+    memory, anonymous and file-backed), resident (1, share of a warm cell's files in the page cache,
+    missing where unknown or where memory was capped), cooled (bool, whether that share is below
+    WARM) and disturbed (bool, whether the host withheld processors; see machine.noise).
 
-    `operations` has a row a measured trial and operation: the columns of data/README.md, OF_CELL,
-    and mean_ns (ns, the mean time; missing where it is not stated). If the folder states no mean at
-    all, `average` is "median" instead of "mean", and mean_ns is the median.
+    `operations` has one row per measured trial and operation: the columns of data/README.md,
+    OF_CELL, and mean_ns (ns, the mean time; missing where it is not stated). If the folder states
+    no mean at all, `average` is "median" instead of "mean", and mean_ns is the median.
 
-    `timeline` has a row a second of a step: the columns of data/README.md, and OF_CELL; no row
-    where no cell has steps.
+    `timeline` has one row per second of a step: the columns of data/README.md, and OF_CELL. It is
+    empty if no cell has steps.
 
-    `machines` has a row a machine, with the columns of data/README.md.
+    `machines` has one row per machine, with the columns of data/README.md.
 
-    `name` says in messages which folder it is.
+    `name` is the folder's name in messages.
     """
 
     name: object
@@ -60,12 +60,13 @@ class Frames:
 
     @classmethod
     def read(cls, folder: Path, name: object = None) -> Self:
-        """Those of a collected folder. Raises BadInput, which names the file that does not fit."""
+        """The frames of a collected folder. Raises BadInput, which names the file that does not
+        fit."""
         return cls.of(read_tables(folder), name or folder)
 
     @classmethod
     def of(cls, tables: Mapping[str, pa.Table], name: object) -> Self:
-        """Those of the tables of a folder."""
+        """The frames from the tables of a folder."""
         frames = {table: found.to_pandas() for table, found in tables.items()}
         cells, operations = _cells(frames["cells"]), frames["operations"]
         seconds = frames.get(TIMELINE, pd.DataFrame(columns=SCHEMAS[TIMELINE].names))
@@ -98,8 +99,8 @@ def _cells(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def stated(values: "pd.Series[Any]") -> "pd.Series[Any]":
-    """The values, with NOT_STATED for those that are missing. Whole numbers, of which pandas makes
-    fractions beside missing ones, are whole again."""
+    """The values, with NOT_STATED where one is missing. Whole numbers, which pandas turns into
+    floats beside missing values, become whole again."""
     if not values.isna().any():
         return values
     whole = values.convert_dtypes().astype(object)
@@ -112,12 +113,13 @@ def refuse_several(
     factors: Collection[str],
     way: str = "collect each by itself",
 ) -> None:
-    """Refuse rows of operations or cells whose mean over the trials would be one over something
-    else, too: several levels of one of the `factors`, several seeds or machines, several builds or
-    options of a store, or a trial that is there twice. NOT_STATED is a level of its own.
+    """Raise BadInput if a mean over the rows of a store would average more than trials: several
+    levels of one of the `factors`, several seeds, machines, builds or options of a store, or
+    duplicate trials. NOT_STATED counts as a level.
 
-    The message begins with `name` and ends with `way`, what to do, in which "{column}" and
-    "{level}" stand for a column with several levels and its first one."""
+    The message begins with `name` and ends with `way`, the next step. In `way`, "{column}" and
+    "{level}" stand for the column with several levels and its first level.
+    """
     for column in ("machine", *(one for one in factors if one not in PER_STORE), "seed"):
         _refuse(rows[column], f"{name}: several levels of {column}", way)
     for column in (one for one in PER_STORE if one in (*factors, *BUILD)):

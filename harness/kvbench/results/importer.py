@@ -1,5 +1,6 @@
-"""Results that other programs measured: a CSV table, checked row by row, becomes the tables of a
-results folder. What it does not state is missing there: nothing gets a default."""
+"""Imports results that other programs measured: checks the rows of a CSV table, and converts them
+to the tables of a results folder. What the CSV does not state is missing; nothing gets a
+default."""
 
 import codecs
 import csv
@@ -22,11 +23,11 @@ from kvbench.machine.scratch import whole
 from kvbench.results.columns import COLUMNS
 from kvbench.results.tables import NAME, TABLES, check, table_of, write_tables
 
-MOST_BYTES = 8 << 20  # of a file, about 100,000 lines
+MOST_BYTES = 8 << 20  # of a CSV file: about 100,000 lines
 REQUIRED = ("store", "operation", "record_size", "records", "n")
 TIMES = ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")  # in increasing order
 SUFFICIENT = ("mean_ns", "sum_ns", *TIMES[1:-1])
-# What no other program knows, and of two columns of one name that which is not meant.
+# Columns that no other program knows, and the duplicates of columns that two tables have.
 OWN = {
     "cells": {"cell", "timed", "record_size_min", "record_size_max", "status", "reason", "machine",
               "checksum", "revision", "wall_s"},
@@ -50,7 +51,7 @@ CHOICES = {
         *(f"{CHURN} {kind}" for kind in CHURN_SHARES), f"{TRAFFIC} read", f"{TRAFFIC} write",
     ),
 }  # fmt: skip
-PATTERNS = {  # pandas writes a whole number with a fraction where others of its column are missing
+PATTERNS = {  # pandas writes whole numbers as 1.0 if the column has missing values
     "int": (r"[0-9]{1,19}(\.0*)?", "a whole number from {} to 2^63 - 1"),
     "real": (r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?", "a number from {} to 2^63 - 1"),
     "name": (NAME, "up to 300 letters, digits, spaces and ._=+-"),
@@ -63,7 +64,7 @@ SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def _value(name: str, text: str) -> Any:
-    """What a field states; a ValueError or BadInput if that is not allowed."""
+    """The value of a field. Raises ValueError or BadInput if it is not allowed."""
     kind = KINDS[name]
     fits = re.fullmatch(PATTERNS[kind][0], text) and text in CHOICES.get(name, (text,))
     value: Any = text
@@ -72,7 +73,7 @@ def _value(name: str, text: str) -> Any:
         fits = LEAST.get(name, 0) <= value <= MOST and (value > 0 or name not in ABOVE)
     if not fits:
         raise ValueError
-    if name in FACTORS and name not in LEAST:  # others' keys have any size
+    if name in FACTORS and name not in LEAST:  # keys of other programs may have any size
         number = kind == "int" or (name in SIZES and text.isdecimal())
         value = FACTORS[name].level(int(text.partition(".")[0]) if number else text)
     return str(value) if isinstance(value, RecordSize) else value
@@ -96,7 +97,7 @@ def _unfit(name: str, value: object, allowed: object) -> BadInput:
 
 
 def _row(fields: dict[str, str]) -> dict[str, Any]:
-    """The values of a line by column, None where nothing is stated."""
+    """The values of a line by column; None where a field is empty."""
     row: dict[str, Any] = dict.fromkeys(KINDS)
     for name, text in fields.items():
         if text or name in REQUIRED:
@@ -149,7 +150,7 @@ def _text(path: Path) -> str:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each line with its number, counted from 1."""
+    """The lines of a file with their numbers, which begin at 1."""
     reader = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
     line, before, names = 1, 0, list[str]()
     try:
@@ -175,7 +176,7 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _refuse_separator(fields: list[str]) -> None:
-    """Name the separator of a line that has too few commas."""
+    """Raise BadInput that names the separator, if a line with too few commas uses another one."""
     for separator, word in SEPARATORS.items():
         if separator in ",".join(fields):
             raise BadInput(f"columns are separated by {word}; allowed: commas")
@@ -204,7 +205,7 @@ def _digest(values: object) -> str:
 
 
 def _cell(row: dict[str, Any]) -> dict[str, Any]:
-    """The row of `cells`, and in it that of `machines`."""
+    """The columns of a line that belong to the tables cells and machines."""
     size = RecordSize.parse(row["record_size"])
     machine = _digest([row[name] for name in GIVEN["machines"]])[:12]
     digest = _digest([machine, *(row[name] for name in IDENTITY)])
@@ -220,7 +221,8 @@ def _cell(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add(rows: dict[str, dict[Any, dict[str, Any]]], row: dict[str, Any]) -> None:
-    """Add a line to the rows of the tables. The lines of a cell have to agree on it."""
+    """Add a line to the rows of the tables. Raises BadInput if the lines of a cell disagree about
+    it."""
     own = _cell(row)
     key = own["cell"], row["operation"]
     if key in rows["operations"]:
@@ -239,8 +241,8 @@ def _add(rows: dict[str, dict[Any, dict[str, Any]]], row: dict[str, Any]) -> Non
 
 
 def import_table(path: Path, out: Path) -> dict[str, pa.Table]:
-    """Write the lines of a CSV file as the tables of a new folder, and return them. A BadInput
-    names the first line that cannot be used; nothing is written then."""
+    """Write the lines of a CSV file as the tables of a new folder, and return them. Raises
+    BadInput, which names the first line that cannot be used; then nothing is written."""
     with whole(out) as made:
         rows: dict[str, dict[Any, dict[str, Any]]] = {name: {} for name in TABLES}
         for line, row in _lines(path):

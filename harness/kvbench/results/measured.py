@@ -1,5 +1,5 @@
-"""Measured results as advice needs them: one kind of cell, in one way to reach the stores, with
-nothing averaged but trials."""
+"""The measured results that advice uses: cells of one kind and one access, averaged over nothing
+but trials."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,38 +17,40 @@ from kvbench.results.warm import warm
 
 Point = tuple[int, int]  # bytes of a value, number of records
 POINT = ["record_size", "records"]
-FLOOR = "null"  # the store that does nothing
-PLAIN = {  # the cells that advice rests on, unless another level is asked for
+FLOOR = "null"  # the store that does nothing: the harness's own time
+PLAIN = {  # the levels that advice uses, unless `where` replaces them
     "cache": "warm", "memory_max": UNCAPPED, "workload": ROUNDS, "options": "",
     "compressibility": "incompressible", "key_order": "uniform", "compression": DEFAULT,
     "place": "disk",
 }  # fmt: skip
-# What an answer separates by itself, and trials, which are what it averages.
+# The columns by which an answer separates rows itself, and trials, which it averages.
 APART = ("store", "binding", *POINT, "durability", "memory", "operations", "trial")
 VARIED = tuple(name for name in FACTORS if name not in APART)
-CHOSEN = (*VARIED, *BUILD, "machine", "revision")  # of which one level may be asked for
+CHOSEN = (*VARIED, *BUILD, "machine", "revision")  # columns whose level `where` may choose
 CHOOSE = "choose one, as --where {column}={level}"
 OVERWRITTEN = [[fill, "overwrite"] for fill in ("fillrandom", "fillseq")]
 
 
 def equal_work(workload: object) -> bool:
-    """Whether every store has the same work: each record is written once, then once more."""
+    """Whether a workload gives every store the same work: each record is written once, then once
+    more."""
     try:
         steps = parse(workload)
-    except BadInput:  # not stated
+    except BadInput:  # the import does not state it
         return False
     whole = all(not {"ops", "seconds", "times"} & set(dict(step.given)) for step in steps)
     return [step.name for step in steps] in OVERWRITTEN and whole
 
 
 class Measured:
-    """`rows` has the operations of each trial that was measured, `cells` its cells, and `lost` the
-    cells that were not measured: frames with the columns of Frames. A store has its full name, a
-    record_size is its bytes, and a trial without a number is the first. `average` says whether
-    times are means or, where none is stated, medians.
+    """Frames with the columns of Frames: `rows` has the operations of each measured trial, `cells`
+    their cells, and `lost` the cells that were not measured. `store` is the full name,
+    `record_size` is in bytes, and a missing trial number is 1. `average` states whether times are
+    means or, if no mean is stated, medians.
 
-    `where` replaces levels of PLAIN, or chooses one of another column. `space` has the space after
-    equal work, if the folder itself has none."""
+    `where` replaces levels of PLAIN, or chooses a level of another column. `space` is the folder
+    from which to take the space after equal work, if the folder itself lacks it.
+    """
 
     def __init__(
         self,
@@ -86,34 +88,35 @@ class Measured:
         where: Mapping[str, str] | None = None,
         space: Path | None = None,
     ) -> Self:
-        """Those of a collected folder; `space` is another one."""
+        """The measured results of a collected folder; `space` is another collected folder. Raises
+        BadInput."""
         other = None if space is None else Frames.read(space)
         return cls(Frames.read(folder), access, where, other)
 
     def known(self, name: str) -> list[str]:
-        """The levels of durability or memory that were measured, in order."""
+        """The measured levels of durability or memory, in order."""
         found = set(self.rows[name])
         return sorted(found, key=lambda level: (level == NOT_STATED, _place(level), level))
 
     def guarantees(self) -> list[str]:
-        """The levels that stores amount to as shipped, the weakest first."""
+        """The durability levels that the stores provide as shipped, the weakest first."""
         found = set(self.rows[self.rows.durability == DEFAULT].guarantee)
         return sorted(found, key=lambda level: (level == NOT_STATED, _place(level), level))
 
     def at(
         self, table: pd.DataFrame, durability: str, memory: str, guarantee: str = ""
     ) -> pd.DataFrame:
-        """The rows of one of the frames at these levels, with its columns; of stores as shipped,
-        those that amount to `guarantee`."""
+        """The rows of one of the frames at these levels, with its columns. Of stores as shipped,
+        only those that provide the level `guarantee`."""
         found = table[(table.durability == durability) & (table.memory == memory)]
         return found[found.guarantee == guarantee] if durability == DEFAULT else found
 
     def logs(
         self, durability: str, memory: str, operation: str, guarantee: str = ""
     ) -> pd.DataFrame:
-        """The natural log of a mean time in ns by store and trial (rows) and by record size in B
-        and number (columns), of the stores that were warm. Raises BadInput where that would average
-        anything but one trial."""
+        """The natural log of the mean time in ns, of the stores that were warm. Rows are store and
+        trial; columns are record size in B and number of records. Raises BadInput if a value would
+        average more than one trial."""
         rows = self.at(self.rows, durability, memory, guarantee)
         rows = warm(rows[(rows.operation == operation) & rows.mean_ns.notna()], POINT)
         refuse_several(rows, self.name, VARIED, CHOOSE)
@@ -121,9 +124,9 @@ class Measured:
         return pd.DataFrame(np.log(means))
 
     def space(self, durability: str, memory: str) -> pd.DataFrame:
-        """Bytes on disk over live bytes (1) after equal work, the median over the trials: a row a
-        store, a column a record size in B and number of records; empty where it was not measured.
-        Raises BadInput where that would average anything but trials."""
+        """Bytes on disk over live bytes (1) after equal work, the median over the trials. Rows are
+        stores; columns are record size in B and number of records. Empty if it was not measured.
+        Raises BadInput if a value would average more than trials."""
         cells, name = self._space
         found = self.at(cells, durability, memory)
         for column, usual in PLAIN.items():
@@ -141,8 +144,8 @@ class Measured:
     def syncing(
         self, memory: str, writes: Iterable[str], points: Iterable[Point], seldom: float
     ) -> set[str]:
-        """The stores whose writes sync at level process, too, in one of these points: more than
-        `seldom` times a write."""
+        """The stores that sync more than `seldom` times per write at level process, in one of these
+        points."""
         rows = self.at(self.rows, "process", memory)
         rows = rows[rows.operation.isin(set(writes))]
         chosen = set(points)
@@ -154,7 +157,7 @@ class Measured:
         return set(often.index.get_level_values("store")[often])
 
     def absent(self, points: Iterable[Point], durability: str, memory: str) -> dict[str, str]:
-        """The stores that have a cell in one of these points without a result, and why."""
+        """The stores that have a cell in one of these points but no result, with the reason."""
         lost = self.lost[(self.lost.durability == durability) & (self.lost.memory == memory)]
         chosen = set(points)
         return {
@@ -168,12 +171,12 @@ _LANGUAGES = {"c": "C", "python": "Python"}
 
 
 def _place(level: str) -> int:
-    """The place of a durability level among all; 0 of what is none."""
+    """The position of a durability level in their order; 0 if it is not a level."""
     return DURABILITY.index(level) if level in DURABILITY else 0
 
 
 def _reached(rows: pd.DataFrame, access: str) -> pd.DataFrame:
-    """The rows of a frame of a way to reach the stores, but for the harness's floor."""
+    """The rows of a frame with one access, without the store that does nothing."""
     rows = rows[rows.access.isin([access, NOT_STATED]) & (rows.store != FLOOR)]
     return rows.assign(
         **{name: stated(rows[name]) for name in (*BUILD, "revision", "guarantee")},
@@ -189,7 +192,8 @@ def _equal(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kept(cells: pd.DataFrame, where: Mapping[str, str], name: object) -> pd.DataFrame:
-    """The cells of the levels of PLAIN, as far as they are stated, or of those asked for."""
+    """The cells at the levels of PLAIN, where they are stated, or at the levels in `where`. Raises
+    BadInput if none remain."""
     for column in where:
         if column not in CHOSEN:
             raise BadInput(

@@ -1,6 +1,6 @@
-"""The tables of a results folder: reading, checking, writing and exporting them.
+"""The tables of a results folder: reads, checks, writes and exports them.
 
-data/README.md explains the columns, as columns.py has them.
+data/README.md and columns.py explain the columns.
 """
 
 import json
@@ -20,9 +20,16 @@ SCHEMA_VERSION = 9
 STATUSES = ("ok", "failed", "skipped", "unavailable")
 MOST_BYTES = 1 << 30  # of a table in memory
 MOST_ROWS = 10_000_000
-ROWS = 1024  # that are read at a time
-MOST_CHARACTERS = 100_000  # of a text
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with these a spreadsheet begins a formula
+ROWS = 1024  # to read at a time
+MOST_CHARACTERS = 100_000  # in a text
+FORMULA = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+)  # the first characters of a spreadsheet formula
 NAME = r"^[A-Za-z0-9 ._=+-]{0,300}$"
 
 
@@ -34,12 +41,13 @@ def _schema(columns: tuple[Column, ...]) -> pa.Schema:
 
 
 SCHEMAS = {name: _schema(columns) for name, columns in COLUMNS.items()}
-TIMELINE = "timeline"  # a table that is there only where cells have steps
+TIMELINE = "timeline"  # the table that exists only if a cell has steps
 TABLES = {name: schema for name, schema in SCHEMAS.items() if name != TIMELINE}
 
 
 def table_of(path: Path | str, name: str, rows: list[dict[str, Any]]) -> pa.Table:
-    """Rows as a table of the schema; a BadInput names the first that does not fit."""
+    """Rows as a table of the schema. Raises BadInput, which names the first row that does not
+    fit."""
     try:
         return pa.Table.from_pylist(rows, SCHEMAS[name])
     except (pa.ArrowException, ValueError, OverflowError) as error:
@@ -52,8 +60,8 @@ def table_of(path: Path | str, name: str, rows: list[dict[str, Any]]) -> pa.Tabl
 
 
 def check_values(name: str, table: pa.Table, needed: str = "") -> None:
-    """Refuse values that no measurement has: below zero, no number, no name, or missing from a
-    column that is needed so."""
+    """Raise BadInput for values that no measurement has: negative or not finite numbers, names with
+    other characters, too long texts, and missing values in columns that need them."""
     for column in COLUMNS[name]:
         values = table[column.name]
         missing = values.null_count and needed and column.needed == needed
@@ -77,9 +85,10 @@ def check_values(name: str, table: pa.Table, needed: str = "") -> None:
 
 
 def check(path: Path | str, tables: dict[str, pa.Table]) -> None:
-    """Refuse what neither a sweep nor an import writes: such values, rows that are there twice,
-    levels that no grid has, and cells, operations and machines without each other. An imported cell
-    has no checksum, and lacks what is not stated of it."""
+    """Raise BadInput for what neither a sweep nor an import writes: values that check_values
+    refuses, duplicate rows, levels that no grid allows, cells without operations or without their
+    machine, and operations without their cell. Imported cells have no checksum, and may lack more
+    columns."""
     cells = tables["cells"]
     measured = cells.filter(pc.equal(cells["status"], "ok"))
     imported = cells.filter(pc.is_null(cells["checksum"]))
@@ -92,7 +101,7 @@ def check(path: Path | str, tables: dict[str, pa.Table]) -> None:
             if name == "cells":
                 check_values(name, swept.filter(pc.equal(swept["status"], "ok")), "measured")
                 for column in set(FACTORS) & set(table.column_names):
-                    # The keys of other programs have any size.
+                    # Keys of other programs may have any size.
                     stated = (swept if column == "key_size" else table)[column]
                     for level in stated.unique().drop_null().to_pylist():
                         FACTORS[column].level(level)
@@ -116,8 +125,9 @@ def check(path: Path | str, tables: dict[str, pa.Table]) -> None:
 
 
 def read_tables(path: Path) -> dict[str, pa.Table]:
-    """The collected tables of a folder, checked against the schema. A table may lack columns: a
-    factor that was none yet has its default in what was swept, and what no row needs is missing."""
+    """Read the tables of a collected folder, and check them against the schema. If a table lacks a
+    column of a factor added later, swept cells get its default; other optional columns are filled
+    with missing values. Raises BadInput."""
     tables = {}
     for name in SCHEMAS:
         file = path / f"{name}.parquet"
@@ -135,7 +145,8 @@ def read_tables(path: Path) -> dict[str, pa.Table]:
 
 
 def _read(file: Path, name: str) -> pa.Table:
-    """A table. What its metadata say is checked first: a small file may stand for a large one."""
+    """Read a table. Its metadata are checked first, since a small file may expand to a large
+    table."""
     metadata = pq.read_metadata(file)
     groups = map(metadata.row_group, range(metadata.num_row_groups))
     _refuse_large(file, metadata.num_rows, "rows", MOST_ROWS)
@@ -146,7 +157,7 @@ def _read(file: Path, name: str) -> pa.Table:
         raise BadInput(f"{file}: schema version {version}; allowed: {SCHEMA_VERSION}")
     _check_columns(file, name, found)
     types = {field.name: field.type for field in found}
-    # In parts, and texts as dictionaries: a long text or list may be there a million times.
+    # Read in parts, with texts as dictionaries: a long text may occur a million times.
     texts = [column for column, kind in types.items() if pa.types.is_string(kind)]
     parts, size = [], 0
     with pq.ParquetFile(file, read_dictionary=texts, page_checksum_verification=True) as data:
@@ -158,14 +169,15 @@ def _read(file: Path, name: str) -> pa.Table:
     for column in COLUMNS[name]:
         if column.name not in types:
             table = table.append_column(column.name, _filled(table, column))
-    # With our own metadata: pandas acts upon what it finds there.
+    # Cast to our schema, with our metadata: pandas would act on metadata found in the file.
     table = table.select(SCHEMAS[name].names).cast(SCHEMAS[name])
     table.validate(full=True)
     return table
 
 
 def _check_columns(file: Path, name: str, found: pa.Schema) -> None:
-    """Refuse a table with other columns than the schema's, but for those that may be absent."""
+    """Raise BadInput if a table has columns that the schema lacks, or lacks columns that it
+    requires."""
     known = {column.name: column for column in COLUMNS[name]}
     for field in found:
         if field.name not in known or found.names.count(field.name) > 1:
@@ -182,8 +194,8 @@ def _check_columns(file: Path, name: str, found: pa.Schema) -> None:
 
 
 def _filled(table: pa.Table, column: Column) -> pa.Array:
-    """The values of a column that a table lacks. Nothing is known of imported cells, which have no
-    checksum."""
+    """The values of a column that a table lacks: the default in swept cells, missing in imported
+    ones, which have no checksum."""
     lacking = pa.nulls(len(table), column.type)
     if column.default is None or "checksum" not in table.column_names:
         return lacking
@@ -197,17 +209,17 @@ def _refuse_large(file: Path, count: int, what: str, most: int) -> None:
 
 
 def _decoded(column: pa.Array) -> int:
-    """The bytes of the texts that a dictionary stands for."""
+    """The bytes of the texts in a column once its dictionary is decoded."""
     if not pa.types.is_dictionary(column.type):
         return 0
     return pc.sum(pc.binary_length(column.dictionary).take(column.indices)).as_py() or 0
 
 
 def write_tables(path: Path, tables: dict[str, pa.Table]) -> None:
-    """Write the tables of a folder as Parquet. The cells come last: if this is killed, the cells of
-    an earlier collection do not match, which reading notices."""
+    """Write the tables of a folder as Parquet. The table of cells is written last: if this process
+    is killed before, the old cells do not match the new tables, and reading fails."""
     if TIMELINE not in tables:
-        (path / f"{TIMELINE}.parquet").unlink(missing_ok=True)  # of an earlier collection
+        (path / f"{TIMELINE}.parquet").unlink(missing_ok=True)  # from an earlier collection
     for name in reversed(tables):
         sink = pa.BufferOutputStream()
         pq.write_table(tables[name], sink, compression="zstd", write_page_checksum=True)
@@ -215,7 +227,8 @@ def write_tables(path: Path, tables: dict[str, pa.Table]) -> None:
 
 
 def check_targets(path: Path, csv: bool, xlsx: bool) -> None:
-    """Refuse folders where tables are to be written, before any of them is."""
+    """Raise BadInput if a folder has the name of a table to be written, before anything is
+    written."""
     suffixes = (".parquet", ".csv") if csv else (".parquet",)
     names = [f"{name}{suffix}" for suffix in suffixes for name in SCHEMAS]
     for name in names + ["results.xlsx"] * xlsx:
@@ -224,14 +237,15 @@ def check_targets(path: Path, csv: bool, xlsx: bool) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A text that Excel takes and no spreadsheet runs; any other value as it is."""
+    """A text that Excel accepts and no spreadsheet evaluates; any other value unchanged."""
     if type(value) is not str:
         return value
     return one_line(f"'{value}" if value.startswith(FORMULA) else value)
 
 
 def export(tables: dict[str, pa.Table], path: Path, csv: bool, xlsx: bool) -> list[Path]:
-    """The tables as CSV files, as sheets of one Excel file, or both. Lists become JSON."""
+    """Write the tables as CSV files, as sheets of one Excel file, or both, and return the paths.
+    Lists become JSON."""
     import pandas as pd  # noqa: PLC0415 - slow to import, and only needed here
 
     written = []

@@ -1,4 +1,4 @@
-"""Which warm cells were warm: a kernel may take a store's files out of the page cache unasked."""
+"""Finds warm cells that were not warm: a kernel may evict a store's files from the page cache."""
 
 from collections.abc import Sequence
 
@@ -6,22 +6,23 @@ import pandas as pd
 
 from kvbench.cell.factors import UNCAPPED
 
-WARM = 0.95  # of a store's files in the page cache: a warm cell with less is shown, but not ranked
-SELDOM = 0.25  # of the trials: a store that is not warm in more of them is not ranked
+WARM = 0.95  # least share of a store's files in the page cache for a warm cell to be ranked
+SELDOM = 0.25  # largest share of trials that were not warm for a store to be ranked
 
 
 def resident(cells: pd.DataFrame) -> "pd.Series[float]":
-    """The share of its files that a warm cell kept in the page cache, when timing began or ended;
-    missing where it is not known, and where a cap on memory is there to make it small."""
+    """The smaller of the shares of its files that a warm cell had in the page cache when timing
+    began and ended. Missing where it is unknown, or where the cell's memory was capped."""
     free = (cells.cache == "warm") & (cells.memory_max == UNCAPPED)
     share: pd.Series[float] = cells[["cached_share", "cached_end"]].min(axis=1)
     return share.where(free)
 
 
 def warm(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """The rows without the stores that were not warm in more than SELDOM of a field's trials, and,
-    where another was not warm once, without that trial of all stores of the field. A column
-    `cooled` says which rows are of a cell that was not; without it all rows count."""
+    """The rows that count for ranking, by the column `cooled`, which marks the rows of cells that
+    were not warm. A store whose share of such trials in a field exceeds SELDOM is left out.
+    Otherwise such a trial is left out for all stores of the field. `by` has the columns of a field.
+    Without the column `cooled`, all rows are returned."""
     if "cooled" not in rows:
         return rows
 
