@@ -33,7 +33,8 @@ def _size(text: str) -> int:
 
 
 def _count(text: str) -> int:
-    """A number of records: digits, in groups of three or not, also with k, M or an exponent."""
+    """A number of records: digits, optionally in groups of three, with k, M or an exponent. Raises
+    BadInput."""
     plain = re.sub(r"(?<=\d)[_,](?=\d{3}(?!\d))", "", text.strip())
     match = re.fullmatch(r"(\d{1,19})|(\d{1,12}(?:\.\d{1,9})?) ?([kKM]|[eE]\+?\d{1,2})", plain)
     found = Decimal(0)
@@ -67,7 +68,7 @@ def _memory(text: str) -> str:
 
 
 def _seconds(most: float) -> Callable[[str], float]:
-    """Reads a time of at most so many seconds."""
+    """A reader for a time of at most `most` seconds."""
 
     def read(text: str) -> float:
         match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*(us|ms|s|min)\s*", text)
@@ -220,7 +221,7 @@ def advise(
 def _check_together(
     access: str, c_interface: bool, sync_time: float | None, budget: float | None, out: Path | None
 ) -> None:
-    """Refuse options of which one makes another useless."""
+    """Raise BadInput if one option has no effect because of another."""
     if out is not None and budget is None:
         raise BadInput(f"--out: {brief(str(out))!r} is of no use without --measure")
     if sync_time is not None and budget is not None:
@@ -241,7 +242,7 @@ def _levels(where: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def _folders(data: Path | None, access: str) -> list[Path]:
-    """The folders to rely on, the first that covers a query; by default the repository's."""
+    """The folders to consult in order, until one covers the query; by default the repository's."""
     if data is not None:
         return [data]
     folders = [Path("data") / name for name in REPOSITORY[access]]
@@ -258,7 +259,7 @@ def _answers(
     query: "Query", folders: list[Path], access: str, levels: dict[str, str], space: Path | None
 ) -> "tuple[Measured, Sequence[Advice]]":
     """The data of the first folder that covers the query, and the answers from them. If none does,
-    the first folder's BadInput is raised."""
+    the BadInput of the first folder is raised."""
     from kvbench.answers.advise import answers
     from kvbench.results.measured import Measured
 
@@ -278,8 +279,8 @@ def _answers(
 def _measured(
     found: "Advice", known: dict[str, Any], seconds: float, out: Path | None
 ) -> tuple[dict[str, Any], int]:
-    """The report of an answer after measuring here, and the exit status. It rests on what was
-    measured if that came to its end, else on what was known before."""
+    """The report of an answer after measuring here, and the exit status. The report uses the new
+    measurement if that was completed, otherwise the earlier data."""
     from kvbench.answers import here, report
     from kvbench.answers.advise import advise as advised
 

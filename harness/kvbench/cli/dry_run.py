@@ -15,8 +15,8 @@ from kvbench.sweep.sweep import Sweep
 
 
 class Planned(NamedTuple):
-    """A cell: why it is not measured, its bytes and seconds, whether it belongs to the least number
-    of trials, and whether it is needed and has no result."""
+    """A planned cell: the reason not to measure it, its bytes and seconds, whether it belongs to
+    the least number of trials, and whether it is needed but has no result."""
 
     why: str
     loaded: int
@@ -26,7 +26,7 @@ class Planned(NamedTuple):
 
 
 def print_plan(sweep: Sweep) -> None:
-    """Print what the sweep would measure. Raises BadInput if it cannot be measured here."""
+    """Print what the sweep would measure. Raises BadInput if the sweep cannot be measured here."""
     sweep.check()
     # A dry run makes no folder for the stores: time the device's sync in the nearest one above.
     with own_folder(sweep.nearest()) as (probe, _):

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 
 def _usable(stores: Sequence[Store]) -> list[Store]:
-    """Those that can be opened here and keep what is written."""
+    """The stores that can be opened here and that keep what is written."""
     return [store for store in stores if store.available and store.name != "null"]
 
 
 def _rests_on(pair: tuple[Store, str]) -> str:
-    """All that a store's rows at a level depend on, beside the machine."""
+    """A text that names everything, except the machine, that a store's rows at a level depend
+    on."""
     store, level = pair
     return f"{store.full_name} {store.version} {level} {checksum(store)}"
 

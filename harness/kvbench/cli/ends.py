@@ -18,15 +18,15 @@ from kvbench.common.processes import STOPS
 SLOWER = 1  # exit status of a comparison that found more than is allowed
 BAD_INPUT = 2
 SOME_FAILED = 3  # exit status when the sweep ended, but not every cell was measured
-STOPPED = 130  # exit status after an interrupt, as shells have it
+STOPPED = 130  # exit status after an interrupt, by the convention of shells
 UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
 GOES_ON = "the cells that are done are kept; the same command goes on from there"
-NOTHING_KEPT = "nothing was kept"  # unless a command says what was
+NOTHING_KEPT = "nothing was kept"  # unless a command calls `kept`
 
 
 @contextlib.contextmanager
 def kept(what: str) -> Iterator[None]:
-    """Say what is kept if the command is stopped here."""
+    """Set what the last line says is kept if the command is stopped from now on."""
     try:
         yield
     except KeyboardInterrupt:
@@ -34,8 +34,8 @@ def kept(what: str) -> Iterator[None]:
 
 
 def _prepare_streams() -> None:
-    """Stand in for standard streams that are closed: a file opened later would take their number.
-    Print paths that are not UTF-8 as they are."""
+    """Replace standard streams that are closed, because a file opened later would take their
+    number. Print paths that are not UTF-8 unchanged."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
@@ -49,13 +49,14 @@ def _ignore_stops() -> None:
 
 
 def _stop(_number: int, _frame: object) -> None:
-    """Stop the command, once: a second signal finds it clearing up."""
+    """Stop the command at the first signal; ignore a second one during clean-up."""
     _ignore_stops()
     raise KeyboardInterrupt
 
 
 def _again(ignored: "sys.UnraisableHookArgs") -> None:
-    """Stop once more, a little later: Python drops what is raised in a callback, as in a fork."""
+    """Raise the interrupt again a little later: Python drops exceptions raised in callbacks, such
+    as those at a fork."""
     if isinstance(ignored.exc_value, KeyboardInterrupt):
         signal.signal(signal.SIGALRM, _stop)
         signal.setitimer(signal.ITIMER_REAL, 0.01)
@@ -68,11 +69,11 @@ def run(command: click.Command, arguments: Sequence[str] | None) -> NoReturn:
     _prepare_streams()
     sys.unraisablehook = _again
     for number in STOPS:
-        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it, or a shell's background
+        if signal.getsignal(number) != signal.SIG_IGN:  # under nohup, for example
             signal.signal(number, _stop)
     try:
         code = command.main(arguments, prog_name="kvbench", standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:  # its message is the whole help
+    except click.exceptions.NoArgsIsHelpError as error:  # its message is the help page
         say(error.format_message())
         code = error.exit_code
     except click.ClickException as error:
@@ -83,7 +84,7 @@ def run(command: click.Command, arguments: Sequence[str] | None) -> NoReturn:
         say(f"kvbench: {error}")
         code = BAD_INPUT
     except OSError as error:
-        printed = "standard output" if error.errno in UNWRITTEN else ""  # files have their names
+        printed = "standard output" if error.errno in UNWRITTEN else ""  # else it has a name
         where = f"{error.filename or printed}: ".removeprefix(": ")
         say(f"kvbench: {one_line(f'{where}{why_not(error)}')}")
         code = BAD_INPUT
@@ -91,5 +92,5 @@ def run(command: click.Command, arguments: Sequence[str] | None) -> NoReturn:
         say(f"kvbench: stopped; {one_line(str(stop.__cause__ or stop)) or NOTHING_KEPT}")
         code = STOPPED
     finally:
-        _ignore_stops()  # the work is done, and its status known
+        _ignore_stops()  # the work is done: let the status stand
     sys.exit(code)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from kvbench.results.folder import Folder
     from kvbench.sweep.sweep import Sweep
 
-MOST_SECONDS = 1_000_000  # that a cell may take: the system waits for 24 days at most
-MOST_MINUTES = 10_000  # of a sitting
+MOST_SECONDS = 1_000_000  # longest time limit of a cell: poll() waits at most 24 days
+MOST_MINUTES = 10_000  # longest sitting
 MOST_SHOWN = 10  # cells in a warning
 
 
@@ -70,7 +70,8 @@ def _as_json(store: Store) -> dict[str, object]:
 
 
 def _print_settings(found: list[Store]) -> None:
-    """Bindings have none, since they are measured with their engines' defaults."""
+    """Print the settings of each shim. Bindings have none, since they are measured with default
+    settings."""
     rows = [
         (
             store.name,
@@ -93,7 +94,7 @@ def grid_keys() -> None:
 
 
 def _threads(text: str) -> list[int | str]:
-    """The numbers; the grid names what is none."""
+    """Numbers of threads, or the texts that are no numbers, which the grid then refuses."""
     return [
         int(number) if number.isdecimal() and len(number) < 10 else number
         for number in text.split(",")
@@ -243,7 +244,7 @@ def sweep(
 
 
 def _next_trial(grids: "Sequence[Grid]", folder: "Folder | None") -> int:
-    """The last trial of the folder if it lacks cells, else the next."""
+    """The number of the folder's last trial if that lacks cells, else the next number."""
     done = Counter(cell.trial for cell in folder.done()) if folder else Counter()
     last = max(done, default=0)
     whole = len({cell for grid in grids for cell in grid.cells() if cell.trial == 1})
@@ -251,7 +252,7 @@ def _next_trial(grids: "Sequence[Grid]", folder: "Folder | None") -> int:
 
 
 def _check_together(scheduler: str | None, others: dict[str, Any]) -> None:
-    """Refuse options that do not go with --scheduler, or not without it."""
+    """Raise BadInput for options that conflict with --scheduler, or need it."""
     for name, given in others.items():
         if given:
             how = "with" if scheduler else "without"
@@ -324,8 +325,7 @@ def _reasons(reasons: Counter[tuple[str, str]]) -> list[str]:
 
 
 def _warn(folder: "Folder") -> None:
-    """Report cells that were stopped or disturbed and cells whose trials disagree, and what to do
-    about them."""
+    """Report stopped and disturbed cells and cells whose trials disagree, with the next step."""
     from kvbench.machine import noise
     from kvbench.results.frames import Frames
 

@@ -22,7 +22,8 @@ Context = click.Context | None
 
 
 class Read(click.ParamType):  # type: ignore[type-arg] # generic from click 8.5 on
-    """What a function makes of a text. The function's BadInput gets the name of the option."""
+    """An option type that converts its text with a function. If the function raises BadInput, the
+    message gets the name of the option."""
 
     name = "text"
 
@@ -40,13 +41,13 @@ class Read(click.ParamType):  # type: ignore[type-arg] # generic from click 8.5 
 
 
 def number(least: float, most: float) -> Read:
-    """A number from `least` to `most`, or more than 0 where `least` is 0."""
+    """An option type for a number from `least` to `most`, or greater than 0 if `least` is 0."""
     allowed = f"{least} to {most}" if least else f"more than 0, and {most:,} at most"
 
     def read(text: str) -> float:
         with contextlib.suppress(ValueError):
             found = float(text)
-            if found and least <= found <= most:  # which no NaN is
+            if found and least <= found <= most:  # false for NaN
                 return found
         raise BadInput(f"{text!r:.60} is not allowed; allowed: {allowed}")
 
@@ -54,11 +55,11 @@ def number(least: float, most: float) -> Read:
 
 
 class Writable(click.Path):
-    """A file that is written at the end, so refused at the beginning if it cannot be."""
+    """An output file. It is written at the end, so an unusable path is refused at the start."""
 
     def convert(self, value: Any, param: Parameter, ctx: Context) -> Path:
         path = Path(value)
-        other = path.exists() and not path.is_file()  # as a device, which would be replaced
+        other = path.exists() and not path.is_file()  # such as a device, which would be replaced
         if other or not os.access(path.parent, os.W_OK):
             allowed = "a file in a folder that exists and is writable"
             raise BadInput(f"--out: {str(path)!r} cannot be written; allowed: {allowed}")
@@ -66,11 +67,12 @@ class Writable(click.Path):
 
 
 class StoresFolder(click.Path):
-    """An existing folder, below which stores are made. The name of a store gets a hint."""
+    """An existing folder, below which stores are created. If the text is the name of a store, the
+    error hints at that."""
 
     def convert(self, value: Any, param: Parameter, ctx: Context) -> Path:
         path = Path(value)
-        with contextlib.suppress(OSError):  # too long a name
+        with contextlib.suppress(OSError):  # the name is too long
             if str(value) and path.is_dir():
                 return path
         option = param.opts[0] if param else ""

@@ -32,7 +32,7 @@ def collect(folder: Path, csv: bool, xlsx: bool) -> None:
 
 
 def _say_flags(cells: Sequence[dict[str, Any]]) -> None:
-    """Report the cells that were measured and whose result has a reason to doubt it."""
+    """Report the measured cells whose result is flagged as doubtful."""
     flags = Counter((row["store"], row["reason"]) for row in cells if row["status"] == "ok")
     for (store, why), number in sorted(flags.items()):
         if why:

@@ -1,1 +1,1 @@
-"""Messages, whole files, processes: what every room uses and no result depends on."""
+"""Messages, whole files and processes, which all rooms use and no result depends on."""

@@ -1,4 +1,4 @@
-"""Files that are read and written whole, and errors that name them."""
+"""Reads and writes whole files, and names the file in errors."""
 
 import contextlib
 import errno
@@ -10,14 +10,14 @@ from typing import Any
 
 from kvbench.common.messages import BadInput
 
-PROBES = "kvbench-probe-"  # with the number of a process, a folder in which it asks an engine
-MOST_READ = 64 << 20  # bytes of a file that a user names
+PROBES = "kvbench-probe-"  # with a process ID: a folder in which the process probes an engine
+MOST_READ = 64 << 20  # most bytes of a file that a user names
 
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Have each OSError name a path: the kernel's does not when a write fails, only when an open
-    does."""
+    """Make every OSError raised inside name `path`: the kernel names the file only when opening
+    fails, not when writing does."""
     try:
         yield
     except OSError as error:
@@ -26,7 +26,8 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def why_not(error: OSError) -> str:
-    """Its reason. A disk is full, too, if it has room but no inode for a new file."""
+    """The reason of an error. A file system without free inodes counts as full, even if it has
+    space."""
     reason = error.strerror or str(error)
     if error.errno == errno.ENOSPC and error.filename:
         with contextlib.suppress(OSError):
@@ -37,9 +38,9 @@ def why_not(error: OSError) -> str:
 
 
 def read_whole(path: str | os.PathLike[str], most: int = MOST_READ) -> bytes:
-    """The bytes of a file. Raises OSError, also for what is no regular file, whose reading might
-    never end, and for one of more than `most` bytes."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would wait for its writer
+    """The bytes of a file. Raises OSError, also if the path is not a regular file, whose reading
+    might never end, or if it has more than `most` bytes."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would wait for a writer
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
@@ -53,10 +54,10 @@ def read_whole(path: str | os.PathLike[str], most: int = MOST_READ) -> bytes:
 
 
 def read_toml(path: str | os.PathLike[str], most: int = MOST_READ) -> dict[str, Any]:
-    """The values of a TOML file. Raises BadInput, which does not name the file."""
+    """The values of a TOML file. Raises BadInput, whose message does not name the file."""
     try:
         values = tomllib.loads(read_whole(path, most).decode())
-        repr(values)  # raises what no message could show: too long a number, too deep a list
+        repr(values)  # raises if too long or deep for a message
         return values
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
@@ -64,7 +65,7 @@ def read_toml(path: str | os.PathLike[str], most: int = MOST_READ) -> dict[str, 
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file atomically: after a crash it is complete, or as it was before."""
+    """Write a file atomically: after a crash it is either complete or unchanged. Raises OSError."""
     path = os.fspath(path)
     with naming(path):
         _write_whole(path, data)
@@ -73,7 +74,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
 def _write_whole(path: str, data: bytes) -> None:
     temporary = f"{path}.{os.getpid()}.tmp"
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(temporary)  # of a process that was killed, or a link to a file of somebody else
+        os.unlink(temporary)  # left by a killed process, or someone's link to another file
     try:
         with open(temporary, "xb") as file:
             file.write(data)

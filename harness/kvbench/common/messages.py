@@ -1,4 +1,4 @@
-"""Messages to the user: one line each, and the error that a bad input ends with."""
+"""Messages to the user, one line each, and the error for bad input."""
 
 import difflib
 import os
@@ -6,18 +6,18 @@ import re
 import sys
 from collections.abc import Iterable
 
-MOST_LISTED = 56  # characters of what is allowed in a message: a line of it is to be read at once
+MOST_LISTED = 56  # characters of the allowed values in a message, which must stay short
 
 
 def one_line(text: str) -> str:
-    """A message as one printable line, whatever it quotes: file names, for example."""
+    """A message as one line of printable characters, whatever it quotes, such as file names."""
     unfit = "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\ud800-\\udfff]"
     return re.sub(unfit, lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def listed(names: Iterable[object], given: object = "", where: str = "") -> str:
-    """What is allowed, in a message: all names if they are few, else those most like the given one,
-    or the first, with the number of the others and `where` they are listed."""
+    """The allowed names, for a message. If they are too many, only those most similar to the
+    `given` name, or the first ones, with the number of the others and `where` all are listed."""
     found = list(map(str, names))
     text = ", ".join(found)
     if len(text) <= MOST_LISTED:
@@ -35,25 +35,27 @@ def listed(names: Iterable[object], given: object = "", where: str = "") -> str:
 
 
 class BadInput(Exception):  # noqa: N818 - it names what was given, not what went wrong here
-    """Input that cannot be used. One line names the value, the place and what is allowed."""
+    """Input that cannot be used. The message is one line that names the value, the place and what
+    is allowed."""
 
     def __init__(self, text: str) -> None:
         super().__init__(one_line(text))
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows in a notebook: the line alone."""
+        """The message alone, which IPython shows in a notebook."""
         return [f"{type(self).__name__}: {self}"]
 
 
 def brief(text: str, most: int = 60) -> str:
-    """A text of the user's for a message, its middle left out where it is long: a path's end says
-    most."""
+    """A user's text for a message. A long text is cut in the middle, since a path's end is the most
+    informative part."""
     half = most // 2
     return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
 
 def say(text: str) -> None:
-    """Print a line on standard error. A closed terminal or pipe must not end a sweep."""
+    """Print a line on standard error. If the terminal or pipe is closed, the line is dropped, so
+    that a sweep goes on."""
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:

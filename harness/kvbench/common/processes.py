@@ -1,4 +1,4 @@
-"""Processes that end with their parent, and signals that wait until work is whole."""
+"""Makes processes end with their parent, and delays signals until work is complete."""
 
 import contextlib
 import ctypes
@@ -11,32 +11,32 @@ from collections.abc import Iterator
 from typing import Any
 
 _library = ctypes.CDLL(None)
-STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # that end a command, which clears up
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # these end a command, after clean-up
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process, stopped or not, when its parent is killed."""
+    """Have the kernel kill this process, even if it is stopped, when its parent is killed."""
     _library.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     if os.getppid() != parent:
         sys.exit(1)
 
 
 def dying() -> dict[str, Any]:
-    """Arguments of subprocess for a program that ends with this process, whatever kills this one,
-    and that a terminal's Ctrl-C does not reach: the process that it interrupts ends the program."""
+    """Arguments of subprocess for a program that is killed with this process, and that a terminal's
+    Ctrl-C does not reach: this process ends the program when it is interrupted."""
     ends = functools.partial(die_with_parent, os.getpid())
     return {"preexec_fn": ends, "start_new_session": True}
 
 
 @contextlib.contextmanager
 def uninterrupted(done: bool = False) -> Iterator[None]:
-    """Put off what would stop the command until the end: it clears up, or makes something whole. If
-    the command's work is `done` then, who would have stopped it finds it so."""
+    """Delay the signals of STOPS until the block ends, because it cleans up or completes something.
+    With `done`, the command's work is complete then, and the signal is ignored."""
     came: list[int] = []
     handled: list[signal.Signals] = []
-    if threading.current_thread() is threading.main_thread():  # no other may handle signals
+    if threading.current_thread() is threading.main_thread():  # others cannot handle signals
         handled = [stop for stop in STOPS if signal.getsignal(stop) != signal.SIG_IGN]
-    # Not by a mask: another thread of the process would take the signal.
+    # A signal mask does not suffice: another thread would receive the signal.
     before = {stop: signal.signal(stop, lambda number, _: came.append(number)) for stop in handled}
     try:
         yield
@@ -48,7 +48,7 @@ def uninterrupted(done: bool = False) -> Iterator[None]:
 
 
 def how_it_ended(code: int) -> str:
-    """How a process ended, by its return code as subprocess gives it."""
+    """How a process ended, in words, from its return code in subprocess."""
     if code >= 0:
         return f"exit status {code}"
     try:

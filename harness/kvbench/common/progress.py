@@ -1,4 +1,5 @@
-"""How far a long command is: a bar on a terminal, one plain line a minute elsewhere."""
+"""Shows the progress of a long command: a bar on a terminal, one plain line per minute
+elsewhere."""
 
 import sys
 import time
@@ -17,8 +18,8 @@ Item = TypeVar("Item")
 def progress(
     items: Sequence[Item], costs: Sequence[float], name: Callable[[Item], str]
 ) -> Iterator[Item]:
-    """Yield the items one by one, and report how many are done and how much time is left. `costs`
-    says how long each takes, in any unit; `name` describes the item that is under way."""
+    """Yield the items one by one, and report how many are done and the time left. `costs` are the
+    relative durations of the items, in any unit; `name` describes the current item."""
     terminal = sys.stderr is not None and sys.stderr.isatty()
     began = reported = time.monotonic()
     total, done = sum(costs), 0.0

@@ -1,1 +1,1 @@
-"""Grids of cells, what a factor means, which cells are needed, and how long they take."""
+"""Grids of cells, the meaning of factors, the cells that are needed, and how long they take."""

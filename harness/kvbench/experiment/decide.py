@@ -1,4 +1,4 @@
-"""How many trials a field needs: those after which its best stores are known."""
+"""Decides how many trials a field needs: enough to know its best stores."""
 
 import dataclasses
 from collections import defaultdict
@@ -9,11 +9,12 @@ from kvbench.cell.factors import Cell
 from kvbench.experiment.grid import Grid
 from kvbench.stats.regret import rank
 
-Means = Mapping[Cell, Mapping[str, float]]  # of each finished cell, by operation
+Means = Mapping[Cell, Mapping[str, float]]  # mean times in ns of each finished cell, by operation
 
 
 def means(result: Mapping[str, Any]) -> dict[str, float]:
-    """The mean time of each operation of a finished cell; none if it was not measured."""
+    """The mean time in ns of each operation of a result, without the load; empty if it was not
+    measured."""
     return {
         row["operation"]: row["sum_ns"] / row["n"]
         for row in result.get("operations", ())
@@ -22,16 +23,17 @@ def means(result: Mapping[str, Any]) -> dict[str, float]:
 
 
 def field_of(cell: Cell) -> Cell:
-    """What the cells of a field share, over its stores and trials; a field has an operation
-    besides, and those of a cell are measured together."""
+    """A cell that stands for a field: the given one without its store, options and trial; of its
+    binding only the access remains. In rankings a field also has one operation, but all operations
+    of a cell are measured together."""
     return dataclasses.replace(
         cell, store="", binding=cell.binding and "python", options="", trial=1
     )
 
 
 def needed(grid: Grid, done: Means) -> list[Cell]:
-    """The cells of a grid that are to be measured or were, by what is done so far: of each field
-    the trials up to the first look after which it is decided, or is not yet complete."""
+    """All cells of the grid that are needed, measured or not, given the results so far. A field
+    needs its trials up to the first look at which it is decided or still incomplete."""
     fields = defaultdict(list)
     for cell in grid.cells():
         fields[field_of(cell)].append(cell)
@@ -40,7 +42,7 @@ def needed(grid: Grid, done: Means) -> list[Cell]:
 
 
 def lacking(cells: Sequence[Cell], grid: Grid, done: Means) -> list[Cell]:
-    """Those of a field's cells in a grid that are needed and not done."""
+    """The cells of one field that are needed and have no result."""
     most = _trials(cells, grid.looks(), done)
     return [cell for cell in cells if cell.trial <= most and cell not in done]
 
@@ -54,8 +56,8 @@ def _trials(cells: Sequence[Cell], looks: list[int], done: Means) -> int:
 
 
 def _decided(cells: Sequence[Cell], trials: int, done: Means) -> bool:
-    """Whether it is known of each operation which stores are among the best. Cells are ranked here
-    by all their means, whatever a study leaves out."""
+    """Whether the best stores of each operation are known. All means count here, even those that a
+    study excludes."""
     found: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for cell in cells:
         for operation, mean in done[cell].items():

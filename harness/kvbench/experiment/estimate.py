@@ -1,4 +1,5 @@
-"""How long a cell is likely to take, for the progress bar and the dry run, and may take at most."""
+"""Estimates how long a cell takes, for the progress bar and the dry run, and sets its time
+limit."""
 
 from msgspec.structs import astuple
 
@@ -7,26 +8,27 @@ from kvbench.cell.plan import EVICTIONS, PER_EVICTION, SAMPLES
 from kvbench.cell.workload import CHURN, MIX, PERCENT, RANDOM_READS, ROUNDS, SCANS, TRAFFIC, parse
 from kvbench.stores.about import C, Rates, entry
 
-# The rates in the stores' TOML files were fitted by non-negative least squares to what the cells in
-# data/ took. By experiment the sums lie within a quarter of what it took, but for those whose
-# engines stall on large data (rocksdb-2013, claims-2026), which took twice that.
-_PYTHON = Rates(3e-6, 1e-9, 3e-6, 1e-9)  # what a binding of which no rates are stated adds
-_OTHER = Rates(5e-6, 3e-9, 30e-6, 2e-9, 1)  # of a store of which none are stated
-TIME_LIMIT = 3600  # seconds a cell may take, unless a sweep is told otherwise
-_SYNCS = {"none": 0, "process": 0, "sync": 2, "atomic": 2}  # of a write, roughly
+# The rates in the stores' TOML files were fitted to the durations of the cells in data/ by
+# non-negative least squares. The estimate of an experiment is within 25% of its duration, except
+# where engines stall on large data (rocksdb-2013, claims-2026), which took twice as long.
+_PYTHON = Rates(3e-6, 1e-9, 3e-6, 1e-9)  # added for a binding without stated rates
+_OTHER = Rates(5e-6, 3e-9, 30e-6, 2e-9, 1)  # of a store without stated rates
+TIME_LIMIT = 3600  # seconds that a cell may take by default
+_SYNCS = {"none": 0, "process": 0, "sync": 2, "atomic": 2}  # syncs per write, roughly
 _EVICTION, _COLD_READ = 0.01, 0.5e-3  # seconds to empty the page cache; to read a page from disk
-_PROCESS = 0.9  # to start and end a worker, and until the engine is quiet
+_PROCESS = 0.9  # seconds to start and end a worker, and for the engine to become idle
 
 
 def _steps(cell: Cell, record: float, operation: float, sync: float) -> float:
-    """Of a workload: the load, unless it begins with a fill, its steps, and the check."""
+    """The seconds of a workload: the load, unless it begins with a fill, its steps, and the
+    check."""
     total = 2 * cell.records * record
     for step in parse(cell.workload):
         ops = step.get("ops", cell.records)
         if step.name == TRAFFIC:
             reads = step.threads()[0] * step.get("reads", cell.records) * operation
             most = step.get("seconds", 3600)
-            total += min(reads, most) if reads else most  # without a limit all of the time
+            total += min(reads, most) if reads else most  # without a limit, for the whole time
         elif step.name == MIX:
             writes = 1 - step.reads / PERCENT
             total += step.get("seconds", 0) or ops * (operation + writes * sync)
@@ -52,7 +54,8 @@ def _rates(cell: Cell) -> tuple[float, ...]:
 
 
 def seconds(cell: Cell, fsync_ms: float) -> float:
-    """From rates of one machine, with this device's time for an fsync."""
+    """The expected duration of a cell in seconds, from rates of one machine and this device's time
+    for an fsync."""
     record, byte, operation, operation_byte, syncs = _rates(cell)
     mean = cell.record_size.mean
     load = cell.records * (record + byte * mean)

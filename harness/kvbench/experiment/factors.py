@@ -1,8 +1,8 @@
-"""What each factor of a cell means, and how grids, names and comparisons use it.
+"""The meaning of each factor of a cell, and how grids, names and comparisons use it.
 
-The grid's keys, the results' columns, the names of cells, what separates comparisons and the
-reference pages all follow from this table. The types and levels are in cell/factors.py: a word that
-changes here makes no result stale.
+The keys of grids, columns of results, names of cells, separation of comparisons and reference pages
+all follow from this table. Types and levels are in cell/factors.py, so that a changed description
+here makes no result stale.
 """
 
 import dataclasses
@@ -12,41 +12,42 @@ from kvbench.cell import factors
 from kvbench.cell.factors import DEFAULTS, LEVELS, NAMES, Cell
 from kvbench.common.messages import BadInput
 
-NOT_STATED = "not stated"  # the level of a factor of which an import says nothing
+NOT_STATED = "not stated"  # the level of a factor that an import does not state
 
 
 @dataclasses.dataclass(frozen=True)
 class Factor:
-    """What is said of a factor, and what follows from it."""
+    """The description of a factor, and its use in grids, names and comparisons."""
 
     meaning: str  # for the reference pages
-    key: str = ""  # the grid's, where it differs from the name
-    usual: Any = None  # the grid's default where the cell has none
+    key: str = ""  # in a grid, if it differs from the name
+    usual: Any = None  # default in a grid, if the cell has none
     unit: str = ""
-    told: str = "{}"  # a level that is not the default, in the name of a cell
-    varied: bool = True  # a grid lists its levels
-    compared: bool = True  # stores are compared at one level of it
+    told: str = "{}"  # format of a non-default level in the name of a cell
+    varied: bool = True  # whether a grid lists its levels
+    compared: bool = True  # whether stores are compared at one level of it
     name: str = ""  # as in Cell
 
     @property
     def default(self) -> Any:
-        """The level of a cell that states none; MISSING if each cell states one."""
+        """The level of a cell that states none; MISSING if every cell must state one."""
         return DEFAULTS.get(self.name, dataclasses.MISSING)
 
     @property
     def column(self) -> type:
-        """Of its values in a table."""
+        """The Python type of its values in a table."""
         return factors.column(self.name)
 
     def level(self, value: object) -> Any:
-        """The level that `value` stands for; a BadInput names the key and what is allowed."""
+        """The level that `value` stands for. Raises BadInput, which names the key and what is
+        allowed."""
         try:
             return factors.level(self.name, value)
         except BadInput as error:
             raise BadInput(f"{self.key}: {error}") from None
 
     def levels(self) -> str:
-        """What is allowed, in words."""
+        """The allowed levels, in words."""
         return factors.allowed(self.name)
 
 
@@ -110,19 +111,19 @@ _SAID = {
 FACTORS = {
     name: dataclasses.replace(_SAID[name], name=name, key=_SAID[name].key or name) for name in NAMES
 }
-# Stores are compared at one level of each of these.
+# The factors at one level of which stores are compared.
 COMPARED = tuple(name for name in LEVELS if FACTORS[name].compared)
-# What the trials of one combination of levels share.
+# The factors that all trials of one combination of levels share.
 CONDITION = tuple(name for name in FACTORS if name not in ("operations", "trial", "seed"))
 
 
 def told(cell: Cell) -> list[str]:
-    """The levels that differ from a plain cell's."""
+    """The non-default levels of a cell, in words."""
     found = ((FACTORS[name], getattr(cell, name)) for name in LEVELS)
     return [factor.told.format(level) for factor, level in found if level != factor.default]
 
 
 def title(cell: Cell) -> str:
-    """A cell in words, for people."""
+    """A description of a cell for people."""
     what = (cell.full_name, f"{cell.record_size} x {cell.records}", cell.compressibility)
     return ", ".join((*what, *told(cell)))

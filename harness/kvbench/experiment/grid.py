@@ -1,4 +1,4 @@
-"""A grid holds the factor levels of one experiment; its cells are their combinations."""
+"""A grid holds the factor levels of one experiment. Its cells are their combinations."""
 
 import dataclasses
 import hashlib
@@ -32,16 +32,16 @@ from kvbench.stores.about import FAMILIES, family
 from kvbench.stores.bindings import BINDINGS
 from kvbench.stores.catalogue import compared
 
-MOST_BYTES = 1 << 20  # of a grid's file
-MOST_CELLS = 100_000  # of an experiment: more are a slip, and take minutes to list
+MOST_BYTES = 1 << 20  # in a grid file
+MOST_CELLS = 100_000  # in an experiment: more are a mistake, and take minutes to list
 ACCESS = ("c", "python")
-THREADS = "=threads"  # in a workload
+THREADS = "=threads"  # in a workload: replaced by each number of threads
 PARTS = Annotated[list[dict[str, Any]], Meta(min_length=1)]
 SCALES = dict[str, dict[str, Any]]
 OPTION = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_.-]+=[A-Za-z0-9_ .:/+-]{1,100}\Z")]
 TIMES = Annotated[float, Meta(gt=0, lt=1e9)]
 VARIED = {name: factor for name, factor in FACTORS.items() if factor.varied}
-# Meaning and allowed values of the keys that are no factor, or are another thing than its levels.
+# Meaning and allowed values of the keys that are not factors, or whose values are not levels.
 OWN = {
     "stores": ("Stores to measure, as `kvbench stores` lists them", "names, also of families"),
     "access": ("`c`: through shims in C; `python`: through Python bindings", "c, python"),
@@ -72,7 +72,7 @@ KEYS = (
 
 
 def _some(key: str, values: object, read: Callable[[Any], Any]) -> tuple[Any, ...]:
-    """The distinct values that `read` returns for a list of one or more."""
+    """The distinct results of `read` for a list with one or more values. Raises BadInput."""
     if not isinstance(values, list) or not values:
         raise BadInput(f"{key}: {values!r:.60} is not a list of one or more values")
     return tuple(dict.fromkeys(map(read, values)))
@@ -89,7 +89,7 @@ def _choices(key: str, values: object, allowed: Sequence[str]) -> tuple[str, ...
 
 
 def _stores(values: object, known: Sequence[str]) -> tuple[str, ...]:
-    """The stores that a list names, by their names or by those of families."""
+    """The stores in a list of names of stores and families. Raises BadInput."""
 
     def read(value: object) -> tuple[str, ...]:
         if value in known:
@@ -106,7 +106,7 @@ def _stores(values: object, known: Sequence[str]) -> tuple[str, ...]:
 
 
 def _threaded(workloads: object, threads: object) -> Any:
-    """The workloads, one for each number of threads where they leave it open."""
+    """The workloads, where each with THREADS is repeated for each number of threads."""
     if not isinstance(workloads, list):
         return workloads
 
@@ -129,7 +129,7 @@ def _threaded(workloads: object, threads: object) -> Any:
 
 
 def _trials(value: object) -> tuple[int, int]:
-    """The least and the greatest number of trials."""
+    """The least and the greatest number of trials. Raises BadInput."""
     allowed = f"allowed: {OWN['trials'][1]}"
     if isinstance(value, str):
         found = tuple(number for number in LOOKS if str(number) in value.split("-"))
@@ -144,7 +144,7 @@ def _trials(value: object) -> tuple[int, int]:
 
 
 def _options(values: object, stores: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """The options of each store that has any, as one text; sizes in bytes."""
+    """The options of each store that has any, as one text, with sizes in bytes. Raises BadInput."""
     found = []
     for store, given in _typed("options", values, dict[str, Any], "a table of stores").items():
         if store not in stores:
@@ -172,19 +172,20 @@ class Grid:
 
     stores: tuple[str, ...]
     access: tuple[str, ...]
-    bindings: tuple[str, ...]  # which stand for a store where access is python
+    bindings: tuple[str, ...]  # used for a store if access is python
     operations: tuple[Operation, ...]
-    options: tuple[tuple[str, str], ...]  # a store and its own options
-    levels: Mapping[str, tuple[Any, ...]]  # of each other factor
+    options: tuple[tuple[str, str], ...]  # pairs of a store and its options
+    levels: Mapping[str, tuple[Any, ...]]  # of every other factor
     label: str
-    trials: tuple[int, int]  # the least, and the most if the best stores stay unknown
+    trials: tuple[int, int]  # the least number, and the most if the best stores stay unknown
     seed: int
     least_ms: int
-    byte_limit: int  # cells whose values exceed it are skipped
+    byte_limit: int  # cells with more bytes of values are skipped
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], known_stores: list[str]) -> Self:
-        """A grid from the values of TOML or papermill; missing keys have their defaults."""
+        """A grid from the values of TOML or papermill; missing keys have their defaults. Raises
+        BadInput."""
         for key in values:
             if key not in KEYS:
                 allowed = listed(KEYS, key, "`kvbench grid-keys`")
@@ -219,7 +220,7 @@ class Grid:
         return grid
 
     def _check(self) -> None:
-        """Refuse levels that do not go together."""
+        """Raise BadInput for levels that do not go together."""
         if not self.accesses():
             bound = dict.fromkeys(BINDINGS[name].store for name in self.bindings)
             raise BadInput(
@@ -244,7 +245,7 @@ class Grid:
             raise BadInput(f"cache: 'cold' is measured with {wanted}; add one to operations")
 
     def accesses(self) -> list[tuple[str, str]]:
-        """Each store with the binding that reaches it; an empty one stands for the shim in C."""
+        """Each store with the binding that reaches it; an empty binding is the shim in C."""
         return [
             (store, binding)
             for store in self.stores
@@ -254,11 +255,11 @@ class Grid:
         ]
 
     def size(self) -> int:
-        """How many cells it has at most."""
+        """The greatest number of cells."""
         return self.trials[1] * len(self.accesses()) * math.prod(map(len, self.levels.values()))
 
     def values(self) -> dict[str, Any]:
-        """As plain values: what from_values takes."""
+        """The grid as plain values, which from_values accepts."""
         values: dict[str, Any] = {
             **{key: value for key, value in vars(self).items() if key != "levels"},
             **{VARIED[name].key: levels for name, levels in self.levels.items()},
@@ -277,13 +278,14 @@ class Grid:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def looks(self) -> list[int]:
-        """The numbers of trials after which the fields are looked at, the most at last."""
+        """The numbers of trials after which the fields are ranked; the greatest is the last."""
         least, most = self.trials
         return [*(number for number in LOOKS if least <= number < most), most]
 
     def cells(self) -> Iterator[Cell]:
-        """All cells, one trial after the other. The seed shuffles the fields of each and the stores
-        of each field, which follow one another: a machine that drifts changes them alike."""
+        """All cells, one trial after the other. The seed shuffles the fields of a trial, and the
+        stores of a field. The stores of a field follow one another, so a drift of the machine
+        affects them alike."""
         options = dict(self.options)
         fields = list(itertools.product(*self.levels.values()))
         for trial in range(1, self.trials[1] + 1):
@@ -304,7 +306,7 @@ class Grid:
                     )
 
     def skip_reason(self, cell: Cell) -> str:
-        """Why the cell is not measured; empty if it is."""
+        """The reason why the cell is not measured; empty if it is."""
         expected = int(cell.records * cell.record_size.mean)
         if expected <= self.byte_limit:
             return ""
@@ -327,7 +329,7 @@ def defaults(known_stores: Sequence[str]) -> dict[str, Any]:
 
 
 def reference() -> str:
-    """The page docs/grids.md."""
+    """The text of the page docs/grids.md."""
     words = {f.key: (f.meaning, f.levels()) for f in FACTORS.values()} | OWN
     usual = {key: f"`{json.dumps(value)}`" for key, value in defaults(()).items()}
     usual |= {"stores": "all but `null` and `...-debian`", "bindings": "all but `null`"}
@@ -369,13 +371,13 @@ def read_grids(
     replaced: Mapping[str, Any] | None = None,
     scale: str | None = None,
 ) -> list[Grid]:
-    """The grids of an experiment, which is a TOML file. Keys at its top hold for all parts, and the
-    keys of each of its [[parts]] for that part. A [scale.NAME] replaces keys in every part, and
-    its `factor` multiplies the record counts. A part may have a table with the name of a scale,
-    whose keys come last and whose record counts are not multiplied. A scale that is `like` another
-    has all that one's keys, in the parts too, but for its own.
+    """The grids of an experiment, a TOML file; a file without parts is one grid. Raises BadInput.
 
-    A file without parts is one grid.
+    Keys at the top apply to all parts, and the keys of each of its [[parts]] to that part. A
+    [scale.NAME] replaces keys in every part, and its `factor` multiplies the numbers of records. A
+    part may have a table with the name of a scale; its keys are applied last, and its numbers of
+    records are not multiplied. A scale that is `like` another one has all keys of that scale, also
+    in the parts, except those it sets itself.
     """
     try:
         shared = read_toml(path, MOST_BYTES)
@@ -403,8 +405,8 @@ def read_grids(
 
 
 def _scale(scales: Mapping[str, Any], wanted: str | None) -> tuple[list[str], dict[str, Any]]:
-    """The name of a scale, if it is one of the file's own, after that of the one that it is like,
-    and what it changes."""
+    """The names of the tables of a scale in a part, where the scale that it is `like` comes first,
+    and the changes that it makes. Raises BadInput."""
     if wanted is None and not scales:
         return [], {}
     if wanted is not None and wanted in scales:

@@ -1,6 +1,6 @@
-"""The experiments that harness/experiments.toml lists, which says what each key means.
+"""The list of experiments, harness/experiments.toml, which explains its keys.
 
-python -m kvbench.experiment.listed NAME     # prints the notebooks that draw this experiment
+python -m kvbench.experiment.listed NAME     # print the notebooks of this experiment
 """
 
 import sys
@@ -15,17 +15,17 @@ from msgspec.structs import replace
 from kvbench.common.files import read_whole
 from kvbench.common.messages import BadInput, listed, say
 
-LIST = Path("harness/experiments.toml")  # from the repository's root
-OWN = "own"  # the file system that the results are on
+LIST = Path("harness/experiments.toml")  # relative to the root of the repository
+OWN = "own"  # stands for the file system of the results
 ELSEWHERE = "elsewhere"  # the scale of the core fields on other file systems
 
 
 class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An entry of the list, and its name."""
+    """An entry of the list, with its name."""
 
     notebooks: tuple[str, ...]
     serves: str = ""
-    grid: str = ""  # as read: never empty
+    grid: str = ""  # never empty once read
     scale: str = "1"
     file_system: str = ""
     also: Mapping[Literal["sharing", "evidence", "crashes"], int] = {}  # minutes
@@ -40,14 +40,14 @@ class _Other(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The list: the experiments by name, in order, and why a grid, a notebook or a folder of data
+    """The experiments by name, in order; and the reason why a grid, a notebook or a folder of data
     belongs to none of them."""
 
     experiment: dict[str, Experiment]
     other: _Other
 
     def named(self, names: Iterable[str]) -> list[Experiment]:
-        """The experiments of these names. Raises BadInput if one is unknown."""
+        """The experiments with these names. Raises BadInput if one is unknown."""
         return [self._one(name) for name in names]
 
     def _one(self, name: str) -> Experiment:
@@ -57,12 +57,12 @@ class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.experiment[name]
 
     def served(self) -> list[Experiment]:
-        """The experiments that the paper rests on."""
+        """The experiments that the paper uses."""
         return [experiment for experiment in self.experiment.values() if experiment.serves]
 
 
 def read(root: Path = Path()) -> Listed:
-    """The list of the repository at `root`. Raises BadInput if it is not readable."""
+    """The list of the repository at `root`. Raises BadInput if it cannot be read."""
     path = root / LIST
     try:
         found = msgspec.convert(tomllib.loads(read_whole(path).decode()), Listed)

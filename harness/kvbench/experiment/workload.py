@@ -1,4 +1,4 @@
-"""Which steps may follow one another in a workload, and what a store needs for them."""
+"""Checks the order of a workload's steps, and states which capabilities of a store they need."""
 
 import dataclasses
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from kvbench.cell.workload import (
 )
 from kvbench.common.messages import BadInput
 
-# The capability that a store needs for a step; for that of several threads, see `lacks`.
+# The capability that a store needs for a step; `lacks` covers steps with several threads.
 NEEDS = {**dict.fromkeys((*SCANS, "rangerandom", "ycsb-e"), "scan"), "compact": "compact"}
 
 
 def checked(text: str) -> tuple[Step, ...]:
-    """The steps of a workload. Raises BadInput if one of them cannot be measured where it is."""
+    """The steps of a workload. Raises BadInput if a step cannot be measured at its position."""
     steps = parse(text)
     names = [step.name for step in steps]
     for i, name in enumerate(names):
@@ -61,19 +61,19 @@ def checked(text: str) -> tuple[Step, ...]:
 
 
 def closed(step: Step) -> Step:
-    """Such a step one operation after the other, as many as is usual."""
+    """The same step in a closed loop, with the default number of operations."""
     own = ("ops", "seconds", "rate", "load", "gaps")
     return dataclasses.replace(step, given=tuple(pair for pair in step.given if pair[0] not in own))
 
 
 def lacks(step: Step, can: Callable[[str], bool]) -> str:
-    """The capability that a store lacks for the step; empty if none."""
+    """The capability that the step needs and the store lacks; empty if there is none."""
     if step.name != TRAFFIC:
         needed = NEEDS.get(step.name, "")
         return needed if needed and not can(needed) else ""
     readers, writers = step.threads()
     if writers > 1 and not can("writers"):
         return "writers"
-    # Threads that only read may also share a store for several writers, such as a folder.
+    # Read-only threads may also use a store that allows several writers, such as a folder.
     fit = can("threads") or (can("writers") and not (readers and writers))
     return "" if fit else "threads"

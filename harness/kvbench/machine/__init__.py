@@ -1,1 +1,1 @@
-"""This computer: its description, folders, file systems and noise."""
+"""The computer that measures: its description, folders, file systems and noise."""

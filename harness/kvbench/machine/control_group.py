@@ -1,4 +1,4 @@
-"""A control group that caps the memory of a cell, page cache included; versions 1 and 2."""
+"""Control groups that cap the memory of a cell, page cache included; versions 1 and 2."""
 
 import contextlib
 import functools
@@ -11,7 +11,7 @@ ROOT = Path("/sys/fs/cgroup")
 
 
 def _parent() -> tuple[Path, int]:
-    """The folder in which a memory group can be made, and its version."""
+    """The folder in which memory groups can be created, and the version of control groups."""
     if not (ROOT / "memory").is_dir():
         return ROOT, 2
     own = next(
@@ -24,16 +24,16 @@ def _parent() -> tuple[Path, int]:
 
 
 def _remove_ownerless(parent: Path) -> None:
-    """Remove the groups of sweeps that were killed."""
+    """Remove the groups that killed sweeps have left."""
     for group in parent.glob("kvbench-*"):
         if not Path("/proc", group.name.removeprefix("kvbench-")).exists():
-            with contextlib.suppress(OSError):  # its last process is still exiting
+            with contextlib.suppress(OSError):  # its last process has not exited yet
                 group.rmdir()
 
 
 class ControlGroup:
-    """A group with a limit in bytes. A process joins it by writing its number to the file
-    `members`; memory that it held before stays with its old group."""
+    """A group with a memory limit in bytes. A process joins it by writing its process ID to the
+    file `members`. Memory that the process held before is not counted."""
 
     def __init__(self, limit: int) -> None:
         parent, self._version = _parent()
@@ -54,13 +54,13 @@ class ControlGroup:
         self.members = self.path / "cgroup.procs"
 
     def killed(self) -> int:
-        """How many of its processes the kernel has killed because they exceeded the limit."""
+        """The number of its processes that the kernel killed for exceeding the limit."""
         file = "memory.oom_control" if self._version == 1 else "memory.events"
         lines = (line.split() for line in (self.path / file).read_text().splitlines())
         return int(dict(line for line in lines if len(line) == 2).get("oom_kill", 0))
 
     def remove(self) -> None:
-        for _ in range(100):  # its last process may still be exiting
+        for _ in range(100):  # its last process may not have exited yet
             with contextlib.suppress(OSError):
                 self.path.rmdir()
                 return
@@ -78,7 +78,7 @@ def capped(limit: int) -> Iterator[ControlGroup]:
 
 @functools.cache
 def refused() -> str:
-    """Why no group can be made here; empty when one can."""
+    """The reason why no group can be created here; empty if one can."""
     try:
         with capped(1 << 30):
             return ""

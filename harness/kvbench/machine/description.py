@@ -1,4 +1,4 @@
-"""The description of the machine that measures, and its rest between cells."""
+"""Describes the machine that measures, and waits until its device is idle between cells."""
 
 import ctypes
 import hashlib
@@ -31,7 +31,7 @@ PACKAGES = ("kvbench", "numpy", "pandas", "pyarrow", "papermill")
 GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 SETTLE_LIMIT = 30.0  # seconds
 FSYNC_BYTES = 4096
-PROBE = "probe.tmp"  # the file by which the device is timed
+PROBE = "probe.tmp"  # the file for timing the device
 DAMON = Path("/sys/kernel/mm/damon/admin/kdamonds")
 DAMON_RECLAIM = Path("/sys/module/damon_reclaim/parameters/enabled")
 COPIED = (1 << 18, 1 << 20, 64 << 20)  # bytes
@@ -43,7 +43,7 @@ FIO_LIMIT = 5  # seconds, for each of four runs
 
 
 def fsync_milliseconds(folder: Path, times: int = 50) -> float:
-    """Median milliseconds to append FSYNC_BYTES to a file and fsync it."""
+    """The median time to append FSYNC_BYTES to a file and fsync it, in ms."""
     path = folder / PROBE
     seconds = []
     try:
@@ -59,7 +59,7 @@ def fsync_milliseconds(folder: Path, times: int = 50) -> float:
 
 
 def _proactive_reclaim() -> str:
-    """What the kernel does to idle memory, although there is enough: each action of DAMON."""
+    """The actions that DAMON applies to idle memory even if enough memory is free."""
     found = set()
     try:
         for daemon in DAMON.glob("[0-9]*"):
@@ -73,16 +73,16 @@ def _proactive_reclaim() -> str:
 
 
 def _read_ahead(folder: Path) -> int | None:
-    """Bytes that the kernel reads ahead on a folder's device: what a fault of a mapped page costs
-    at most. None where it does not say."""
+    """The bytes that the kernel reads ahead on a folder's device, the most that a fault of a mapped
+    page reads. None if unknown."""
     device = folder.stat().st_dev
     setting = Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb")
     return int(setting.read_text()) << 10 if setting.exists() else None
 
 
 def _memory_rate() -> float:
-    """Bytes a second that memcpy copies, within the processor's caches or beyond: the fastest of a
-    few copies of each size, the first of which only fetches pages from the system."""
+    """The bytes per second that memcpy copies, within or beyond the processor's caches: the fastest
+    of a few copies of each size. The first copy is a warm-up that allocates pages."""
     copy = ctypes.CDLL(None).memcpy
     rates = []
     for size in COPIED:
@@ -101,10 +101,10 @@ def _clock_ns(count: int = 100_000) -> float:
 
 
 def _fio(folder: Path, options: str) -> tuple[str, dict[str, Any]]:
-    """fio's version, and what it reports of one job on the file PROBE. Raises ValueError with the
-    reason if it fails."""
+    """The version of fio, and its report of one job on the file PROBE. Raises ValueError with the
+    reason if fio fails."""
     base = f"fio --name=probe --filename={PROBE} --thread --ioengine=psync --output-format=json"
-    try:  # in a session of its own, where Ctrl-C does not reach it
+    try:  # in a separate session, so that Ctrl-C does not reach it
         done = subprocess.run(
             [*base.split(), *options.split()], cwd=folder, capture_output=True, text=True,
             errors="replace", timeout=FIO_LIMIT, start_new_session=True, check=False,
@@ -114,13 +114,13 @@ def _fio(folder: Path, options: str) -> tuple[str, dict[str, Any]]:
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.startswith("fio:")]
         raise ValueError(f"{said[0] if said else 'fio failed'}: {options}")
-    report = json.loads(done.stdout[done.stdout.index("{") :])  # notes may come before
+    report = json.loads(done.stdout[done.stdout.index("{") :])  # fio may print notes first
     return report["fio version"], report["jobs"][0]
 
 
 def _device(folder: Path) -> dict[str, Any]:
-    """What fio measures of a folder's device. Raises ValueError, or KeyError if the device was so
-    slow that it completed nothing."""
+    """What fio measures of a folder's device. Raises ValueError, or KeyError if the device was too
+    slow to complete an operation."""
     again = "--time_based --runtime"
     _, syncs = _fio(folder, f"--rw=write --bs=4k --size=4m --overwrite=1 --fdatasync=1 {again}=2")
     version, writes = _fio(folder, "--rw=write --bs=1m --size=256m --direct=1 --runtime=1")
@@ -140,9 +140,9 @@ def _device(folder: Path) -> dict[str, Any]:
 
 
 def fingerprint(folder: Path) -> dict[str, Any]:
-    """What the machine and the folder's device do at best: the columns from `probe` to `clock_ns`,
-    with those of the device missing where fio is, or fails. Takes 6 seconds, at most 20, and
-    writes 260 MiB."""
+    """The limits of the machine and of the folder's device: the columns from `probe` to `clock_ns`.
+    Those of the device are missing if fio is not installed or fails. Takes 6 seconds, at most 20,
+    and writes 260 MiB."""
     found: dict[str, Any] = {"memory_rate": _memory_rate(), "clock_ns": _clock_ns()}
     if shutil.which("fio") is None:
         return found | {"probe": "fio is not installed (Debian: fio)"}
@@ -161,18 +161,19 @@ MEMORY = ("tmpfs", "ramfs", "rootfs", "devtmpfs")  # file systems
 
 
 def _partition(path: Path) -> Any:
-    """The mount that a path is on, as psutil describes it."""
+    """The mount that contains a path, as psutil describes it."""
     inside = [
         disk
         for disk in psutil.disk_partitions(all=True)
         if path.resolve().is_relative_to(disk.mountpoint)
     ]
-    return max(reversed(inside), key=lambda disk: len(disk.mountpoint))  # the last mounted counts
+    return max(reversed(inside), key=lambda disk: len(disk.mountpoint))  # the last mount counts
 
 
 def _file_system(disk: Any) -> str:
-    """Its type. ext4 without a journal has a name of its own: it is faster, and guarantees less.
-    So has a file system that a sweep made, after the one that its backing file is on."""
+    """The type of a file system. ext4 without a journal has its own name, since it is faster and
+    guarantees less. A file system made by a sweep is named after itself and the one that holds its
+    backing file."""
     if backing := loopback.backing_file(disk.device):
         return f"{disk.fstype} of its own on {_file_system(_partition(backing))}"
     device = Path(disk.device).resolve().name
@@ -182,8 +183,8 @@ def _file_system(disk: Any) -> str:
 
 
 def stays_cached(path: Path) -> bool:
-    """Whether what is written and synced at `path`, where nothing is yet, cannot be evicted: it is
-    nowhere but in memory."""
+    """Whether new files at `path` stay in memory even when they are synced and evicted, because the
+    file system has no disk."""
     with open(path, "xb+") as file:
         try:
             file.write(bytes(1 << 20))
@@ -196,18 +197,18 @@ def stays_cached(path: Path) -> bool:
 
 
 def in_memory(folder: Path) -> str:
-    """What keeps the files of a folder in memory, where no sync makes them outlive a loss of power:
-    the name of a file system or of a device; empty if a disk has them."""
+    """The file system or device that keeps the files of a folder in memory, so that no sync makes
+    them survive a power failure; empty if they are on a disk."""
     disk = _partition(folder)
     if disk.fstype in MEMORY:
         return str(disk.fstype)
-    if disk.fstype == "overlay":  # above memory, or one that ignores syncs
+    if disk.fstype == "overlay":  # its files may be in memory, or it may ignore syncs
         return "an overlay in memory" if stays_cached(folder / PROBE) else ""
     return _memory_below(Path(disk.device).resolve().name)
 
 
 def _memory_below(device: str) -> str:
-    """The same of a block device, which may lie on others, or on a file."""
+    """The same for a block device, which may be built on other devices or on a file."""
     if re.fullmatch(r"z?ram\d+", device):
         return device
     system = Path("/sys/class/block", device)
@@ -232,8 +233,8 @@ def _packages() -> dict[str, str]:
 
 
 def _processor() -> str:
-    """The processor's name: from the kernel, which takes no time; else from py-cpuinfo, which takes
-    a second and starts a process of its own, which Ctrl-C must not end."""
+    """The name of the processor, from the kernel, or else from py-cpuinfo. That takes a second and
+    starts a process, which Ctrl-C must not end."""
     named = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     if named:
         return named[1]
@@ -245,7 +246,7 @@ def _processor() -> str:
 
 
 def _host(fallback: str) -> str:
-    """The host's own identity. Containers often have none, or an empty one."""
+    """The identity of the host, or `fallback`: containers often have none, or an empty one."""
     try:
         own = Path("/etc/machine-id").read_text()
         return own if own.strip() else fallback
@@ -254,11 +255,12 @@ def _host(fallback: str) -> str:
 
 
 def describe(folder: Path, stores: dict[str, Store], fallback: str = "") -> dict[str, Any]:
-    """Describe the machine and the file system of `folder`.
+    """Describe the machine and the file system of `folder`, as columns of the table machines and
+    more.
 
-    `machine` identifies it by what does not change from sweep to sweep. The host's own identity,
-    or the `fallback` where it has none, enters only through a hash: two equal machines stay apart,
-    and no name is disclosed.
+    `machine` identifies the machine by facts that stay the same from sweep to sweep. It includes a
+    hash of the host's identity, or of `fallback`, so that two equal machines differ and no name is
+    disclosed.
     """
     disk = _partition(folder)
     fixed = {
@@ -269,7 +271,7 @@ def describe(folder: Path, stores: dict[str, Store], fallback: str = "") -> dict
         "file_system": _file_system(disk),
         "mount_options": disk.opts,
     }
-    memory = {"memory_bytes": round(fixed["memory_bytes"] / 2**30)}  # varies a little by boot
+    memory = {"memory_bytes": round(fixed["memory_bytes"] / 2**30)}  # varies by boot
     identity = [fixed | memory, _host(fallback)]
     text = json.dumps(identity, sort_keys=True)
     return {
@@ -288,7 +290,7 @@ def describe(folder: Path, stores: dict[str, Store], fallback: str = "") -> dict
 
 
 def conditions(folder: Path, stores: dict[str, Store]) -> dict[str, Any]:
-    """The part of the description that stands in each row of tables that no sweep writes."""
+    """The part of the description that belongs in each row of tables that no sweep writes."""
     found = describe(folder, stores)
     names = ("machine", "cpu", "cores", "kernel", "file_system", "compiler", "revision")
     return {name: found[name] for name in names}
@@ -301,7 +303,7 @@ def _writeback_bytes() -> int:
 
 
 def settle(folder: Path) -> float:
-    """Wait until the device has all that earlier cells wrote. Returns the seconds that took."""
+    """Wait until the device has written the data of earlier cells. Returns the seconds waited."""
     start = time.monotonic()
     sync_file_system(folder)
     while _writeback_bytes() > 0 and time.monotonic() - start < SETTLE_LIMIT:

@@ -1,5 +1,5 @@
-"""Makes a file system of the stores' own, in a file behind a loop device: nothing else reads or
-writes there, and all stores are removed by unmounting it."""
+"""Makes a file system for the stores, in a file behind a loop device. Nothing else reads or writes
+it, and unmounting it removes all stores at once."""
 
 import contextlib
 import mmap
@@ -17,8 +17,8 @@ from kvbench.cell.factors import Cell
 from kvbench.cell.filesystem import Mounted, unmount
 from kvbench.common.messages import BadInput, say
 
-# The command that makes each kind, and its Debian package. None discards: the blocks of the backing
-# file stay allocated. ext4 has an inode for each 4 KiB, because stores of files need many.
+# The command that makes each kind, and its Debian package. No command discards blocks, so the
+# backing file stays allocated. ext4 gets an inode per 4 KiB, because stores of files need many.
 MAKE = {
     "ext4": (
         "mkfs.ext4 -q -F -i 4096 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard", "e2fsprogs"
@@ -27,16 +27,16 @@ MAKE = {
     "btrfs": ("mkfs.btrfs -q -f -K", "btrfs-progs"),
 }  # fmt: skip
 IMAGE, MOUNT = "file-system.img", "file-system"  # the backing file and the mount, in one folder
-# What the kernel reads ahead on most disks. Some virtual ones have megabytes, which each fault of a
-# mapped page would read.
+# The usual read-ahead of disks. Some virtual disks have megabytes, which every fault of a mapped
+# page would read.
 READ_AHEAD_KB = "128"
 SYS_ADMIN = 21  # the capability, see capabilities(7)
 FILES = ("flat", "nested")  # stores that keep each record in a file
 GIB = 1 << 30
-LEAST = GIB  # bytes of a file system
-USED = 20 * GIB  # bytes that may be used before it is made anew
-SPARE = GIB  # bytes that are left free on the disk, for results
-BLOCK = 4 << 20  # bytes that are written at once
+LEAST = GIB  # least bytes of a file system
+USED = 20 * GIB  # used bytes after which it is made anew
+SPARE = GIB  # bytes to leave free on the disk for results
+BLOCK = 4 << 20  # bytes per write
 
 
 def _run(*command: str) -> str:
@@ -47,8 +47,8 @@ def _run(*command: str) -> str:
 
 
 def _connect(image: Path) -> str:
-    """A loop device for a file: past the page cache, without discard, and with the usual
-    read-ahead."""
+    """Connect a file to a loop device, and return the device. It bypasses the page cache, does not
+    discard, and has the usual read-ahead."""
     device = _run("losetup", "--find", "--show", "--direct-io=on", os.fspath(image))
     system = Path("/sys/block", Path(device).name)
     if (system / "loop/dio").read_text().strip() != "1":
@@ -63,7 +63,7 @@ def _connect(image: Path) -> str:
 
 
 def check(kind: str, folder: Path) -> None:
-    """Raise BadInput if no file system of this kind can be made in `folder`, which exists. Leaves
+    """Raise BadInput if no file system of this kind can be made in the existing `folder`. Leaves
     nothing behind."""
     if kind not in MAKE:
         raise BadInput(f"--fs: {kind!r} is not a file system; allowed: {', '.join(MAKE)}")
@@ -84,7 +84,7 @@ def check(kind: str, folder: Path) -> None:
 
 
 def _write(file: int, start: int, end: int, data: bytes) -> None:
-    """Write a part of a file past the page cache, with the same BLOCK bytes again and again."""
+    """Write a part of a file with direct I/O, repeating the same BLOCK bytes."""
     with mmap.mmap(-1, BLOCK) as block, memoryview(block) as view:  # aligned to pages
         block.write(data)
         while start < end:
@@ -92,22 +92,22 @@ def _write(file: int, start: int, end: int, data: bytes) -> None:
 
 
 def _holes(file: int) -> Iterator[tuple[int, int]]:
-    """The parts of a file without data of their own: holes, and what is only reserved."""
+    """Yield the parts of a file without data: holes and reserved space."""
     end, size = 0, os.fstat(file).st_size
     while (start := os.lseek(file, end, os.SEEK_HOLE)) < size:
         try:
             end = os.lseek(file, start, os.SEEK_DATA)
-        except OSError:  # none from there on
+        except OSError:  # no hole beyond this offset
             end = size
         yield start, end
 
 
 def make(kind: str, folder: Path, size: int) -> Mounted:
-    """Make and mount an empty file system of at least so many bytes in `folder`, in place of one
-    that is there.
+    """Make and mount an empty file system of at least `size` bytes in `folder`, and replace an
+    earlier one.
 
-    Every block of the backing file is written once, so that no write of a store has to wait until
-    the file system below allocates one: random bytes, which no device compresses.
+    Every block of the backing file is written once, so that no later write waits for the file
+    system below to allocate it. The bytes are random, since a device may compress others.
     """
     release(folder)
     image, mount = folder / IMAGE, folder / MOUNT
@@ -121,7 +121,7 @@ def make(kind: str, folder: Path, size: int) -> Mounted:
         _write(file, written, size, os.urandom(BLOCK))
         device = _connect(image)
         _run(*MAKE[kind][0].split(), device)
-        for start, end in _holes(file):  # mkfs only reserves what is to be zero
+        for start, end in _holes(file):  # mkfs only reserves the blocks that are to be zero
             _write(file, start, end, bytes(BLOCK))
         os.fsync(file)
     except OSError as error:
@@ -134,8 +134,8 @@ def make(kind: str, folder: Path, size: int) -> Mounted:
 
 
 def release(folder: Path) -> None:
-    """Unmount all that is mounted below `folder`, and free the loop devices of the files there; the
-    files stay. Touches no other mount, and no device of another file."""
+    """Unmount everything below `folder`, and free the loop devices of the files there. The files
+    stay. Other mounts, and devices of other files, are not touched."""
     below = f"{os.path.realpath(folder)}/"
     for mount in reversed(mount_points()):
         if mount.startswith(below):
@@ -148,46 +148,47 @@ def release(folder: Path) -> None:
 
 
 def mount_points() -> list[str]:
-    """Where file systems are mounted, in the order in which they were."""
+    """The mount points, in the order in which they were mounted."""
     return [disk.mountpoint for disk in psutil.disk_partitions(all=True)]
 
 
 def backing_files() -> list[str]:
-    """The files behind loop devices."""
+    """The backing files of all loop devices."""
     found = []
     for file in Path("/sys/block").glob("loop*/loop/backing_file"):
-        with contextlib.suppress(OSError):  # freed meanwhile
+        with contextlib.suppress(OSError):  # the device was freed meanwhile
             found.append(os.fsdecode(file.read_bytes().rstrip(b"\n")))
     return found
 
 
 def backing_file(device: str) -> Path | None:
-    """The file behind a device, as "/dev/loop0", if it is one of a sweep's."""
+    """The backing file of a device such as "/dev/loop0", if a sweep made it."""
     file = Path("/sys/block", Path(device).name, "loop/backing_file")
     path = Path(os.fsdecode(file.read_bytes().rstrip(b"\n"))) if file.exists() else Path()
     return path if path.name == IMAGE else None
 
 
 def _per_record(cell: Cell) -> int:
-    """Bytes that a record may take: an engine may need several times the live bytes for a while; a
-    file, its name and a folder take blocks and inodes of their own."""
+    """The bytes that a record may take at its peak. An engine may temporarily need several times
+    the live bytes; a file, its name and a folder take blocks and inodes."""
     own = (12 << 10) if cell.store in FILES else 0
     return int(4 * (cell.key_size + cell.record_size.mean)) + own
 
 
 def need(cell: Cell) -> int:
-    """Bytes of room that a cell is given."""
-    return cell.records * _per_record(cell) + (64 << 20)  # logs that are as long from the start
+    """The bytes of space to reserve for a cell."""
+    return cell.records * _per_record(cell) + (64 << 20)  # logs that engines preallocate
 
 
 def _holding(room: int) -> int:
-    """The size of a file system with so much room; its own tables take less than a fifth."""
+    """The size of a file system with `room` bytes of space; its own tables take less than a
+    fifth."""
     return max(LEAST, (room * 5 // 4 + (256 << 20)) // BLOCK * BLOCK)
 
 
 def sizes(cells: Sequence[Cell]) -> tuple[int, int]:
-    """Bytes of a file system for the cells of a sweep: at least, by its largest cell, and where the
-    disk has room for it, by its largest trial."""
+    """Two sizes in bytes of a file system for the cells of a sweep: the least, for the largest
+    cell, and the preferred, for the largest trial."""
     least = _holding(max(map(need, cells)))
     trials: Counter[int] = Counter()
     for cell in cells:
@@ -197,8 +198,8 @@ def sizes(cells: Sequence[Cell]) -> tuple[int, int]:
 
 
 def size_for(cells: Sequence[Cell], folder: Path, had: int = 0) -> int:
-    """Bytes of a file system for the cells of a sweep. `had` bytes of the disk of `folder` are
-    taken by the one that is there. Raises BadInput if the disk is too small for the largest
+    """The size in bytes of a file system for the cells of a sweep. An existing file system takes
+    `had` bytes of the disk of `folder`. Raises BadInput if the disk is too small for the largest
     cell."""
     if not cells:
         return LEAST

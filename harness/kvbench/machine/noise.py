@@ -1,4 +1,5 @@
-"""What else the machine did while a cell was measured, and which cells' trials disagree."""
+"""Records what else the machine did while a cell was measured, and finds cells whose trials
+disagree."""
 
 import contextlib
 import os
@@ -15,18 +16,18 @@ import psutil
 from kvbench.experiment.factors import CONDITION
 
 PRESSURE = Path("/proc/pressure/memory")
-STOPPED = 0.1  # seconds in which a cell's worker was stopped, or lacked processors: reported above
-STOLEN = 0.05  # share of a cell's wall time that the host withheld, from which on it is disturbed
-TRIAL = re.compile(r"_t\d+_[0-9a-f]{16}$")  # ends the name of a cell
-SPREAD = 2.0  # the slowest trial's mean time over the fastest's, from which on a cell is unsteady
+STOPPED = 0.1  # seconds of a worker stopped, or without processors, to report
+STOLEN = 0.05  # share of wall time withheld by the host that makes a cell disturbed
+TRIAL = re.compile(r"_t\d+_[0-9a-f]{16}$")  # the end of a cell's name
+SPREAD = 2.0  # a cell is unsteady if its slowest trial took more than this multiple of its fastest
 ADVICE = "to measure them again, remove these files and sweep again on an otherwise idle machine"
 SYNCED, WRITES = ("sync", "atomic"), ("insert", "update", "remove")
 UNSYNCED = "see what `kvbench evidence` says of it"
-CELL = ["machine", *CONDITION]  # what the trials of a cell share
+CELL = ["machine", *CONDITION]  # the columns that all trials of a cell share
 
 
 def _memory_stall() -> float | None:
-    """Seconds since boot in which a process waited for memory; None where the kernel does not
+    """The seconds since boot in which a process waited for memory; None if the kernel does not
     count them."""
     try:
         some = PRESSURE.read_text().splitlines()[0]
@@ -36,7 +37,7 @@ def _memory_stall() -> float | None:
 
 
 def _frequency() -> float | None:
-    """Of the processors, in MHz; None where it cannot be read."""
+    """The frequency of the processors in MHz; None if it cannot be read."""
     try:
         found = psutil.cpu_freq()
     except (NotImplementedError, OSError):
@@ -45,12 +46,12 @@ def _frequency() -> float | None:
 
 
 def _suspended() -> float:
-    """Seconds for which the machine was suspended since boot."""
+    """The seconds since boot for which the machine was suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 class Watch:
-    """What else the machine does from now on, and how long a worker is stopped."""
+    """Records from now on what else the machine does, and for how long a worker is stopped."""
 
     def __init__(self) -> None:
         self._load = os.getloadavg()[0]
@@ -61,14 +62,14 @@ class Watch:
         self._thread = threading.Thread()
 
     def follow(self, child: int) -> None:
-        """Add up how long a child process is stopped by signals, until it ends. The thread sleeps
-        in the kernel meanwhile."""
+        """Add up, until the process ends, for how long signals stop it. A thread does this, asleep
+        in the kernel."""
         self._thread = threading.Thread(target=self._follow, args=(child,), daemon=True)
         self._thread.start()
 
     def _follow(self, child: int) -> None:
         since: float | None = None
-        with contextlib.suppress(ChildProcessError):  # it has ended and was waited for
+        with contextlib.suppress(ChildProcessError):  # it has ended and was reaped
             while True:
                 wanted = os.WSTOPPED | os.WCONTINUED | os.WEXITED | os.WNOWAIT
                 seen = os.waitid(os.P_PID, child, wanted)
@@ -82,10 +83,10 @@ class Watch:
         self._stopped += 0.0 if since is None else time.monotonic() - since
 
     def row(self) -> dict[str, Any]:
-        """The columns of a cell, when its worker has ended: processes that ran or waited for a
-        processor or a disk in the minute before; seconds in which the hypervisor gave processors to
-        others, in which a process waited for memory, and in which the worker was stopped or the
-        machine suspended; the processors' frequency now. None is what cannot be read."""
+        """The columns of the cell, once its worker has ended: the load of the minute before; the
+        seconds in which the hypervisor withheld processors, in which a process waited for memory,
+        and in which the worker was stopped or the machine suspended; and the processors' present
+        frequency. A value that cannot be read is None."""
         if self._thread.ident is not None:
             self._thread.join()
         stall = _memory_stall()
@@ -99,9 +100,10 @@ class Watch:
 
 
 def unsynced(guarantee: str, operations: Iterable[Mapping[str, Any]]) -> str:
-    """The flag of a cell whose store promises that a write survives a loss of power, though it made
-    fewer syncs than single writes in the rounds; else, and where syncs were not counted, empty. A
-    batch may be synced by other calls, and threads may share a sync."""
+    """The flag of a cell whose store guarantees that writes survive a power failure, but that
+    issued fewer syncs than single writes in the rounds. Empty for other cells, and if syncs were
+    not counted. Batches are ignored because other calls may sync them, and threads because they may
+    share a sync."""
     if guarantee not in SYNCED:
         return ""
     short = [
@@ -114,33 +116,33 @@ def unsynced(guarantee: str, operations: Iterable[Mapping[str, Any]]) -> str:
 
 def stopped(cells: pd.DataFrame) -> pd.DataFrame:
     """The measured cells whose worker was stopped, or whose machine was suspended, for more than
-    STOPPED seconds, longest first. Older results do not say."""
+    STOPPED seconds, longest first. Results of older versions lack this information."""
     return cells[(cells.status == "ok") & (cells.stopped_s > STOPPED)].sort_values(
         "stopped_s", ascending=False
     )
 
 
 def stolen_share(cells: pd.DataFrame) -> "pd.Series[float]":
-    """The processor time that the hypervisor gave to others during each cell, summed over the
-    processors, over the cell's wall time; missing where either is not known."""
+    """The processor time that the hypervisor withheld during each cell, summed over the processors,
+    over the cell's wall time (1). Missing where either is unknown."""
     share: pd.Series[float] = cells.steal_s / cells.wall_s
     return share
 
 
 def disturbed(cells: pd.DataFrame) -> pd.DataFrame:
     """The measured cells with a stolen share above STOLEN, largest first, with that share as
-    `stolen`: their times are the host's as much as the store's. The kernel counts in steps of
-    10 ms, so a short cell needs STOPPED seconds, too."""
+    `stolen`. Their times depend on the host as much as on the store. The kernel counts in steps of
+    10 ms, so the stolen time must also exceed STOPPED seconds."""
     found = cells.assign(stolen=stolen_share(cells))
     chosen = (found.status == "ok") & (found.stolen > STOLEN) & (found.steal_s > STOPPED)
     return found[chosen].sort_values("stolen", ascending=False)
 
 
 def unsteady(operations: pd.DataFrame) -> pd.DataFrame:
-    """Of the operations of results.frames, a row for each operation of a cell whose slowest trial
-    took more than SPREAD times the mean time of its fastest. Its columns: CELL, operation, trials
-    (their number), least and most (ns), spread (most / least, 1), and files (a pattern for the
-    names of their cells). Operations that take hardly longer than reading the clock may appear."""
+    """A row for each operation of a cell whose slowest trial took more than SPREAD times as long as
+    its fastest; `operations` is that of results.frames. Columns: CELL, operation, trials (their
+    number), least and most (ns, mean times), spread (1, most / least) and files (a pattern for the
+    names of the cells). Operations that take little longer than a clock reading may appear."""
     by = operations.groupby([*CELL, "operation"], dropna=False)
     found = by.agg(
         trials=("mean_ns", "count"),

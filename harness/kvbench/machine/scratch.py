@@ -1,8 +1,8 @@
-"""Folders of a command's own, which it removes when it ends, with all that is mounted there and the
-processes at work there. What a command that was killed has left, the next command removes.
+"""Scratch folders of a command. It removes them when it ends, with everything mounted in them and
+the processes that use them. What a killed command has left, the next one removes.
 
-Each is a shelf: marked by a file that its command holds locked, so that a mark without a lock is a
-dead command's.
+Each scratch folder is a shelf: its command holds a lock on a file in it, the mark. A mark without a
+lock shows that the command has died.
 """
 
 import contextlib
@@ -25,8 +25,8 @@ OWN = re.compile(own_name("[0-9a-f]{12}"))
 
 
 def _shelves(places: set[Path]) -> set[Path]:
-    """What looks like a shelf in these folders, and around all that is mounted or behind a loop
-    device."""
+    """The possible shelves in these folders, and at all mount points and backing files of loop
+    devices."""
     found = {path for place in places for path in place.resolve().glob(own_name("*"))}
     used = [Path(path) for path in (*loopback.mount_points(), *loopback.backing_files())]
     found |= {parent for path in used for parent in path.parents}
@@ -35,7 +35,7 @@ def _shelves(places: set[Path]) -> set[Path]:
 
 
 def _used(mark: Path) -> bool:
-    """Whether a living command holds the mark."""
+    """Whether a running command holds the lock of the mark."""
     if not mark.is_file():
         return False
     with open(mark, "rb") as file, contextlib.suppress(BlockingIOError):
@@ -45,14 +45,14 @@ def _used(mark: Path) -> bool:
 
 
 def clear_dead(*places: Path) -> None:
-    """Remove what killed commands of this user left in these folders, in those for temporary files,
-    and wherever something of theirs is still mounted. What another command uses stays."""
+    """Remove the shelves that killed commands of this user left in these folders, in those for
+    temporary files, and at mounts. Shelves in use stay."""
     for folder in sorted(_shelves({*places, Path(tempfile.gettempdir()), TMPFS})):
         try:
             if folder.lstat().st_uid == os.geteuid() and not _used(mark := folder / MARK):
                 text = mark.read_text().splitlines() if mark.is_file() else []
                 Shelf(folder, text[-1] if text else "")
-        except (BadInput, FileNotFoundError):  # in use, not made by a command, or gone meanwhile
+        except (BadInput, FileNotFoundError):  # in use, not made by a command, or removed meanwhile
             continue
         except OSError as error:
             what = f"{folder}: left by a command that was killed, and cannot be removed"
@@ -66,8 +66,8 @@ def clear_dead(*places: Path) -> None:
 
 @contextlib.contextmanager
 def own_folder(place: Path) -> Iterator[tuple[Path, str]]:
-    """A new folder on a shelf of its own, and the mark of the processes that belong to it. Raises
-    OSError if it cannot be made."""
+    """Create a folder on a new shelf. Yields it, and the mark of the processes that belong to it.
+    Raises OSError if it cannot be created."""
     identity = os.urandom(6).hex()
     shelf = Shelf(place.resolve() / own_name(identity), identity)
     try:
@@ -82,7 +82,7 @@ def own_folder(place: Path) -> Iterator[tuple[Path, str]]:
 
 @contextlib.contextmanager
 def _passed_on(owner: str, aside: Path) -> Iterator[None]:
-    """Have new processes carry the mark, and temporary files lie in a folder."""
+    """Let new processes inherit the mark, and put their temporary files in a folder."""
     before = os.environ.get(OWNER), tempfile.tempdir
     os.environ[OWNER], tempfile.tempdir = owner, os.fspath(aside)
     try:
@@ -96,9 +96,9 @@ def _passed_on(owner: str, aside: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def scratch(place: Path) -> Iterator[Path]:
-    """A new folder below `place` for stores, images and mounts. Until its end temporary files are
-    in another, below the folder for these, and all processes that are started are known as its own.
-    Raises BadInput if there can be none."""
+    """Create a folder below `place` for stores, images and mounts. Within the block, temporary
+    files go to a second folder, and all processes that start belong to the shelf. Raises BadInput
+    if it cannot be created."""
     clear_dead(place)
     with contextlib.ExitStack() as stack:
         try:
@@ -111,13 +111,13 @@ def scratch(place: Path) -> Iterator[Path]:
         yield folder
 
 
-LAST = ("kvbench.json", "cells.parquet")  # without these a folder holds no results
+LAST = ("kvbench.json", "cells.parquet")  # written last: without them a folder holds no results
 
 
 @contextlib.contextmanager
 def whole(out: Path) -> Iterator[Path]:
-    """A folder to fill, which at the end becomes `out`, a new or empty folder: until then nothing
-    is there. Raises BadInput if it holds anything, or cannot be made."""
+    """Yield a folder to fill, which becomes `out` at the end, a new or empty folder; until then
+    `out` is absent or empty. Raises BadInput if `out` has contents, or cannot be created."""
     place = next(path for path in (out, *out.absolute().parents) if path.exists())
     clear_dead(place)
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
@@ -129,7 +129,7 @@ def whole(out: Path) -> Iterator[Path]:
             raise BadInput(f"{out}: can't be written: {why_not(error)}") from None
         yield own
         with uninterrupted(done=True):
-            if place == out:  # which stays the folder that it is: it may be mounted, or a link
+            if place == out:  # keep the folder: it may be a mount point or a link
                 for name in sorted(os.listdir(own), key=LAST.__contains__):
                     (own / name).rename(out / name)
             else:

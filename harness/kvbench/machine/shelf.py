@@ -1,4 +1,4 @@
-"""The folder in which a sweep makes its stores, and how it removes them."""
+"""The folder in which a sweep creates its stores, and how the sweep removes them."""
 
 import contextlib
 import errno
@@ -19,19 +19,20 @@ from kvbench.common.messages import BadInput, say
 from kvbench.machine import loopback
 from kvbench.machine.description import PROBE
 
-MARK = "kvbench-stores.txt"  # marks the folder as a sweep's own; locked while a sweep uses it
+MARK = "kvbench-stores.txt"  # marks the folder as a sweep's; the sweep holds a lock on it
 SAID = "Made by kvbench, which removes this folder when it ends, or when it next runs here.\n"
-OWNER = "KVBENCH_CELL"  # the environment variable by which the processes of a shelf are known
-CELL = re.compile(r".+_[0-9a-f]{16}")  # as results.cell_name has it, perhaps cut off
+OWNER = "KVBENCH_CELL"  # the environment variable that marks the processes of a shelf
+CELL = re.compile(r".+_[0-9a-f]{16}")  # the names of results.folder.cell_name, perhaps shortened
 CLEARING = 1.0  # seconds
-REMOVING = 10.0  # seconds: until another program that removes from a folder, too, is done
-PATIENCE = 10  # seconds until killed processes have ended
-MANY_FILES = 100_000  # removing so many takes a while, so that the user is warned
-LITTLE = 16 << 20  # bytes: engines write as much at once, and with less a disk is as good as full
+REMOVING = 10.0  # seconds to wait for another program that removes files from the same folder
+PATIENCE = 10  # seconds for killed processes to end
+MANY_FILES = 100_000  # the user is warned before this many are removed, which takes a while
+LITTLE = 16 << 20  # bytes: a disk with less is full, since engines write this much at once
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with all below it, whatever else removes from it meanwhile."""
+    """Remove a file, or a folder with its contents, even if other programs remove files from it
+    meanwhile."""
     begun = time.monotonic()
     while os.path.lexists(path):
         try:
@@ -47,15 +48,16 @@ def remove(path: Path) -> None:
             path.rmdir()
         except OSError as error:
             gone = error.errno == errno.ENOENT
-            # Reading a folder from which others remove may leave some out: see readdir(3).
+            # A listing may be incomplete if others remove files meanwhile: see readdir(3).
             again = error.errno in (errno.ENOTEMPTY, errno.ESTALE)
             if not gone and not (again and time.monotonic() - begun < REMOVING):
                 raise
 
 
 def lock(path: Path) -> IO[bytes]:
-    """Open a file, making it if necessary, and hold its lock until it is closed or this process
-    ends. Raises BadInput if another process holds it for longer than it takes to clear up."""
+    """Open a file, which is created if necessary, and hold its lock until it is closed or this
+    process ends. Raises BadInput if another process holds the lock for longer than a clean-up
+    takes."""
     end = time.monotonic() + CLEARING
     while True:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -73,16 +75,16 @@ def lock(path: Path) -> IO[bytes]:
                 f"{path.parent}: another sweep is writing here; wait until it ends, or name "
                 "another folder"
             ) from None
-        file.close()  # its owner removed it before we had the lock
+        file.close()  # its owner removed it before we got the lock
 
 
 def own_name(identity: str) -> str:
-    """The name of a results folder's shelf where others may have theirs as well."""
+    """The name of a results folder's shelf in a folder that several results folders may share."""
     return f"kvbench-{identity}"
 
 
 def marked(variable: str, mark: str) -> Iterator[psutil.Process]:
-    """Running processes in whose environment the variable has this value."""
+    """The running processes whose environment has this value of the variable."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             own = process.environ().get(variable) == mark
@@ -91,14 +93,15 @@ def marked(variable: str, mark: str) -> Iterator[psutil.Process]:
 
 
 def runs(process: psutil.Process) -> bool:
-    """Whether it has not ended yet: a zombie has, if nobody has asked for its status."""
+    """Whether a process has not ended. A zombie, which waits for its parent, has ended."""
     with contextlib.suppress(psutil.Error):
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     return False
 
 
 def end_processes(owner: str) -> None:
-    """Kill all processes that were started to measure this owner's stores, and see them end."""
+    """Kill all processes that were started to measure this owner's stores, and wait until they have
+    ended."""
     killed = list(marked(OWNER, owner))
     for process in killed:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -109,22 +112,22 @@ def end_processes(owner: str) -> None:
 
 
 class Shelf:
-    """The stores that were measured, one folder each, kept until the sweep ends.
+    """The measured stores, one folder each, which are kept until the sweep ends.
 
-    Removing them at once would distort what follows: ext4 without a journal does not reuse the
-    inode of a removed file for one to six minutes, so the next store creates its files more and
-    more slowly (we saw 50 us a file rise to 600 us over four minutes). A sweep removes them early
-    only when they take more than half of the space, or of the inodes, that was free.
+    Removing a store at once would distort later measurements: ext4 without a journal does not reuse
+    the inode of a removed file for one to six minutes, so the next store creates its files more and
+    more slowly (we saw 50 us per file rise to 600 us within four minutes). A sweep removes stores
+    early only when they take more than half of the space, or of the inodes, that was free.
     """
 
     def __init__(self, folder: Path, identity: str) -> None:
-        """Removes what a killed sweep left behind, files and processes. Raises BadInput if the
-        folder holds anything else, or if another sweep uses it. `identity` is that of the results
-        folder: equal paths on two machines or in two containers are different shelves."""
+        """Remove the files and processes that a killed sweep left behind. `identity` is that of the
+        results folder: equal paths on two machines or in two containers are different shelves.
+        Raises BadInput if the folder has other contents, or if another sweep uses it."""
         self.folder = self.stores = folder
         self.identity = identity
-        self.mounted: Mounted | None = None  # the file system of its own, if it has one
-        self.owner = f"{identity} {folder.resolve()}"  # marks its processes
+        self.mounted: Mounted | None = None  # the file system made for it, if any
+        self.owner = f"{identity} {folder.resolve()}"  # the mark of its processes
         self._mark: IO[bytes] | None = None  # while it is locked
         self._limit = (0, 0)
         self.refuse_foreign(folder)
@@ -135,7 +138,7 @@ class Shelf:
 
     @staticmethod
     def refuse_foreign(folder: Path) -> None:
-        """Refuse a folder that holds anything but what a sweep makes and removes."""
+        """Raise BadInput if a folder has contents that no sweep creates."""
         if folder.is_symlink():
             raise BadInput(
                 f"{folder}: a symbolic link, and a sweep removes what this folder holds; "
@@ -157,12 +160,12 @@ class Shelf:
         return free.f_bavail * free.f_frsize, free.f_favail
 
     def open(self) -> Path:
-        """The folder for the stores, made and locked when it is first needed."""
+        """The folder for the stores, created and locked at the first call. Raises BadInput."""
         if self._mark is None or not self.folder.exists():
             self._mark = None
             while self._mark is None:
                 self.folder.mkdir(exist_ok=True)
-                with contextlib.suppress(FileNotFoundError):  # another took it for a dead one's
+                with contextlib.suppress(FileNotFoundError):  # another command cleared it
                     self._mark = lock(self.folder / MARK)
             with naming(self.folder):
                 self._mark.write(f"{SAID}{self.identity}\n".encode())
@@ -173,17 +176,18 @@ class Shelf:
         self._limit = self._free()
 
     def reserve(self, cells: Sequence[Cell]) -> None:
-        """Take the room that these cells will need."""
+        """Reserve the space that these cells need."""
 
     def full(self) -> bool:
         return self._free()[0] < LITTLE
 
     def place(self, name: str, cell: Cell) -> tuple[Path, int]:
-        """A new empty folder, and how many files had to be removed for it."""
+        """Create an empty folder for a store. Returns it, and how many files had to be removed for
+        it."""
         self.open()
         bytes_, inodes = self._free()
         removed = 0
-        # Every engine may need several times the live bytes for a while; inode 0: no limit known.
+        # An engine may temporarily need several times the live bytes. 0 inodes: no known limit.
         short = bytes_ - 4 * cell.live_bytes < self._limit[0] / 2
         if short or (self._limit[1] and inodes - 2 * cell.records < self._limit[1] / 2):
             removed = self.empty()
@@ -191,7 +195,8 @@ class Shelf:
         return self.folder / name, removed
 
     def empty(self) -> int:
-        """Remove the stores, following no symbolic link. Returns the number of files."""
+        """Remove the stores without following symbolic links. Returns the number of removed
+        files."""
         if self._mark is None or not self.folder.exists():
             return 0
         entries = (found.entry for found in walk(self.folder) if found.entry is not None)
@@ -204,11 +209,11 @@ class Shelf:
         return count
 
     def clear(self) -> None:
-        """Remove the stores, then the folder, unless it holds anything else by now."""
+        """Remove the stores, then the folder, unless it has other contents by now."""
         loopback.release(self.folder)
         Shelf.empty(self)
         if self._mark is not None:
-            # The mark goes last, so that the next sweep knows what a killed removal left.
+            # The mark goes last: it lets the next sweep recognise a removal that was killed.
             (self.folder / MARK).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.folder.rmdir()
@@ -218,11 +223,11 @@ class Shelf:
 
 
 class MountedShelf(Shelf):
-    """A shelf on a file system of its own, which is made anew for each trial and when
-    loopback.USED bytes or half of it are used. Nothing is removed from it file by file."""
+    """A shelf on a separate file system, which is made anew for each trial, and when loopback.USED
+    bytes or half of it are used. Nothing is removed from it file by file."""
 
     def __init__(self, folder: Path, identity: str, kind: str) -> None:
-        """As of a Shelf; `kind` is that of the file system."""
+        """Like that of Shelf; `kind` is the type of the file system."""
         super().__init__(folder, identity)
         self.stores, self.kind = folder / loopback.MOUNT, kind
         self._size, self._trial = loopback.LEAST, 0
@@ -232,12 +237,12 @@ class MountedShelf(Shelf):
         super()._begin()
 
     def reserve(self, cells: Sequence[Cell]) -> None:
-        """Take the room that these cells will need, from the next new file system on. Raises
+        """Reserve the space that these cells need, in the next file system that is made. Raises
         BadInput if the disk is too small."""
         self._size = max(self._size, loopback.size_for(cells, self.folder, self._size))
 
     def place(self, name: str, cell: Cell) -> tuple[Path, int]:
-        """A new empty folder. No file has to be removed for it."""
+        """Create an empty folder for a store. No file is ever removed for it."""
         self.open()
         if cell.trial != self._trial or not os.path.ismount(self.stores) or self._short(cell):
             self._trial = cell.trial
@@ -252,13 +257,13 @@ class MountedShelf(Shelf):
         return used or bytes_ < loopback.need(cell) or (few and self._limit[1] > 0)  # 0: unlimited
 
     def empty(self) -> int:
-        """Nothing: removing stores here would give the disk below no room."""
+        """Do nothing, since removing stores here frees no space on the disk below."""
         return 0
 
 
 def _own(folder: Path) -> Iterator[Path]:
-    """What a sweep makes here: stores, the mark, the file that times the device's sync, and a
-    file system with its mount."""
+    """The names that a sweep creates here: stores, the mark, the file that times the device's sync,
+    and a file system with its mount point."""
     for entry in os.scandir(folder):
         named = CELL.fullmatch(entry.name) or entry.name == loopback.MOUNT
         files = (MARK, PROBE, loopback.IMAGE)

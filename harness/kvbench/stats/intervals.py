@@ -10,14 +10,14 @@ from scipy.special import bdtrik, stdtrit
 CONFIDENCE = 0.95
 
 
-WINDOWS = 5  # in which a store must be steady
-MOST_SLOPE, MOST_RANGE = 0.10, 0.20  # of the mean of the windows
+WINDOWS = 5  # number of windows in which a store must be steady
+MOST_SLOPE, MOST_RANGE = 0.10, 0.20  # largest when steady, as shares of the mean
 
 
 class Steadiness(NamedTuple):
-    """The rate of the last WINDOWS windows of a run: the mean of their means, operations a second;
-    their slope over all of them and their range, both as shares of it; and whether it is steady. A
-    run that is shorter is not steady, and has no rate."""
+    """The rate in the last WINDOWS windows of a run, in operations per second; the slope over all
+    windows and the range of their means, both as shares of the rate; and whether the run is steady.
+    A shorter run is not steady, and its rate is NaN."""
 
     steady: bool
     rate: float
@@ -26,8 +26,9 @@ class Steadiness(NamedTuple):
 
 
 def steadiness(counts: ArrayLike, window: int) -> Steadiness:
-    """Of the operations in each complete second of a run, by windows of so many seconds. With 3
-    seconds or more, a store that slows down by 1% a second is not steady."""
+    """The steadiness of a run, from the number of operations in each complete second and the length
+    of a window in seconds. With windows of 3 seconds or more, a store that slows down by 1% per
+    second is not steady."""
     found = np.asarray(counts, float)
     if len(found) < WINDOWS * window:
         return Steadiness(False, np.nan, np.nan, np.nan)
@@ -42,7 +43,8 @@ def steadiness(counts: ArrayLike, window: int) -> Steadiness:
 
 
 class Points(NamedTuple):
-    """What an error bar shows: the median of the trials, the least, the greatest, their number."""
+    """The points of an error bar: the median, least and greatest value of the trials, and their
+    number."""
 
     median: float
     low: float
@@ -51,7 +53,7 @@ class Points(NamedTuple):
 
 
 def points(values: ArrayLike) -> Points:
-    """The points of one value a trial; NaN marks a trial that lacks it."""
+    """The error bar of one value per trial; NaN marks a missing value."""
     found = np.asarray(values, float)
     found = found[~np.isnan(found)]
     if not len(found):
@@ -60,7 +62,7 @@ def points(values: ArrayLike) -> Points:
 
 
 class Interval(NamedTuple):
-    """A mean over trials, the bounds of its interval, and their number."""
+    """A mean over trials, the bounds of its confidence interval, and the number of trials."""
 
     mean: float
     low: float
@@ -69,9 +71,9 @@ class Interval(NamedTuple):
 
 
 def mean_interval(values: ArrayLike) -> Interval:
-    """The mean over the trials and its interval of CONFIDENCE by Student's t, which one trial has
-    not; NaN marks a trial that lacks the value. Positive values differ by factors: their mean is
-    the geometric one."""
+    """The mean over the trials, and its interval at level CONFIDENCE by Student's t; NaN marks a
+    missing value. If all values are positive, the mean is the geometric one. The bounds are NaN for
+    one trial."""
     found = np.asarray(values, float)
     found = found[~np.isnan(found)]
     n = len(found)
@@ -88,9 +90,9 @@ def mean_interval(values: ArrayLike) -> Interval:
 
 
 def median_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Points:
-    """The median, and the narrowest pair of sorted values that holds the median of all possible
-    trials in that share of experiments, whatever their distribution. Raises ValueError if there are
-    too few values, which at 95% are five."""
+    """The median, and the narrowest pair of sorted values that contains the population median with
+    this confidence, for any distribution. Raises ValueError if there are too few values; at 95%
+    five are too few."""
     found = np.sort(np.asarray(values, float))
     n = len(found)
     place = (

@@ -1,23 +1,23 @@
-"""Which stores of a field are best, how sure that is, and what it costs to choose another.
+"""Which stores of a field are best, with what confidence, and what choosing another one costs.
 
-A field is one combination of factor levels and an operation. The regret of a store is how many
-times as slow, or as large, it is as the best of its field: 1 is the best. Its interval holds
-together with those of all other stores of the field in at least 95% of experiments.
+A field is one combination of factor levels and an operation. The regret of a store is its time, or
+size, over that of the best store of its field; the best has regret 1. The intervals of all stores
+of a field hold simultaneously in at least 95% of experiments.
 
-The datum is the log of a trial's mean. Trials are paired over stores, since a trial has the same
-records and random numbers for each. The bounds are those of multiple comparisons with the best
-(J. C. Hsu, Annals of Statistics 12:3, 1984; D. G. Edwards and J. C. Hsu, JASA 78:384, 1983): a
-store's difference from the unknown best lies between the least and the greatest of its differences
-from all stores that may be it, so that only the k - 1 differences from the true best must be
-covered at once. Each is covered by Student's t for paired data, at a k - 1st of the error
-(Bonferroni): stores differ in their spread, so none is assumed alike.
+Each observation is the log of a trial's mean. Trials are paired over stores, since a trial has the
+same records and random numbers for each store. The bounds are those of multiple comparisons with
+the best (J. C. Hsu, Annals of Statistics 12:3, 1984; D. G. Edwards and J. C. Hsu, JASA 78:384,
+1983). A store's difference from the unknown best lies between the least and the greatest of its
+differences from all stores that may be the best, so only the k - 1 differences from the true best
+must be covered simultaneously. Each is covered by Student's t for paired data, at 1/(k - 1) of the
+error (Bonferroni). Equal variances are not assumed.
 
-A sweep may look at a field at 7, 10 and 15 trials and stop once it is decided. Each look spends a
-part of the 5% (K. K. G. Lan and D. L. DeMets, Biometrika 70:3, 1983), most of it the first, after
-which a machine is often no longer there.
+A sweep may look at a field at 7, 10 and 15 trials, and stop once it is decided. Each look spends a
+part of the 5% (K. K. G. Lan and D. L. DeMets, Biometrika 70:3, 1983). The first look spends most,
+because machines are often no longer available for later ones.
 
-A store that lacks a trial that the others have is not ranked: it failed, or was given fewer. Its
-regret is estimated, but has no interval, and no other store is compared with it.
+A store that lacks a trial that others have is not ranked: it failed, or was given fewer trials. Its
+regret is estimated without an interval, and no other store is compared with it.
 """
 
 import math
@@ -31,16 +31,16 @@ from scipy.special import stdtrit
 if TYPE_CHECKING:
     import pandas as pd  # slow to import
 
-ERROR = 0.05  # of all statements on a field
-LOOKS = {7: 0.03, 10: 0.01, 15: 0.01}  # what a look after so many trials spends of it
-IN = 1.10  # a store with less regret is as good as the best
-RECOMMENDED = 1.25  # a store whose regret is surely less may be recommended
+ERROR = 0.05  # the error probability of all statements about a field
+LOOKS = {7: 0.03, 10: 0.01, 15: 0.01}  # by number of trials, the part of ERROR that a look spends
+IN = 1.10  # a store with less regret is among the best
+RECOMMENDED = 1.25  # a store whose upper bound is less is recommended
 Floats = npt.NDArray[np.float64]
 
 
 class Regret(NamedTuple):
-    """The regret of a store: an estimate, the bounds of its interval, which are NaN if it is not
-    ranked, and the trials it stands on."""
+    """The regret of a store: its estimate (1), the bounds of its interval, which are NaN if the
+    store is not ranked, and its number of trials."""
 
     estimate: float
     low: float
@@ -49,7 +49,8 @@ class Regret(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Whether the store is among the best of its field."""
+        """Whether the store is among the best of its field: "in", "out", "undecided" or "not
+        ranked"."""
         if math.isnan(self.high):
             return "not ranked"
         if self.high < IN:
@@ -62,28 +63,28 @@ class Regret(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """The regret of each store of a field: of those that are ranked, the best estimate first, then
-    of the others. `tellable` is the regret that these trials tell from none in half of all
-    experiments, in the median over the ranked stores besides the first."""
+    """The regret of each store of a field: first the ranked stores from the best estimate, then the
+    others. `tellable` is the regret that these trials would detect with a probability of one half:
+    the median over the ranked stores but the first."""
 
     regrets: dict[str, Regret]
     tellable: float
 
     @property
     def decided(self) -> bool:
-        """Whether it is known of every ranked store if it is among the best."""
+        """Whether no ranked store is undecided."""
         return all(found.verdict != "undecided" for found in self.regrets.values())
 
 
 def look(trials: int) -> tuple[int, float]:
-    """Of so many trials those that count, and the error that may be spent on them. Fewer than the
-    first look has are a number fixed ahead, which spends all at once."""
+    """The number of trials that count, and the error that may be spent on them. A number below that
+    of the first look is taken as fixed in advance, and spends the whole error."""
     done = [number for number in LOOKS if number <= trials]
     return (done[-1], LOOKS[done[-1]]) if done else (trials, ERROR)
 
 
 def by_trial(found: "pd.Series[float]") -> dict[str, dict[int, float]]:
-    """What `rank` takes, from values that are indexed by store and trial."""
+    """The values for `rank`, from a series indexed by store and trial."""
     values: dict[str, dict[int, float]] = {}
     key: Any
     for key, value in found.items():
@@ -98,11 +99,12 @@ def rank(
     largest: bool = False,
     shared: float = 0.0,
 ) -> Ranking:
-    """The ranking of a field from the value of each store's trials, by their numbers; `planned` are
-    the numbers of the trials that were to be measured, besides those that some store has. The least
-    is best, or the largest. A value that is not positive and finite counts as missing, and a store
-    without any has no regret. One store alone is not ranked. `shared` widens the intervals by what
-    the trials can't show: the deviation of a difference of logs that all of them have in common."""
+    """The ranking of a field. `values` has for each store the value of each trial, by trial number.
+    `planned` are the numbers of further trials that were to be measured. The least value is the
+    best, or with `largest` the largest. Values that are not positive and finite count as missing,
+    and a store without any value has no regret. A single store is not ranked. `shared` widens the
+    intervals for an error that all trials share and hence do not show: the standard deviation of a
+    difference of logs."""
     sign = -1 if largest else 1
     logs = {
         store: {
@@ -133,14 +135,15 @@ def rank(
 def _rank(
     stores: list[str], table: Floats, error: float, shared: float
 ) -> tuple[dict[str, Regret], float]:
-    """From a table of logs, a row a store and a column a trial."""
+    """The regrets and `tellable` from a table of logs, with a row per store and a column per
+    trial."""
     mean, half = _differences(table, error / (len(stores) - 1), shared)
     low, high = mean - half, mean + half
-    maybe = ~(low > 0).any(axis=1)  # the best of all; the best by its mean always is
+    maybe = ~(low > 0).any(axis=1)  # which may be best; the one of the best mean may
     others = maybe & ~np.eye(len(stores), dtype=bool)
     least = np.where(maybe, 0, np.min(low, axis=1, where=maybe, initial=np.inf))
     most = np.max(high, axis=1, where=others, initial=0)
-    estimate = mean.max(axis=1)  # at least 0, the difference from itself
+    estimate = mean.max(axis=1)  # at least 0: includes the difference from itself
     regrets = {}
     for at in np.argsort(estimate, kind="stable"):
         found, lower, upper = np.exp([estimate[at], max(least[at], 0), most[at]]).tolist()
@@ -150,8 +153,8 @@ def _rank(
 
 
 def _differences(table: Floats, error: float, shared: float) -> tuple[Floats, Floats]:
-    """For each pair of stores the mean difference over the trials, and the half width of its
-    interval, which is infinite with one trial."""
+    """For each pair of stores, the mean difference over the trials and the half width of its
+    interval, which is infinite for one trial."""
     each = table[:, None, :] - table[None, :, :]
     n = table.shape[1]
     half = np.full(each.shape[:2], np.inf)

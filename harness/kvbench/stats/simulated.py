@@ -1,4 +1,4 @@
-"""What kvbench.stats.regret decides on simulated fields, whose answer is known."""
+"""Tests kvbench.stats.regret on simulated fields, whose true regrets are known."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,15 +16,16 @@ Logs = npt.NDArray[np.float64]
 # exponential with this mean.
 HARD = (0, 0.03, math.log(IN), 0.2, 0.4, 0.7, 1.6)
 USUAL = 2.0
-SHARED = 0.2  # the deviation of what a trial does to all stores alike, which pairs take out
-SPREAD = 0.5  # stores differ in their noise: the deviation of its log
-SPIKES = 0.05  # the share of trials that a spike hits, in half of the stores
+SHARED = 0.2  # deviation of the noise that all stores of a trial share, which pairing removes
+SPREAD = 0.5  # deviation, over the stores, of the log of their noise
+SPIKES = 0.05  # share of trials with a spike, in half of the stores
 SPIKE = math.log(2)
-SITTING = 7  # trials of the first sitting; all others are of a second
+SITTING = 7  # trials of the first sitting; the others belong to a second one
 
 
 class Field(NamedTuple):
-    """The logs of each store's regret, and of its trials: a row a trial, a column a store."""
+    """A simulated field: `truth` has the log of each store's regret; `logs` has a row per trial and
+    a column per store."""
 
     truth: Logs
     logs: Logs
@@ -37,11 +38,12 @@ class Field(NamedTuple):
         return rank(values)
 
     def rankings(self) -> Iterator[Ranking]:
-        """One for each look of a sweep."""
+        """The ranking at each look of a sweep."""
         return map(self.ranking, LOOKS)
 
     def wrong(self, found: Ranking) -> bool:
-        """Whether a store is called what it is not. On the edge neither is true."""
+        """Whether a store has the wrong verdict. For a regret exactly at the limit, both verdicts
+        are wrong."""
         edge = math.log(IN)
         true = {"in": self.truth < edge - 1e-9, "out": self.truth > edge + 1e-9}
         return any(
@@ -51,7 +53,7 @@ class Field(NamedTuple):
         )
 
     def missed(self, found: Ranking) -> bool:
-        """Whether the interval of a store misses its regret."""
+        """Whether the interval of any store misses its true regret."""
         return any(
             not own.low - 1e-9 <= math.exp(self.truth[int(store[1:])]) <= own.high + 1e-9
             for store, own in found.regrets.items()
@@ -68,10 +70,10 @@ def fields(
     usual: bool = False,
     between: float = 0.0,
 ) -> Iterator[Field]:
-    """Fields in which the differences between two stores, from trial to trial, have this standard
-    deviation at the median; with `spikes` a few trials of some stores take twice the time.
-    `between` is the deviation of these differences from sitting to sitting, which all trials of a
-    sitting share."""
+    """Yield `count` simulated fields. `deviation` is the standard deviation of the differences
+    between two stores from trial to trial, in the median over stores. With `spikes`, a few trials
+    of some stores take twice the time. `between` is the deviation of these differences from sitting
+    to sitting, which all trials of a sitting share."""
     random = np.random.default_rng(1)
     for _ in range(count):
         truth = random.exponential(USUAL, stores) if usual else random.choice(HARD, stores)
@@ -88,7 +90,7 @@ def fields(
 
 
 def until_decided(rankings: Iterable[Ranking]) -> Ranking:
-    """That of the look after which a sweep stops."""
+    """The ranking of the look after which a sweep stops."""
     for found in rankings:
         if found.decided:
             break
@@ -100,9 +102,11 @@ def table(
     deviations: Sequence[float] = (0.08, 0.16, 0.30),
     betweens: Sequence[float] = (0.05, 0.10),
 ) -> pd.DataFrame:
-    """How often the answer is wrong in so many fields of 13 stores that are hard to tell apart, and
-    how often there is one in usual ones: a row for each noise and number of trials. With a
-    deviation between sittings, a statement counts as wrong if it is so of other sittings."""
+    """Error rates in `count` fields of 13 stores that are hard to distinguish, and how often usual
+    fields are decided: a row for each noise and number of trials. Columns: deviation, between
+    sittings and trials (texts), then as shares (1): a store called wrong, an interval missed,
+    stores decided, fields decided. With a deviation between sittings, the true regrets are those
+    over all sittings."""
     found = []
     noises = [(one, False, 0.0) for one in deviations] + [(deviations[1], True, 0.0)]
     for deviation, spikes, between in noises + [(deviations[0], False, one) for one in betweens]:
@@ -136,8 +140,8 @@ def table(
 
 
 def missed(found: pd.DataFrame) -> dict[str, str]:
-    """For the text: of table(), the greatest share of fields in which an interval is missed, within
-    one sitting and, by the deviation between sittings, at the last look."""
+    """From table(), for the text: the greatest share of fields in which an interval is missed, by
+    the deviation between sittings, at the last look."""
     last = found[found.trials == f"{max(LOOKS)}"].set_index("between sittings")
     shares = last["an interval missed"].groupby(level=0).max()
     return {f"at_{str(name).rstrip('%')}": f"{share:.0%}" for name, share in shares.items()}

@@ -1,1 +1,1 @@
-"""The stores that there are here, and what is said of them."""
+"""The stores that are available here, and facts about them."""

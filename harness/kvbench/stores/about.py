@@ -1,7 +1,8 @@
-"""What is said of each store: the file NAME.toml beside its source, installed with its shim.
+"""Facts about each store, from the file NAME.toml next to its source, which is installed with its
+shim.
 
-It may say what an application's author asks of a store besides its speed, how figures draw it, how
-long its cells are likely to take, and to which families it belongs. It shapes no result.
+The file has what an application's author wants to know besides the speed, how figures draw the
+store, estimates of how long its cells take, and the families it belongs to. It affects no result.
 """
 
 from functools import cache
@@ -16,15 +17,15 @@ from kvbench.cell.library import shims_folder
 from kvbench.common.files import read_toml
 from kvbench.common.messages import BadInput, listed
 
-DISTRIBUTED = "-debian"  # of the second build of an engine: the library of the distribution
-MOST_BYTES = 1 << 20  # of such a file
-C = "c"  # of rates: the shim
-LAST = 10_000  # position of a store of which nothing is said
-USUAL = {  # what a crash may cost at a level, in an engine that keeps a log
+DISTRIBUTED = "-debian"  # suffix of a store that uses the distribution's build of an engine
+MOST_BYTES = 1 << 20  # in such a file
+C = "c"  # the key of the shim's rates
+LAST = 10_000  # position of a store without a file
+USUAL = {  # by level, what a crash may cost in an engine that keeps a log
     "none": "a crash of the process, or a loss of power, may lose the last writes",
     "process": "a loss of power may lose the last writes",
 }
-FAMILIES = {  # which grids may name in the place of their stores
+FAMILIES = {  # names that stand for several stores in grids
     "all": "what the paper measures: every store that set-up can build, but `null`",
     "files": "the file system: a file for each record",
     "main": "the engines of the main experiments, one or two of each kind",
@@ -34,7 +35,7 @@ FAMILIES = {  # which grids may name in the place of their stores
 
 
 class Build(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What CMakeLists.txt builds a shim with: see kv_read_build() there."""
+    """What CMakeLists.txt needs to build a shim: see kv_read_build() there."""
 
     header: str = ""
     library: str = ""
@@ -44,7 +45,7 @@ class Build(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds for each record loaded and checked, for each byte of it, for each operation, and for
-    each byte of that; and how many times a write as shipped waits for the device."""
+    each byte of an operation; and the number of waits for the device per write as shipped."""
 
     record: float = 0
     byte: float = 0
@@ -54,14 +55,17 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a store's file may say. The facts are texts, empty where one does not apply or was not
-    found. `ordered` says whether the store is read in the order of the keys, `processes` whether
-    several may use it at once, `known` what a user should know of it, `reuses` whether it uses the
-    space of overwritten and removed records again without a call by the program, and `sources` has
-    the address of the page for each fact that was read somewhere (on 2026-11-23). `consequence`
-    says what a crash may cost, by durability level or, as shipped, by binding, where that is
-    another thing than usual; see consequence(). `rates` are those of the shim, as `c`, and of
-    bindings that use the engine in a way of their own."""
+    """The contents of a store's file. Facts are texts, which are empty if they do not apply or were
+    not found.
+
+    `ordered`: whether records can be read in key order. `processes`: whether several processes may
+    use the store at once. `known`: what a user should know. `reuses`: whether the space of
+    overwritten and removed records is reused without a call by the program. `sources`: the address
+    of the source of each fact that has one (read on 2026-11-23). `consequence`: what a crash may
+    cost, by durability level or, as shipped, by binding, where it differs from the usual; see
+    consequence(). `rates`: those of the shim, as `c`, and of bindings that use the engine in a
+    different way.
+    """
 
     name: Annotated[str, Meta(min_length=1)]
     what: str = ""
@@ -75,10 +79,10 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     python: str = ""
     known: str = ""
     reuses: bool = True
-    position: Annotated[int, Meta(ge=0, lt=LAST)] = LAST - 1  # in tables and figures
+    position: Annotated[int, Meta(ge=0, lt=LAST)] = LAST - 1  # the order in tables and figures
     families: tuple[str, ...] = ()
     colour: Annotated[str, Meta(pattern=r"\A(#[0-9A-Fa-f]{6})?\Z")] = ""
-    marker: Annotated[str, Meta(max_length=1)] = ""  # of Matplotlib's
+    marker: Annotated[str, Meta(max_length=1)] = ""  # a marker of Matplotlib
     consequence: dict[str, str] = {}
     sources: dict[str, str] = {}
     build: Build = Build()
@@ -86,7 +90,7 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 def _read(path: Path) -> About:
-    """What a file says. Raises BadInput if it is none that can be used."""
+    """The contents of a file. Raises BadInput if they cannot be used."""
     values = read_toml(path, MOST_BYTES)
     for key in values:
         if key not in About.__struct_fields__:
@@ -104,7 +108,8 @@ def _read(path: Path) -> About:
 
 @cache
 def _all(folder: Path) -> tuple[dict[str, About], dict[str, str]]:
-    """What is said of each store, in the order of positions; and what is wrong with other files."""
+    """The facts about each store, in the order of positions, and the errors of files that cannot be
+    used."""
     found, faults = {}, {}
     for path in sorted(folder.glob("*.toml")):
         try:
@@ -115,75 +120,75 @@ def _all(folder: Path) -> tuple[dict[str, About], dict[str, str]]:
 
 
 def described() -> dict[str, About]:
-    """What is said of each store, by its name, in the order of tables and figures."""
+    """The facts about each store that has a file, by name, in the order of tables and figures."""
     return _all(shims_folder())[0]
 
 
 def faults() -> dict[str, str]:
-    """Of each store whose file cannot be used the reason, in one line."""
+    """For each store whose file cannot be used, the reason in one line."""
     return _all(shims_folder())[1]
 
 
 def engine(store: str) -> str:
-    """The name under which a store is described: another build of it has the engine's."""
+    """The name of the file that describes a store: other builds of an engine share its file."""
     return store.removesuffix(DISTRIBUTED)
 
 
 def entry(store: str) -> About:
-    """What is said of a store, or the defaults where nothing is."""
+    """The facts about a store, or defaults if it has no file."""
     return described().get(engine(store)) or About(name=store)
 
 
 def position(store: str) -> int:
-    """Where a store stands in tables and figures: a key to sort by. Builds of one engine stand side
-    by side, and stores of which nothing is said last."""
+    """A sort key for the position of a store in tables and figures. Builds of one engine are
+    adjacent, and stores without a file come last."""
     found = described().get(engine(store))
     return 2 * (found.position if found else LAST) + (engine(store) != store)
 
 
 def family(name: str) -> list[str]:
-    """The stores of a family. Raises BadInput if a store's file cannot be used, since it may be of
-    the family, or if there is no such store."""
+    """The names of the stores of a family. Raises BadInput if the file of any store cannot be used,
+    since that store may belong to the family."""
     for fault in faults().values():
         raise BadInput(fault)
     return [store for store, said in described().items() if name in said.families]
 
 
 def everything() -> dict[str, About]:
-    """The facts about each store of which facts are stated, by its name."""
+    """The facts about each store whose facts are stated, by name."""
     return {store: said for store, said in described().items() if said.what}
 
 
 def about(store: str) -> About | None:
-    """The facts about a store; of another build of it, such as `lmdb-debian`, those of the engine.
-    None if none are stated."""
+    """The facts about a store, or for another build such as `lmdb-debian` about its engine; None if
+    none are stated."""
     return everything().get(engine(store))
 
 
 def has_c_interface(store: str) -> bool:
-    """Whether programs in C can call the store; so they can one that is not described, as far as is
-    known. Libraries in Rust have no other interface than Rust's."""
+    """Whether programs in C can call the store, which is assumed of a store without a file.
+    Libraries in Rust have an interface for Rust only."""
     return entry(store).language != "Rust"
 
 
 def reuses(store: str) -> bool:
-    """Whether a store uses the space of overwritten records again by itself; so does one that is
-    not described, as far as is known."""
+    """Whether a store reuses the space of overwritten records by itself, which is assumed of a
+    store without a file."""
     return entry(store).reuses
 
 
-WHOLE = "the whole store"  # how a consequence says that nothing may be left
+WHOLE = "the whole store"  # these words in a consequence state that all data may be lost
 
 
 def loses_all(store: str, level: str) -> bool:
-    """Whether a crash that a durability level does not cover may cost the whole store."""
+    """Whether a crash that a durability level does not cover may destroy the whole store."""
     return WHOLE in consequence(store, level)
 
 
 def consequence(store: str, level: str, guarantee: str = "") -> str:
-    """What a crash may cost a store at a durability level: how much is lost, and when. The store
-    may be named with its binding; as shipped, `guarantee` is the level that it amounts to. Empty
-    where nothing is known to be lost."""
+    """What a crash may cost a store at a durability level, in words: how much is lost, and when.
+    The store may be named with its binding; as shipped, `guarantee` is the level that it provides.
+    Empty if no loss is known."""
     name, _, binding = store.partition("/")
     known = about(name)
     if known is None:

@@ -1,4 +1,4 @@
-"""What is known of each Python binding before it is imported."""
+"""Facts about each Python binding that are known before it is imported."""
 
 import dataclasses
 import platform
@@ -7,12 +7,12 @@ import sys
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """What is known of a binding before it is imported."""
+    """Facts about a binding that are known before it is imported."""
 
-    store: str  # what its engine is called in C
+    store: str  # the name of the shim of its engine
     distribution: str = ""  # on the Python Package Index; empty: the standard library
-    advice: str = ""  # for when it can't be imported
-    counterpart: bool = True  # the shim of that store calls the same engine in the same way
+    advice: str = ""  # what to do if it cannot be imported
+    counterpart: bool = True  # whether the shim uses the engine in the same way
 
     def version(self) -> str:
         if not self.distribution:
@@ -21,11 +21,11 @@ class Entry:
 
         try:
             return version(self.distribution)
-        except PackageNotFoundError:  # the module is another package's of the same interface
+        except PackageNotFoundError:  # another package provides the module
             return "of unknown version"
 
 
-NEW_DBM = sys.version_info >= (3, 13)  # whose shelf is kept by dbm.sqlite3
+NEW_DBM = sys.version_info >= (3, 13)  # here shelve uses dbm.sqlite3
 GNU = "Debian's Python has it by apt install python3-gdbm; build another with libgdbm-dev"
 
 BINDINGS = {

@@ -1,4 +1,4 @@
-"""The stores that the harness knows: the shims in C, and the bindings in Python."""
+"""All stores that the harness knows: the shims in C, and the bindings in Python."""
 
 import contextlib
 import dataclasses
@@ -22,20 +22,21 @@ from kvbench.common.processes import die_with_parent, how_it_ended, uninterrupte
 from kvbench.stores.about import FAMILIES, described, engine, faults, position
 from kvbench.stores.bindings import BINDINGS
 
-PROBE_LIMIT = 30  # seconds in which a store must describe itself
+PROBE_LIMIT = 30  # seconds in which a probed store must answer
 MOST_OF_VERSION, MOST_OF_TEXT, MOST_SETTINGS = 200, 1000, 200  # characters, and rows of a table
 
 
 def build_facts() -> dict[str, str]:
-    """From which revision, and by which compiler, the shims were built."""
+    """The revision and the compiler that built the shims, among other facts."""
     facts: dict[str, str] = json.loads((shims_folder() / "build.json").read_text())
-    # A tag may be called release/1.0, which no table takes for a name.
+    # A tag may be called release/1.0, but names in tables have no slash.
     return facts | {"revision": re.sub("[^A-Za-z0-9._+-]", "-", facts["revision"])}
 
 
 def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
-    """The store that a probe finds, in a process of its own: an engine may crash or hang when it is
-    loaded, or write where it must not. Then `store`, with the reason."""
+    """Probe a store in a separate process, since an engine may crash or hang when it is loaded, or
+    write where it must not. Returns the store that the probe finds, or `store` with the reason of
+    the failure."""
     parent = os.getpid()
     with os.fdopen(os.memfd_create("answer"), "w+b") as answer:
         child = os.fork()
@@ -46,12 +47,12 @@ def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
                 answer.write(json.dumps(dataclasses.asdict(_asked(store, probe, name))).encode())
                 answer.flush()
             finally:
-                os._exit(0)  # nothing of the parent's is to be tidied here
+                os._exit(0)  # skip the clean-up of the parent
         ended = os.pidfd_open(child)
         late = not select.select([ended], [], [], PROBE_LIMIT)[0]
         os.close(ended)
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)  # with what it has started
+            os.killpg(child, signal.SIGKILL)  # with the processes that it started
         _, status = os.waitpid(child, 0)
         answer.seek(0)
         said = answer.read()
@@ -75,15 +76,15 @@ def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
 
 
 def _store_of(values: dict[str, Any]) -> Store:
-    """A store from what dataclasses.asdict made of it, as JSON."""
+    """A store from the JSON of dataclasses.asdict."""
     settings = tuple(Setting(**setting) for setting in values["settings"])
     capabilities = tuple(values["capabilities"])
     return Store(**{**values, "settings": settings, "capabilities": capabilities})
 
 
 def _refuse_unfit(store: Store) -> None:
-    """Refuse a store of whose own words results take not all, as whoever reads results checks them:
-    one that cannot be read would hide those of all other stores. Raises BadInput."""
+    """Raise BadInput if a store declares values that the result tables do not allow: a table with
+    such a value could not be read, which would hide the results of all other stores."""
     version, settings = store.version, store.settings
     if not 0 < len(version) <= MOST_OF_VERSION or one_line(version) != version:
         allowed = f"1 to {MOST_OF_VERSION} printable characters"
@@ -104,12 +105,12 @@ def _refuse_unfit(store: Store) -> None:
 def _asked(store: Store, probe: Callable[[str], Store], name: str) -> Store:
     try:
         return probe(name)
-    except Exception as error:  # whatever it is, it is this store's alone
+    except Exception as error:  # any failure concerns this store only
         return dataclasses.replace(store, reason=f"{type(error).__name__}: {error}")
 
 
 def _probe_shim(name: str) -> Store:
-    """Load the shim and ask it what it is."""
+    """Load a shim, and return the store that it declares."""
     try:
         return declared(Store(name).path)
     except OSError as error:
@@ -117,12 +118,12 @@ def _probe_shim(name: str) -> Store:
 
 
 def _probe_binding(name: str) -> Store:
-    """Import the binding and ask it what it is."""
+    """Import a binding, and return the store that it declares."""
     entry = BINDINGS[name]
     try:
         found = load(name)
         version = found.engine_version()
-    except Exception as error:  # whatever a package does that is not what it should be
+    except Exception as error:  # a faulty package may raise anything
         package = entry.distribution or name
         advice = entry.advice or f"pip install {package}"
         return Store(entry.store, name, reason=f"{error}; {package}: {advice}")
@@ -139,8 +140,8 @@ def _probe_binding(name: str) -> Store:
 
 
 def _shims() -> dict[str, str]:
-    """Each shim's name with the reason why it was not built or must not be used, in the order of
-    tables; those of which nothing is said come last."""
+    """The name of each shim, with the reason why it was not built or must not be used, in the order
+    of tables. Stores without a file come last. Raises BadInput if there are no shims."""
     folder = shims_folder()
     try:
         report: dict[str, str] = json.loads((folder / "stores.json").read_text())
@@ -155,8 +156,8 @@ def _shims() -> dict[str, str]:
 
 
 def remarks() -> dict[str, str]:
-    """What else is to be known of a store: why set-up got no current release of it, or that nothing
-    is said of it."""
+    """Remarks on stores by name: why set-up could not get a current release, or that the store has
+    no file."""
     path = shims_folder() / "older.json"
     found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
     silent = [name for name in _shims() if engine(name) not in {*described(), *faults()}]
@@ -165,13 +166,13 @@ def remarks() -> dict[str, str]:
 
 
 def compared(name: str) -> bool:
-    """Whether a store is measured where none is named: not the floor, no engine twice, and no file
-    whose name no grid takes."""
+    """Whether a store is measured by default: it is not the floor, not a second build of an engine,
+    and its name is allowed."""
     return name != "null" and engine(name) == name and not _misnamed(name)
 
 
 def _misnamed(name: str) -> str:
-    """Why no store may be called so; empty if one may."""
+    """The reason why the name of a store is not allowed; empty if it is."""
     try:
         level("store", name.partition("/")[0])
     except BadInput as error:
@@ -180,18 +181,19 @@ def _misnamed(name: str) -> str:
 
 
 def names() -> list[str]:
-    """Of all stores, available or not."""
+    """The names of all stores with a shim, available or not."""
     return list(_shims())
 
 
 def known() -> dict[str, Store]:
-    """All stores by full name: the shims, then the bindings. They are asked once a process."""
+    """All stores by full name, the shims first, then the bindings. Each is probed once per
+    process."""
     return dict(_known(shims_folder()))
 
 
 @functools.cache
 def _known(_folder: Path) -> dict[str, Store]:
-    structure("kv_driver")  # if the library itself is wrong, that is no store's fault
+    structure("kv_driver")  # report a faulty core library before any store
     found = [
         Store(name, reason=reason) if reason else _apart(Store(name), _probe_shim, name)
         for name, reason in _shims().items()
@@ -201,9 +203,9 @@ def _known(_folder: Path) -> dict[str, Store]:
 
 @functools.cache
 def _bindings() -> list[Store]:
-    """They are the same whatever the folder of shims."""
+    """The bindings, which do not depend on the folder of shims."""
     found = []
     for name, entry in BINDINGS.items():
-        with uninterrupted():  # some make a store, which the process removes when it ends
+        with uninterrupted():  # some bindings create a store, and remove it at exit
             found.append(_apart(Store(entry.store, name), _probe_binding, name))
     return found

@@ -10,7 +10,8 @@ from kvbench.cell.store import Store
 
 
 def libraries(path: Path) -> list[Path]:
-    """The libraries beside a shim that it loads, and those that they load: it holds their names."""
+    """The libraries next to a shim that it loads, directly or through others. Their names are found
+    in its binary."""
     beside = set(path.parent.glob("lib*.so*")) - {path.parent / "libloop.so"}
     found = [path]
     for loading in found:
@@ -22,8 +23,8 @@ def libraries(path: Path) -> list[Path]:
 
 
 def checksum(store: Store) -> str:
-    """Of the code that shapes a store's results: the folder `cell`, the shims' own library, and the
-    store's shim with the libraries beside it. OSError if one of them cannot be read."""
+    """The digest of the code that shapes a store's results: the folder `cell`, the core library,
+    and the store's shim with the libraries next to it. Raises OSError if a file cannot be read."""
     return _checksum(store, shims_folder())
 
 

@@ -1,4 +1,4 @@
-"""A store opened for one record at a time, in C or in Python: for tests, none of which is timed."""
+"""Opens a store, in C or in Python, for one record at a time. It is for tests, and never timed."""
 
 import ctypes
 import operator
@@ -22,12 +22,12 @@ from kvbench.cell.library import (
 from kvbench.cell.shim import Driver, option_array, read_effective_options, reason
 from kvbench.cell.store import Store
 
-SCAN_RECORDS = 100  # that a scan fetches at once
-FIRST_TRIED = 8192  # bytes of the first buffer; a larger value is read again
+SCAN_RECORDS = 100  # records that a scan fetches at once
+FIRST_TRIED = 8192  # bytes of the first buffer; a larger value is read a second time
 
 
 def make_slice(data: bytes) -> Any:
-    """A view of `data`, which the caller keeps alive."""
+    """A struct kv_slice that refers to `data`. The caller keeps `data` alive."""
     return structure("kv_slice")(ctypes.cast(ctypes.c_char_p(data), Address), len(data))
 
 
@@ -38,7 +38,8 @@ class ShimSession:
         self._driver, self._kv = driver, kv
 
     def _done(self, status: int, refusal: Status = Status.OK) -> bool:
-        """Whether it was done; False when the status is the given refusal."""
+        """Whether the call succeeded; False if the status is the given `refusal`. Raises StoreError
+        for any other status."""
         if status in (Status.OK, refusal):
             return status == Status.OK
         if status == Status.TOO_LARGE:
@@ -46,12 +47,14 @@ class ShimSession:
         raise StoreError(reason(self._driver, status))
 
     def _within(self, key: bytes, value: bytes = b"") -> None:
-        """Refuse what is beyond the store's limits, as kv.h leaves to its callers."""
+        """Raise TooLarge if a key or value exceeds the store's limits, which kv.h leaves to
+        callers."""
         if not 0 < len(key) <= self._driver.max_key or len(value) > self._driver.max_value:
             raise TooLarge
 
     def get(self, key: bytes, capacity: int | None = None) -> bytes | None:
-        """A value of more than `capacity` bytes is TooLarge; without it, any size will do."""
+        """The value of a key, or None if it is missing. Raises TooLarge if the value exceeds
+        `capacity` bytes; without `capacity`, any size is read."""
         self._within(key)
         room = FIRST_TRIED if capacity is None else capacity
         buffer = ctypes.create_string_buffer(max(room, 1))
@@ -86,8 +89,8 @@ class ShimSession:
         self._write(Mode.PUT, records)
 
     def scan(self, start: bytes = b"", backwards: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """The records from the first key not less than `start`, in the order of the keys' bytes;
-        backwards, from the last key not greater."""
+        """The records in the order of the keys' bytes, from the first key not less than `start`;
+        backwards, from the last key not greater than `start`."""
         direction = Direction.BACKWARD if backwards else Direction.FORWARD
         before = operator.gt if backwards else operator.lt
         found: list[tuple[bytes, bytes]] = []
@@ -98,7 +101,7 @@ class ShimSession:
             return int(len(found) == SCAN_RECORDS)
 
         callback = visit_type(structure("kv_slice"))(visit)
-        seen = b""  # the empty key is none
+        seen = b""  # no key is empty
         while True:
             place = make_slice(start)
             self._done(self._driver.scan(self._kv, place, direction, callback, None))
@@ -111,7 +114,7 @@ class ShimSession:
             found.clear()
 
     def compact(self) -> bool:
-        """False when the engine has no such call."""
+        """Compact the store. Returns False if the engine has no such call."""
         return bool(self._driver.compact) and self._done(self._driver.compact(self._kv))
 
     def sync(self) -> None:
@@ -135,7 +138,7 @@ class OpenShim(ShimSession):
             raise StoreError(error.value.decode(errors="replace"))
 
     def session(self) -> ShimSession:
-        if not self._driver.begin:  # the threads share the store
+        if not self._driver.begin:  # threads share the open store
             return ShimSession(self._driver, self._kv)
         kv = Address()
         self._done(self._driver.begin(self._kv, ctypes.byref(kv)))
@@ -152,7 +155,7 @@ OpenStore = Binding | OpenShim
 
 
 def open_store(store: Store, folder: Path, **options: str) -> OpenStore:
-    """Open a store in an existing folder, which is its own."""
+    """Open a store in an existing folder of its own."""
     if store.binding:
         return open_binding(store.binding, folder, **options)
     return OpenShim(store.driver(), folder, **options)

@@ -1,6 +1,6 @@
-"""The table of stores in docs/stores.md, from what is said of them.
+"""Writes the table of stores in docs/stores.md, from the facts about them.
 
-python -m kvbench.stores.page docs/stores.md    writes it anew
+python -m kvbench.stores.page docs/stores.md
 """
 
 import re
@@ -14,8 +14,8 @@ TABLE = re.compile(r"(<!-- from the stores' TOML files.*? -->\n).*?(?=<!-- end -
 
 
 def table() -> str:
-    """A row a store: its name, its engine, its families, and the bindings that use the engine as
-    its shim does."""
+    """The Markdown table of stores: the name, engine and families of each, and the bindings that
+    use the engine as its shim does."""
     bound: dict[str, list[str]] = {}
     for name, binding in BINDINGS.items():
         if binding.counterpart:
@@ -33,7 +33,7 @@ def _code(names: tuple[str, ...] | list[str]) -> str:
 
 
 def renewed(text: str) -> str:
-    """The text of the page with the table of today."""
+    """The text of the page with an up-to-date table."""
     return TABLE.sub(lambda found: found[1] + "\n" + table() + "\n", text)
 
 

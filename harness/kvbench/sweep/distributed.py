@@ -1,9 +1,9 @@
-"""A sweep over several hosts, by Dask.
+"""Sweeps over several hosts, with Dask.
 
-A field's stores stay together: a task is a field with all its stores and trials, and a host does
-one task at a time. A worker keeps what it measured in a folder below its own working directory, so
-that it goes on where it was killed. What comes home are the same result files, which name the
-machine that measured them.
+A task is a field with all its stores and trials, so they are measured on one host. A host executes
+one task at a time. A worker keeps its results in a folder below its working directory, so that a
+killed worker can continue. The home process receives the same result files, which name the machine
+that measured them.
 """
 
 import asyncio
@@ -41,12 +41,12 @@ from kvbench.stores import catalogue
 from kvbench.sweep.sweep import Sweep
 
 WORK, CORE_WORK = "kvbench-work", "kvbench-core"  # a worker's folders
-CORE = "core"  # that of the core fields at home, in the folder of the results
-RESOURCE = {"measure": 1}  # that each worker has once
-TURN = "kvbench-measures.lock"  # held by the worker of a host that measures
+CORE = "core"  # the folder of the core fields' results at home
+RESOURCE = {"measure": 1}  # the resource that each worker provides once
+TURN = "kvbench-measures.lock"  # the lock of the worker that measures on a host
 CONNECT = 10  # seconds
-GRACE = 60  # seconds for what a field takes besides its cells, each of which has a limit
-MOST_SHOWN = 150  # characters of what a worker says
+GRACE = 60  # seconds for a field beyond the time limits of its cells
+MOST_SHOWN = 150  # characters of a worker's message
 LOST = (
     CommClosedError, OSError, TimeoutError, concurrent.futures.CancelledError,
     asyncio.CancelledError,
@@ -54,15 +54,16 @@ LOST = (
 Task = Mapping[str, Any]
 Kept = Mapping[str, Folder | None]  # where the results of "field" and CORE go
 
-_opened: set[str] = set()  # on a worker: the runs whose first core fields it has measured
+_opened: set[str] = set()  # on a worker: the runs for which it has measured core fields
 
 
 # --- On a worker
 
 
 def measure(task: Task) -> dict[str, Any]:
-    """Measure a field, and before the first one of a run the core fields, if there are any; a task
-    without a field is the core fields once more. Returns the results that came about."""
+    """Measure the field of a task. The first task of a run on a worker also measures the core
+    fields, if there are any, and a task without a field measures only these. Returns the host and
+    the results. Raises BadInput."""
     host = socket.gethostname()
     try:
         if task["schema"] != SCHEMA_VERSION:
@@ -72,7 +73,7 @@ def measure(task: Task) -> dict[str, Any]:
             )
         with _turn():
             for name in dask.config.get("distributed.nanny.pre-spawn-environ", {}):
-                os.environ.pop(name, None)  # a nanny changes how memory is allocated
+                os.environ.pop(name, None)  # Dask's nanny changes the allocation of memory
             found: dict[str, Any] = {"host": host}
             field = field_of(Cell.from_factors(task["cell"])) if task["cell"] else None
             if task["core"] and (field is None or task["run"] not in _opened):
@@ -88,8 +89,8 @@ def measure(task: Task) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _turn() -> Iterator[None]:
-    """Wait until no other worker of this host measures. Anybody may write where the lock is, so it
-    is opened only if it is a file, through no link."""
+    """Wait until no other worker of this host measures. Every user may write to the folder of the
+    lock, so the lock is opened only if it is a regular file and not a link."""
     path = Path(tempfile.gettempdir(), TURN)
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
@@ -113,7 +114,7 @@ def _grids(values: Sequence[Mapping[str, Any]]) -> list[Grid]:
 
 
 def _core(task: Task) -> dict[str, Any]:
-    """One trial more of the core fields than the worker has."""
+    """Measure one more trial of the core fields than the worker has."""
     folder = Path.cwd() / CORE_WORK
     trials = Folder(folder).trials() if folder.exists() else 0
     grids = _grids([dict(own) | {"trials": trials + 1} for own in task["core"]])
@@ -131,12 +132,12 @@ def _sweep(task: Task, grids: list[Grid], out: Path, field: Cell | None = None) 
 
 
 class Distributed:
-    """The fields of a sweep, handed out to the workers of a scheduler."""
+    """Distributes the fields of a sweep to the workers of a scheduler."""
 
     def __init__(self, job: Sweep, address: str, core: Sequence[Grid], time_limit: float) -> None:
         self.job, self.address, self.core = job, address, core
-        self.lost: dict[str, str] = {}  # fields without a result, and why
-        self.counts: Counter[str] = Counter()  # results that came home, by status
+        self.lost: dict[str, str] = {}  # fields without a result, with the reason
+        self.counts: Counter[str] = Counter()  # received results by status
         self._cells, self._time_limit = self._by_field(), time_limit
         self._task = {
             "schema": SCHEMA_VERSION,
@@ -150,7 +151,7 @@ class Distributed:
         }
 
     def _by_field(self) -> dict[Cell, list[list[Cell]]]:
-        """The cells of each field, a list for each of the grids."""
+        """The cells of each field, as one list for each grid."""
         found: dict[Cell, list[list[Cell]]] = defaultdict(lambda: [[] for _ in self.job.grids])
         for number, grid in enumerate(self.job.grids):
             for cell in grid.cells():
@@ -158,7 +159,8 @@ class Distributed:
         return found
 
     def todo(self, folder: Folder) -> list[Cell]:
-        """A cell of each field that no machine has measured whole, in the order of the plan."""
+        """One cell of each field that no machine has measured completely, in the order of the
+        plan."""
         final = {"ok", "skipped", "unavailable"} | (set() if self.job.retry else {"failed"})
         done: dict[str, dict[Cell, Mapping[str, float]]] = {}
         for result in folder.current().values():
@@ -175,17 +177,17 @@ class Distributed:
         return {field_of(cell) for cell in cells if cell not in done}
 
     def run(self) -> None:
-        """Measure what is left. Raises BadInput when the scheduler does not answer, or goes away;
-        what came home by then is kept."""
+        """Measure the remaining fields. Raises BadInput if the scheduler does not answer or
+        disappears; received results are kept."""
         folder = Folder.make(self.job.out)
         core = Folder.make(self.job.out / CORE) if self.core else None
-        logging.disable()  # what Dask would say of a lost scheduler, we say in one line
+        logging.disable()  # replace Dask's log of a lost scheduler by one line
         with lock(self.job.out / "lock"):
             folder.clear_leftovers()
             fields = self.todo(folder)
             for kept, grids in ((folder, self.job.grids), (core, self.core)):
                 for grid in grids:
-                    assert kept  # there is a folder for the core fields if there are any
+                    assert kept  # it exists if there are core fields
                     kept.add_grid(grid)
             if not fields:
                 return
@@ -205,7 +207,7 @@ class Distributed:
             with client, client.as_current():  # wait() looks for the current one
                 yield client
         except Exception as error:
-            # What Dask raises then depends on what it was about to do.
+            # The exception depends on what Dask was doing when it lost the scheduler.
             if isinstance(error, BadInput) or not (isinstance(error, LOST) or _gone(client)):
                 raise
             raise BadInput(
@@ -229,8 +231,9 @@ class Distributed:
     def _arrivals(
         self, client: Client, waiting: dict[Future[Any], Any]
     ) -> Iterator[tuple[Future[Any] | None, Any]]:
-        """Yield each future with its value when it is done. When none was for longer than any field
-        may take, though a worker was there, yield those that are left without their futures."""
+        """Yield each future with its value when it is done. If none is done for longer than any
+        field may take, although a worker was available, yield the remaining values with None
+        instead of a future."""
         limit = self._longest() * self._time_limit + GRACE
         while waiting:
             there = _able(client)
@@ -246,14 +249,14 @@ class Distributed:
             yield None, value
 
     def _longest(self) -> int:
-        """The most cells that a worker measures for one task."""
+        """The largest number of cells that a worker measures for one task."""
         most = max(sum(map(len, parts)) for parts in self._cells.values())
         return most + sum(grid.size() for grid in self.core)
 
     def _receive(
         self, client: Client, future: Future[Any] | None, name: str, field: Cell | None, kept: Kept
     ) -> None:
-        """Keep what a worker answered, or why it is lost."""
+        """Store the results of a worker, or the reason why there are none."""
         try:
             if future is None:
                 raise BadInput(f"no worker answered within {self._time_limit:g} s a cell")
@@ -270,9 +273,10 @@ class Distributed:
         return client.submit(measure, task, resources=RESOURCE, pure=False, **where)
 
     def _keep(self, said: Any, field: Cell | None, kept: Kept) -> None:
-        """Keep the results in an answer that fit. A BadInput says what does not, or is missing."""
+        """Store the valid results of an answer. Raises BadInput, which names what is invalid or
+        missing."""
         try:
-            found = json.loads(json.dumps(said))  # nothing but plain values
+            found = json.loads(json.dumps(said))  # plain values only
             host = str(found["host"])
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise BadInput(f"no valid answer: {error!s:.{MOST_SHOWN}}") from None
@@ -289,7 +293,7 @@ class Distributed:
             raise BadInput(f"{host:.40}: {wrong[0]:.{MOST_SHOWN}}")
 
     def _keep_part(self, part: Any, field: Cell | None, kept: Folder) -> None:
-        """Keep the results of a field, or, without it, of the core fields."""
+        """Store the results of a field or, without it, of the core fields. Raises BadInput."""
         machine, results = part["machine"], part["results"]
         identity = check_machine(machine)
         asked = {_first(cell) for grid in self.core for cell in grid.cells()}
@@ -325,28 +329,29 @@ class Distributed:
 
 
 def _first(cell: Cell) -> Cell:
-    """Of the trials of a cell the first: a host measures as many of the core as there were runs."""
+    """The first trial of a cell: a host measures as many trials of the core fields as there were
+    runs."""
     return dataclasses.replace(cell, trial=1)
 
 
 def _gone(client: Client) -> bool:
-    """Whether the scheduler does not answer any more."""
+    """Whether the scheduler no longer answers."""
     try:
         client.nthreads()
-    except Exception:  # of any kind
+    except Exception:  # Dask raises various exceptions
         return True
     return False
 
 
 def _able(client: Client) -> set[str]:
-    """The addresses of the workers that may measure."""
+    """The addresses of the workers that provide RESOURCE."""
     workers = client.scheduler_info(n_workers=-1)["workers"].items()
     return {address for address, own in workers if set(RESOURCE) <= set(own["resources"])}
 
 
 def _answer(client: Client, future: Future[Any]) -> Any:
-    """What a worker answered. A BadInput says why there is nothing; another error, one of LOST, is
-    that of the connection."""
+    """The answer of a worker. Raises BadInput if the task failed, and an error of LOST if the
+    connection did."""
     try:
         return future.result()
     except KilledWorker as error:

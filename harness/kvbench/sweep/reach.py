@@ -1,4 +1,4 @@
-"""How many records a second the harness itself can do: what no open loop exceeds."""
+"""Finds the greatest rate that the harness itself reaches, which no open loop can exceed."""
 
 import dataclasses
 import tempfile
@@ -14,8 +14,8 @@ REACH_MS, REACH_RECORDS = 100, 50_000
 
 
 def reach(cell: Cell, step: Step) -> float:
-    """Records a second of a step on a store that does nothing, in a closed loop with the records of
-    a cell: no open loop holds a greater rate."""
+    """The records per second of a step in a closed loop, with the records of a cell, on the store
+    that does nothing."""
     few = min(cell.records, REACH_RECORDS)
     cell = dataclasses.replace(cell, records=few, workload=str(step), least_ms=REACH_MS)
     with tempfile.TemporaryDirectory() as name:

@@ -1,4 +1,5 @@
-"""The memory of a worker and the disk of its store, sampled by the sweep while the worker runs."""
+"""Samples the memory of a worker and the disk of its store. The sweep does this while the worker
+runs."""
 
 import contextlib
 import os
@@ -15,17 +16,17 @@ from kvbench.cell.filesystem import allocated
 from kvbench.cell.meter import SECOND
 
 INTERVAL = 0.01  # seconds between two samples of the memory
-DISK_INTERVAL = 0.1  # of the disk
-SECTOR, WRITTEN_SECTORS = 512, 6  # bytes; which number of a device's counters has them
-MOST_FILES = 1000  # of a folder whose space is sampled
+DISK_INTERVAL = 0.1  # seconds between two samples of the disk
+SECTOR, WRITTEN_SECTORS = 512, 6  # bytes; index of the counter in the file stat
+MOST_FILES = 1000  # in a folder; the space of one with more is not sampled
 
 
 class Disk:
-    """What the device of a folder wrote, and the space that the store in it took, at the times that
-    were sampled. It is made while the folder is empty."""
+    """Samples of the bytes that a folder's device wrote, and of the space that the store took.
+    Create it while the folder is empty."""
 
     def __init__(self, folder: Path, own: bool) -> None:
-        """`own` says whether the folder is on a file system of the stores' own."""
+        """`own` says whether the folder is on a file system made for the stores."""
         number = os.stat(folder).st_dev
         self._stat = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/stat")
         self._folder, self._own, self._walks = folder, own, not own
@@ -34,7 +35,7 @@ class Disk:
         self._space: list[tuple[int, int]] = []
 
     def _used(self) -> int:
-        """Bytes used on a file system of its own."""
+        """The used bytes of a file system made for the stores."""
         state = os.statvfs(self._folder)
         return (state.f_blocks - state.f_bfree) * state.f_frsize
 
@@ -42,11 +43,11 @@ class Disk:
         if self._own:
             return max(0, self._used() - self._before)
         found = allocated(self._folder, MOST_FILES) if self._walks else None
-        self._walks = found is not None  # a folder of many files takes long to walk
+        self._walks = found is not None  # walking a folder of many files takes long
         return found
 
     def sample(self) -> None:
-        """Note what the device wrote, and once a second the space."""
+        """Sample the bytes written by the device, and once a second the space."""
         now = time.monotonic_ns()
         if self._written and now - self._written[-1][0] < DISK_INTERVAL * SECOND:
             return
@@ -60,8 +61,8 @@ class Disk:
                     self._space.append((now, taken))
 
     def join(self, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Rows of a timeline with the bytes that the device wrote from `start_ns` to `end_ns`, and
-        the space at the end; without them where they are not known."""
+        """Add to rows of a timeline the bytes that the device wrote from `start_ns` to `end_ns`,
+        and the space at the end, where they are known."""
         joined = []
         for row in rows:
             start, end = row["start_ns"], row["end_ns"]
@@ -79,7 +80,7 @@ class Disk:
 
 class Memory:
     """The peaks of a worker's resident memory, sampled by a thread of the sweep, which also samples
-    the disk. A thread of the worker would take the interpreter's lock from a binding."""
+    the disk. A thread inside the worker would compete with a binding for the interpreter's lock."""
 
     def __init__(self, board: Board, disk: Disk | None = None) -> None:
         self._board, self._disk = board, disk
@@ -88,12 +89,12 @@ class Memory:
         self._thread = threading.Thread()
 
     def follow(self, worker: int) -> None:
-        """Sample a process whenever its board says so, until `columns` is called."""
+        """Sample a worker while its board asks for it, until `columns` is called."""
         self._thread = threading.Thread(target=self._follow, args=(worker,), daemon=True)
         self._thread.start()
 
     def _follow(self, worker: int) -> None:
-        # It may have ended: before the file is opened, or after.
+        # The worker may end before the file is opened, or after.
         gone = contextlib.suppress(FileNotFoundError, ProcessLookupError)
         with gone, open(f"/proc/{worker}/statm") as statm:
             while not self._ended.wait(INTERVAL):
@@ -103,8 +104,8 @@ class Memory:
                         self._disk.sample()
 
     def columns(self) -> dict[str, int]:
-        """Of a cell: the peaks above what was resident before, anonymous and file-backed, in bytes.
-        Empty if the worker was never watched."""
+        """Columns of the cell: the peaks of anonymous and file-backed resident memory in bytes,
+        above the baseline. Empty if the worker was never sampled."""
         self._ended.set()
         if self._thread.ident is not None:
             self._thread.join()

@@ -1,4 +1,5 @@
-"""A sweep measures the cells of a grid, one process a cell, and goes on where it stopped."""
+"""Measures the cells of a grid, one process per cell, and continues where an earlier sweep
+stopped."""
 
 import dataclasses
 import datetime
@@ -57,22 +58,22 @@ from kvbench.stores.identity import checksum
 from kvbench.sweep.reach import reach
 from kvbench.sweep.sampling import Disk, Memory
 
-# NumPy's library for linear algebra starts a thread for each core, which spin for a while.
+# NumPy's linear algebra library starts a thread per core, and these threads spin for a while.
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
 RECENTLY_REMOVED = (
     "files removed here in the last six minutes (a million of them: in the last half hour) slow "
     "down the stores that keep records as files; leave the disk idle before a sweep that counts"
 )
-WORTH_PROBING = 60  # seconds that a sweep takes, from which on the device is measured first
+WORTH_PROBING = 60  # expected seconds from which a sweep first measures the device's limits
 NOT_PROBED = "not measured: the sweep was expected to take less than a minute (--probe)"
-SYNCED = ("sync", "atomic")  # durability levels of which each write is to reach the disk
-NO_SPACE = os.strerror(errno.ENOSPC)  # in the words of an engine
+SYNCED = ("sync", "atomic")  # durability levels at which each write must reach the disk
+NO_SPACE = os.strerror(errno.ENOSPC)  # as engines report it
 
 
 @contextmanager
 def _interruptible() -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl-C or SIGTERM sets: the running cell is finished. The
-    second raises KeyboardInterrupt, and a third finds the sweep clearing up."""
+    """Yield an event that the first Ctrl-C or SIGTERM sets, so that the running cell is finished. A
+    second one raises KeyboardInterrupt, and later ones are ignored during clean-up."""
     asked = threading.Event()
 
     def ask(_number: int, _frame: object) -> None:
@@ -81,14 +82,14 @@ def _interruptible() -> Iterator[threading.Event]:
                 signal.signal(number, signal.SIG_IGN)
             raise KeyboardInterrupt
         asked.set()
-        with suppress(OSError):  # not print: the signal may come in the middle of one
+        with suppress(OSError):  # print is not reentrant, and the signal may interrupt one
             os.write(2, b"\nstopping after the running cell; press Ctrl-C again to stop at once\n")
 
     if threading.current_thread() is not threading.main_thread():
         yield asked  # only the main thread may handle signals
         return
     before = {number: signal.getsignal(number) for number in STOPS}
-    heard = [number for number in before if before[number] != signal.SIG_IGN]  # nohup, for one
+    heard = [number for number in before if before[number] != signal.SIG_IGN]  # under nohup, some
     for number in heard:
         signal.signal(number, ask)
     try:
@@ -108,8 +109,8 @@ def _content(file: IO[bytes]) -> str:
 
 
 def _unanswered(why: str, errors: str) -> dict[str, Any]:
-    """The result of a worker that gave no answer, with the last line of its errors; an engine that
-    is out of space may write more after it said so. A traceback that was cut off says nothing."""
+    """The result of a worker that gave no answer, with the last line of its errors. An engine that
+    is out of space may print more lines after that error. A truncated traceback is ignored."""
     lines = [line for line in errors.strip().splitlines() if not line.startswith("Traceback")]
     last = [line for line in lines if NO_SPACE in line][-1:] or lines[-1:]
     return {"status": "failed", "reason": ": ".join([why, *(line[:200] for line in last)])}
@@ -118,10 +119,10 @@ def _unanswered(why: str, errors: str) -> dict[str, Any]:
 def run_cell(
     cell: Cell, folder: Path, time_limit: float, owner: str = "", mounted: Mounted | None = None
 ) -> dict[str, Any]:
-    """Measure one cell in a process of its own, in a control group if its memory is capped.
+    """Measure one cell in a separate process, in a control group if its memory is capped.
 
     `owner` marks that process and all that it starts; see shelf.end_processes. `mounted` is the
-    file system of its own that `folder` is on, if any.
+    file system made for the stores that `folder` is on, if any.
     """
     uncapped = cell.memory_max == UNCAPPED
     with nullcontext() if uncapped else capped(parse_bytes(cell.memory_max)) as group:
@@ -142,8 +143,8 @@ def run_cell(
 
 
 def _answer(told: Callable[..., Task], time_limit: float, owner: str, disk: Disk) -> dict[str, Any]:
-    """What a worker answers, or how it ended, and what else the machine did."""
-    # Files in memory and not pipes: a process that the engine started may hold on to a pipe.
+    """The answer of a worker or how it ended, and what else the machine did."""
+    # Files in memory, not pipes: a process that the engine started may keep a pipe open.
     with (
         _memory_file("answer") as answer,
         _memory_file("errors") as errors,
@@ -171,7 +172,7 @@ def _answer(told: Callable[..., Task], time_limit: float, owner: str, disk: Disk
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            end_processes(owner)  # those in sessions of their own
+            end_processes(owner)  # including those in other sessions
             peaks = memory.columns()
         said, complaint = (_content(file) for file in (answer, errors))
     if late:
@@ -192,12 +193,12 @@ def _checked(said: str, code: int, complaint: str, disk: Disk) -> dict[str, Any]
 
 
 def _existing(path: Path) -> Path:
-    """The folder, or the nearest one above that exists."""
+    """The folder, or its nearest existing parent."""
     return next(found for found in (path, *path.absolute().parents) if found.exists())
 
 
 class Sweep:
-    """The cells of a grid in a results folder, done and to do."""
+    """The cells of a grid in a results folder, measured and to be measured."""
 
     def __init__(
         self,
@@ -209,24 +210,24 @@ class Sweep:
         probe: bool | None = None,
         field: Cell | None = None,
     ) -> None:
-        """`place` is the folder below which the stores are made, `out` if None; `fs` the kind of
-        file system that is made there for them, none if None; `probe` whether the device's limits
-        are measured, if None once for each machine and only if the sweep takes long; `field` the
-        only one to measure, as decide.field_of has it."""
+        """`place` is the folder below which the stores are created (None: `out`). `fs` is the type
+        of file system that is made there for them (None: none). `probe` says whether the device's
+        limits are measured (None: once for each machine, if the sweep takes long). `field` is the
+        only field to measure, as returned by decide.field_of (None: all)."""
         self.grids, self.out, self.place, self.fs = tuple(grids), out, place or out, fs
         self.stores = catalogue.known()
         self.retry, self.probe, self.field = retry, probe, field
-        self.machine = ""  # by its identity, after run
-        self._at_first: dict[str, tuple[float, float]] = {}  # what was free, by place
-        self.stopped = False  # by an interrupt or the end of a sitting, with cells to do
-        self.interrupted = False  # and by which of the two
+        self.machine = ""  # the machine's identity, after run
+        self._at_first: dict[str, tuple[float, float]] = {}  # free bytes and inodes, by place
+        self.stopped = False  # whether it stopped with cells left
+        self.interrupted = False  # whether an interrupt did that
         self.reasons: Counter[tuple[str, str]] = Counter()  # cells by status and reason, after run
         self._check_options()
         self._check_caps()
         self._check_rates()
 
     def _check_options(self) -> None:
-        """Refuse an engine's own option that its store does not have."""
+        """Raise BadInput for an engine option that its store lacks."""
         for name, text in (pair for grid in self.grids for pair in grid.options):
             store = self.stores[name]
             own = {setting.name for setting in store.settings} - set(LEVELS)
@@ -238,7 +239,7 @@ class Sweep:
                     )
 
     def _check_caps(self) -> None:
-        """Refuse a cap on the memory that no cell here could reach."""
+        """Raise BadInput for a memory cap above this machine's memory."""
         most = psutil.virtual_memory().total
         for cap in {cap for grid in self.grids for cap in grid.levels["memory_max"]} - {UNCAPPED}:
             if parse_bytes(cap) > most:
@@ -248,7 +249,8 @@ class Sweep:
                 )
 
     def _check_rates(self) -> None:
-        """Refuse a rate that the loop does not reach here on a store that does nothing."""
+        """Raise BadInput for a rate that the loop cannot reach here on the store that does
+        nothing."""
         found: dict[Cell, float] = {}
         for grid in self.grids:
             sizes = grid.levels["record_size"]
@@ -265,10 +267,10 @@ class Sweep:
                     )
 
     def plan(self, done: Means | None = None) -> Iterator[tuple[Grid, Cell, str]]:
-        """Yield each cell once, the first trial of all grids before the second of any, with the
-        reason to skip it, which is empty if it is to be measured. Without what is done, these are
-        the cells that may be needed at most. The fields of all grids are shuffled together, so that
-        no part of a sweep always comes last."""
+        """Yield each cell once, with its grid and the reason to skip it, which is empty if it is to
+        be measured. The first trials of all grids come before any second one. Without `done`, these
+        are all cells that may be needed. The fields of all grids are shuffled together, so that no
+        part of a sweep always comes last."""
         grids = {
             cell: grid
             for grid in self.grids
@@ -285,7 +287,8 @@ class Sweep:
             yield grid, cell, grid.skip_reason(cell) or self._lacks(cell)
 
     def _lacks(self, cell: Cell) -> str:
-        """Which level of the cell its store or this machine lacks, and why."""
+        """The level of the cell that its store or this machine lacks, and why; empty if there is
+        none."""
         store = self.stores[cell.full_name]
         if store.available:
             for name, level in cell.settings().items():
@@ -304,8 +307,8 @@ class Sweep:
         return self._too_large(cell)
 
     def _too_large(self, cell: Cell) -> str:
-        """Why the data of a cell do not fit its place, whatever the store does; empty if they may.
-        A file system of the stores' own is made as large as is needed, or refused."""
+        """The reason why the data of a cell cannot fit, whatever the store does; empty if they may
+        fit. A file system made for the stores is always large enough."""
         if self.fs and cell.place == "disk":
             return ""
         free, inodes = self._free(cell.place)
@@ -324,8 +327,8 @@ class Sweep:
         return f"{self._at(cell.place)} has {free:,} B free, for {most:,} such records at most"
 
     def _free(self, place: str) -> tuple[float, float]:
-        """The bytes and the inodes that were free at first: later ones are taken by stores that are
-        kept. Some file systems state no limit."""
+        """The bytes and inodes that were free at the start, since kept stores reduce later numbers.
+        Some file systems state no limit."""
         if place not in self._at_first:
             state = os.statvfs(self.nearest() if place == "disk" else TMPFS)
             free = state.f_bavail * state.f_frsize if state.f_blocks else math.inf
@@ -334,7 +337,8 @@ class Sweep:
 
     @functools.cached_property
     def _memory(self) -> str:
-        """What keeps the folder of the stores in memory; empty if a disk has it."""
+        """The file system or device that keeps the stores in memory; empty if they are on a
+        disk."""
         with own_folder(self.nearest()) as (folder, _):
             return in_memory(folder)
 
@@ -342,7 +346,7 @@ class Sweep:
         return cell_name(cell, self.stores[cell.full_name], machine_id)
 
     def _done(self, folder: Folder, machine_id: str) -> dict[Cell, dict[str, float]]:
-        """What the cells have measured that may turn out not to be needed."""
+        """The mean times of finished cells, which determine whether further cells are needed."""
         found = {}
         for grid in self.grids:
             if len(grid.looks()) > 1:
@@ -353,7 +357,7 @@ class Sweep:
         return found
 
     def todo(self, folder: Folder, machine_id: str) -> list[tuple[str, Cell, str]]:
-        """Name, cell and skip reason of each cell that is needed and has no result yet."""
+        """The name, cell and skip reason of each cell that is needed and has no result."""
         final = {"ok"} if self.retry else {"ok", "failed"}
         plan = self.plan(self._done(folder, machine_id))
         names = ((self._name(cell, machine_id), cell, why) for _, cell, why in plan)
@@ -366,8 +370,8 @@ class Sweep:
         ]
 
     def run(self, time_limit: float = TIME_LIMIT, sitting: float = math.inf) -> Counter[str]:
-        """Measure each cell that has no result yet; begin no further one after `sitting` seconds.
-        Returns the grid's number of cells by status, and keeps their `reasons`."""
+        """Measure each cell that has no result, but begin none after `sitting` seconds. Returns the
+        number of the grid's cells by status, and sets `reasons`. Raises BadInput."""
         end = time.monotonic() + sitting
         self.check()
         begun = Begun(self.out)
@@ -380,7 +384,7 @@ class Sweep:
             disk = self.out / "stores" if self.place == self.out else self.place / own
             on_disk = MountedShelf(disk, identity, self.fs) if self.fs else Shelf(disk, identity)
             shelves = {"disk": on_disk, "tmpfs": Shelf(TMPFS / own, identity)}
-            self._at_first.clear()  # what a killed sweep had left is gone
+            self._at_first.clear()  # leftovers of a killed sweep have been removed
             try:
                 description = self._describe(shelves["disk"], identity)
                 self.machine = description["machine"]
@@ -399,7 +403,7 @@ class Sweep:
                 if todo and description["file_system"] == NO_JOURNAL:
                     say(f"{NO_JOURNAL}: {RECENTLY_REMOVED}")
                 self.warn(cell for _, cell, why in todo if not why)
-                tried: set[str] = set()  # some fail once more with every try
+                tried: set[str] = set()  # cells tried so far, since some fail at every retry
                 while todo and not self.stopped:
                     costs = [
                         0 if why else seconds(c, description["fsync_ms"]) for _, c, why in todo
@@ -420,8 +424,8 @@ class Sweep:
             return self._count(folder, description["machine"])
 
     def warn(self, cells: Iterable[Cell]) -> None:
-        """Say what is doubtful about the cells that are to be measured: that their disk is none,
-        and of each place the largest whose data fit only if the store compresses them."""
+        """Warn about cells that are to be measured: if the stores are not on a disk, and for each
+        place about the largest cell whose data fit only if the store compresses them."""
         largest: dict[str, Cell] = {}
         available = (cell for cell in cells if self.stores[cell.full_name].available)
         for cell in sorted(available, key=lambda cell: cell.live_bytes):
@@ -432,7 +436,7 @@ class Sweep:
                 "not a disk; name a folder on one with --stores or --out"
             )
         for place, cell in largest.items():
-            own = self.fs and place == "disk"  # a file system that is large enough
+            own = self.fs and place == "disk"  # its size is chosen to suffice
             if not own and cell.live_bytes > self._free(place)[0]:
                 why = f"{cell.live_bytes:,} B of data: it will fail unless it compresses them"
                 say(f"{title(cell)}: {why}: {self._room(cell)}")
@@ -442,12 +446,12 @@ class Sweep:
         return available and not why and cell.place == "disk"
 
     def check(self) -> None:
-        """Raise BadInput for what keeps the sweep from beginning. Leaves nothing behind, neither of
-        its own nor of a command that was killed."""
+        """Raise BadInput if the sweep cannot begin. Leaves nothing behind, neither its own files
+        nor those of a killed command."""
         clear_dead(self.out, self.place)
         Folder.refuse_foreign(self.out)
         if self.begun():
-            Folder(self.out).tables()  # report what cannot be read before hours of work, not after
+            Folder(self.out).tables()  # report unreadable results before hours of work
         for path in dict.fromkeys((self.out, self.place)):
             try:
                 with own_folder(_existing(path)) as (folder, _):
@@ -461,18 +465,19 @@ class Sweep:
             self.file_system_bytes()
 
     def begun(self) -> bool:
-        """Whether the results folder is there, with all its parts: git keeps no empty one."""
+        """Whether the results folder exists with all its subfolders; git does not keep empty
+        ones."""
         return all((self.out / name).exists() for name in (MARK, *FOLDERS))
 
     def nearest(self) -> Path:
-        """The folder of the stores, or the nearest one above that exists."""
+        """The folder of the stores, or its nearest existing parent."""
         return _existing(self.place)
 
     def file_system_bytes(self) -> int:
-        """The size of the stores' own file system for the whole grid. Raises BadInput if the disk
-        is too small."""
+        """The size in bytes of the file system made for the stores of the whole grid. Raises
+        BadInput if the disk is too small."""
         cells = [cell for _, cell, why in self.plan() if self._on_disk(cell, why)]
-        left = self.out / "stores" / loopback.IMAGE  # by a sweep that was killed
+        left = self.out / "stores" / loopback.IMAGE  # left by a killed sweep
         had = left.stat().st_blocks * 512 if self.place == self.out and left.exists() else 0
         return loopback.size_for(cells, self.nearest(), had)
 
@@ -484,7 +489,7 @@ class Sweep:
             raise BadInput(f"{shelf.folder}: no store can be made here: {why}") from None
 
     def _limits(self, shelf: Shelf, before: dict[str, Any], expected: float) -> dict[str, Any]:
-        """The columns on what the machine can do at best: as found `before`, or measured now."""
+        """The columns with the limits of the machine: those known `before`, or new measurements."""
         kept = {name: before[name] for name in LIMITS if name in before}
         wanted = "sync_p50_us" not in kept and expected > WORTH_PROBING
         if wanted if self.probe is None else self.probe:
@@ -494,7 +499,7 @@ class Sweep:
     def _write(
         self, folder: Folder, name: str, result: dict[str, Any], shelves: Iterable[Shelf]
     ) -> None:
-        """Write a result; on a full disk, once more after the measured stores are removed."""
+        """Write a result. If the disk is full, remove the measured stores and write again."""
         with self._writing():
             try:
                 folder.write(name, result)
@@ -514,8 +519,8 @@ class Sweep:
             ) from None
 
     def _reached(self, cell: Cell) -> str:
-        """The durability level that the cell has here: in memory, none that outlives a loss of
-        power."""
+        """The durability level that the cell has here: in memory, no level covers a power
+        failure."""
         level = self.stores[cell.full_name].guarantee(cell.durability)
         volatile = cell.place == "tmpfs" or self._memory
         return "process" if volatile and level not in ("none", "process") else level
@@ -529,7 +534,7 @@ class Sweep:
         shelf: Shelf,
         time_limit: float,
     ) -> dict[str, Any]:
-        """The result of a cell: measured, or why not."""
+        """The result of a cell: the measurement, or the reason why there is none."""
         store = self.stores[cell.full_name]
         result = {
             "cell": cell.factors(),
@@ -558,12 +563,12 @@ class Sweep:
         if answer["status"] == "ok":
             answer["reason"] = unsynced(result["guarantee"], answer["operations"])
         if cell.place == "tmpfs":
-            shelf.empty()  # it occupies memory, and removing it from memory slows down no one
+            shelf.empty()  # frees memory; removal in memory does not disturb later cells
         result |= {"removed_files": removed, "settle_s": settled, "started": started, **answer}
         return result | {"wall_s": time.monotonic() - start}
 
     def results(self, folder: Folder) -> dict[str, dict[str, Any]]:
-        """The results of all cells, by name, after run."""
+        """The results of all cells by name, after run."""
         plan = self.plan(self._done(folder, self.machine))
         names = (self._name(cell, self.machine) for _, cell, _ in plan)
         found = {name: folder.result(name) for name in names}
