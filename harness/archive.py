@@ -1,10 +1,10 @@
-"""Pack the repository and the sources of the engines that set-up fetched into one zip.
+"""Pack the repository, and the sources of the engines that set-up fetched, into one zip.
 
     python harness/archive.py FOLDER
 
-The zip has the files of the last commit, the packages below build/shims whose SHA-256 they name as
-engines/, and SHA256SUMS of both. Its bytes depend on nothing else: files are stored as they are, in
-order, with the time of the commit.
+The zip has the files of the last commit, the packages below build/shims whose SHA-256 these files
+state, as engines/, and SHA256SUMS of both. Its bytes depend on nothing else: files are stored
+uncompressed, in order, with the time of the commit.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def git(*arguments: str) -> bytes:
 
 
 def tracked() -> Iterator[tuple[str, bytes, bool]]:
-    """Each file of the last commit: name, content, and whether it may be executed."""
+    """The files of the last commit: name, content, and whether each is executable."""
     for line in git("ls-tree", "-r", "-z", "HEAD").decode().rstrip("\0").split("\0"):
         mode, _, rest = line.split(" ", 2)
         number, name = rest.split("\t", 1)
@@ -35,8 +35,9 @@ def tracked() -> Iterator[tuple[str, bytes, bool]]:
 
 
 def packages(files: list[tuple[str, bytes, bool]]) -> Iterator[tuple[str, bytes, bool]]:
-    """The packages that set-up fetched and whose checksum the files below harness/shims name: not
-    those of an earlier set-up, nor half of one. The same one under two registries counts once."""
+    """The packages that set-up fetched and whose checksum a file below harness/shims states. This
+    excludes packages of earlier set-ups and incomplete ones. A package under two registries appears
+    once."""
     sources = (content for name, content, _ in files if name.startswith("harness/shims/"))
     wanted = {sum_ for content in sources for sum_ in re.findall(rb"\b[0-9a-f]{64}\b", content)}
     found = {path.name: path for pattern in PACKAGES for path in SHIMS.glob(pattern)}
@@ -47,7 +48,7 @@ def packages(files: list[tuple[str, bytes, bool]]) -> Iterator[tuple[str, bytes,
 
 
 def write(folder: Path) -> Path:
-    """Write the zip, whole or not at all; returns its path."""
+    """Write the zip atomically, and return its path."""
     revision, when = git("show", "--no-patch", "--format=%h %ct", "HEAD").decode().split()
     files = list(tracked())
     files = sorted([*files, *packages(files)])
@@ -55,7 +56,7 @@ def write(folder: Path) -> Path:
     files.append(("SHA256SUMS", sums.encode(), False))
     path = folder / f"kvbench-{revision}.zip"
     unfinished = path.with_suffix(".unfinished")
-    unfinished.unlink(missing_ok=True)  # of a run that was killed, or a link
+    unfinished.unlink(missing_ok=True)  # left by a killed run, or a link
     try:
         with unfinished.open("xb") as file, zipfile.ZipFile(file, "w") as archive:
             for name, content, executable in files:

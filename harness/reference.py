@@ -1,15 +1,15 @@
-"""Measure the reference data again into build/reference, a folder an experiment, and write their
-tables. A sweep goes on where the last one stopped.
+"""Measure the reference data again, into one folder per experiment below build/reference, and write
+the tables. A sweep continues where the last one stopped.
 
     reference.py MINUTES              a sitting: the core fields, then experiments from where the
                                       last sitting stopped, begun within so many minutes, and the
-                                      core fields
-    reference.py NAME...              these experiments, and what is measured besides their cells
+                                      core fields again
+    reference.py NAME...              these experiments, with their tables besides the cells
     reference.py --dry-run [NAME...]  print what is left
 
-FS names the file system that is made for the stores, as root: ext4 (the reference), xfs, btrfs; or
-own, for the one that this folder is on. Those but ext4 have a folder of their own, as
-build/reference-own: results of two file systems are never compared as one machine's.
+FS names the file system that is made for the stores, as root: ext4 (the reference), xfs or btrfs;
+or own, for the one that holds this folder. All but ext4 have a separate folder, such as
+build/reference-own, because results of two file systems must not be compared as one machine's.
 """
 
 import argparse
@@ -25,9 +25,9 @@ from pathlib import Path
 from kvbench.common.messages import BadInput, say
 from kvbench.experiment.listed import ELSEWHERE, OWN, Experiment, Listed, read
 
-CORE = "core"  # opens and closes a sitting
+CORE = "core"  # the experiment that opens and closes a sitting
 ALSO = {"sharing": ["sharing"], "evidence": ["evidence"], "crashes": ["crash", "--place", "build"]}
-SOME_FAILED, STOPPED = 3, 130  # exit statuses of a sweep: the other cells count; or time was over
+SOME_FAILED, STOPPED = 3, 130  # exit statuses of a sweep: some cells failed; the time was over
 LEFT = re.compile(r"[0-9]+ trials|left|[a-z0-9]+ of their own")  # begins a line of a dry run
 FILE_SYSTEM = os.environ.get("FS") or "ext4"
 OUT = Path("build/reference" if FILE_SYSTEM == "ext4" else f"build/reference-{FILE_SYSTEM}")
@@ -35,8 +35,8 @@ interrupts: list[int] = []
 
 
 def kvbench(*arguments: object, output: int | None = None) -> "subprocess.CompletedProcess[str]":
-    """Run the command, which stops if this process is ended. After Ctrl-C, which reaches the
-    command, too, nothing else is begun, even if the command itself ended well."""
+    """Run the command kvbench, which stops if this process ends. After Ctrl-C, which also reaches
+    the command, nothing else is started, even if the command ended successfully."""
     command = ["setpriv", "--pdeathsig", "TERM", "kvbench", *map(str, arguments)]
     if not interrupts:
         done = subprocess.run(command, stdout=output, text=True, check=False)
@@ -46,8 +46,8 @@ def kvbench(*arguments: object, output: int | None = None) -> "subprocess.Comple
 
 
 def sweep(experiment: Experiment, *options: object) -> int:
-    """Measure an experiment and collect its tables. Returns 0 when all is measured, STOPPED when
-    time is over; any other status ends this process."""
+    """Measure an experiment, and collect its tables. Returns 0 if all is measured, and STOPPED if
+    time is over. Any other status ends this process."""
     folder = OUT / experiment.name
     status = kvbench("sweep", *planned(experiment), *options).returncode
     if status not in (0, SOME_FAILED, STOPPED):
@@ -66,8 +66,8 @@ def planned(experiment: Experiment) -> list[object]:
 
 
 def besides(experiment: Experiment) -> bool:
-    """Measure what belongs to an experiment besides its cells, each file once. Returns whether all
-    was measured."""
+    """Measure the tables of an experiment that are not made from its cells, each file once. Returns
+    whether all were measured."""
     files = {OUT / experiment.name / f"{name}.csv": ALSO[name] for name in experiment.also}
     left = {file: command for file, command in files.items() if not file.exists()}
     return all([kvbench(*command, "--out", file).returncode == 0 for file, command in left.items()])
@@ -83,7 +83,7 @@ def dry_run(experiment: Experiment) -> None:
 
 
 def measure(experiment: Experiment) -> None:
-    """Measure all of an experiment, and say how its data are published."""
+    """Measure all of an experiment, and print how to publish its data."""
     if status := sweep(experiment):
         sys.exit(status)
     if not besides(experiment):
@@ -95,7 +95,8 @@ def measure(experiment: Experiment) -> None:
 
 
 def sitting(minutes: int, core: Experiment, others: Iterable[Experiment]) -> None:
-    """Measure what fits into so many minutes, between the core fields and the core fields."""
+    """Measure the core fields, then as many experiments as can begin within `minutes`, then the
+    core fields again."""
     end = time.time() + 60 * minutes
     sweep(core, "--again")
     for experiment in others:
@@ -109,7 +110,7 @@ def sitting(minutes: int, core: Experiment, others: Iterable[Experiment]) -> Non
 
 def in_sittings(known: Listed) -> tuple[Experiment, list[Experiment]]:
     """The core fields, and the other experiments in the order of a sitting. The core fields on
-    other file systems stand beside the reference's alone."""
+    other file systems belong only to sittings on the reference file system."""
     beside = FILE_SYSTEM == "ext4"
     others = [one for one in known.served() if one.name != CORE]
     return known.experiment[CORE], [one for one in others if beside or one.scale != ELSEWHERE]

@@ -27,12 +27,12 @@ from kvbench.cell.store import Store
 from kvbench.stores import about, catalogue
 from tabulate import tabulate
 
-# Commands import what they need when they run, which each fork would do again.
+# Import now what commands import when they run, or each fork would import it again.
 for module in pkgutil.walk_packages(package.__path__, "kvbench."):
     if not module.name.startswith(("kvbench.cell.bindings.", "kvbench.sweep.distributed")):
         importlib.import_module(module.name)
 
-# A shell ignores Ctrl-C in background jobs, and the processes that the tests start inherit that.
+# A shell's background jobs ignore Ctrl-C, and processes that the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MEMORY = Path("/dev/shm")
@@ -43,15 +43,15 @@ AVAILABLE = [name for name, store in KNOWN.items() if store.available and not st
 KEEPING = [name for name in AVAILABLE if name != "null"]
 BOUND = [n for n, s in KNOWN.items() if s.available and s.binding not in ("", "null")]
 BINDINGS = [KNOWN[name].binding for name in BOUND]
-# Stores whose shim or binding is that of another one, for a second build of the engine or the same
-# library: make check tests these.
+# Stores that share the shim or binding of another store, for a second build of the engine or the
+# same library. Only make check tests these.
 TWINS = {name for name in KNOWN if name.endswith(about.DISTRIBUTED)} | {"bdb/bsddb3"}
 
 FEW = ("null", "flat", "nested", "leveldb", "lmdb", "sqlite")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-# A store that hangs when it measures, next to a process that leaves the worker's session. It
-# answers questions about itself as usual.
+# A store that hangs when it is measured, after it has started a process that leaves the worker's
+# session. It can be probed as usual.
 HANGING = r"""
 #include <fcntl.h>
 #include <signal.h>
@@ -78,8 +78,8 @@ __attribute__((constructor)) static void hang(void) {
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Puts the folders of tests into memory if it has room, so that no sync waits for a disk. The
-    tests check the same things there."""
+    """Put the folders of tests into memory if there is enough, so that no sync waits for a disk.
+    The tests check the same things there."""
     fits = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2 << 30
     if fits and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC and config.option.basetemp is None:
         config.option.basetemp = tempfile.mkdtemp(prefix="pytest-", dir=MEMORY)
@@ -87,7 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _is_twin(value: object) -> bool:
-    """Whether a parameter is, names or holds a store that is a twin."""
+    """Whether a parameter is, names or contains a twin."""
     store = getattr(value, "store", value)
     name = getattr(store, "full_name", store)
     return isinstance(name, str) and name in TWINS
@@ -95,7 +95,7 @@ def _is_twin(value: object) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leaves twins, and conformance cases with settings, to make check."""
+    """Leave twins, and conformance cases with settings, to make check."""
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         settings = getattr(parameters.get("subject"), "options", None)
@@ -105,7 +105,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def kvbench() -> Run:
-    """Runs the command in a fork, where everything is imported; `env` adds to its environment."""
+    """Run the command in a fork, where everything is imported already; `env` adds to its
+    environment."""
 
     def run(*arguments: Any, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         texts = [str(argument) for argument in arguments]
@@ -124,8 +125,8 @@ def kvbench() -> Run:
 
 @pytest.fixture
 def tiny(kvbench: Run, tmp_path: Path) -> Callable[..., Path]:
-    """Sweeps an experiment at its tiny scale; returns the folder of the collected results. It is
-    made below the folder that is given, or in memory, where no store can sync to a disk."""
+    """Sweep an experiment at its tiny scale, and return the folder of the collected results. The
+    folder is created below the given one, or else in memory, where no store waits for a disk."""
 
     def sweep(name: str, below: Path = tmp_path) -> Path:
         grid, out = SHIMS.parent / "grids" / f"{name}.toml", below / "out"
@@ -138,7 +139,7 @@ def tiny(kvbench: Run, tmp_path: Path) -> Callable[..., Path]:
 
 def _command(texts: list[str], env: dict[str, str], output: int, errors: int) -> None:
     os.dup2(output, 1), os.dup2(errors, 2)
-    os.closerange(3, 1024)  # a new process would not inherit these files
+    os.closerange(3, 1024)  # a new process would not inherit these descriptors
     os.environ.update(env)
     sys.argv = ["kvbench", *texts]
     with (
@@ -158,8 +159,8 @@ def _toml(value: object) -> str:
 
 @pytest.fixture
 def write_grid(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a grid file of one small cell, changed by the given keys. Without them its operations
-    are repeated no longer than their number requires."""
+    """Write a grid file of one small cell, changed by the given keys. By default operations are
+    repeated only for their number, not for a least time."""
 
     def write(**keys: Any) -> Path:
         values = {"stores": ["flat"], "records": [100], "trials": 1, "least_ms": 0} | keys
@@ -173,7 +174,8 @@ def write_grid(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def on_disk() -> Iterator[Path]:
-    """A folder on a disk. Skips if it is in memory, because such files cannot be evicted."""
+    """A folder on a disk. Skips the test if the folder is in memory, because its files cannot be
+    evicted."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "probe").write_bytes(bytes(1 << 20))
@@ -185,8 +187,8 @@ def on_disk() -> Iterator[Path]:
 
 @pytest.fixture
 def own_shims(tmp_path: Path) -> Path:
-    """A copy of the shims of FEW, to which a test may add or from which it may remove. Each command
-    asks all of them what they are."""
+    """A copy of the shims of FEW, to which a test may add and from which it may remove. Each
+    command probes them all."""
     folder = tmp_path / "shims"
     folder.mkdir()
     kept = [f"{name}.{kind}" for name in FEW for kind in ("so", "toml")]
@@ -200,10 +202,10 @@ def own_shims(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def compile_shim(own_shims: Path, tmp_path: Path) -> Callable[..., Path]:
-    """Compiles C source into own_shims as a store of the given name."""
+    """Compile C source into own_shims, as a store with the given name."""
 
     def build(name: str, source: str, *flags: str) -> Path:
-        file = tmp_path / f"altered-{name}.c"  # not the name of a file that the source includes
+        file = tmp_path / f"altered-{name}.c"  # unlike the names of included files
         file.write_text(source)
         include = f"-I{SHIMS}", f"-I{SHIMS / 'stores'}"
         command = ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-shared", "-fPIC", *include]
@@ -221,8 +223,8 @@ def hanging(
     compile_shim: Callable[..., Path],
     tmp_path: Path,
 ) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Starts a sweep whose worker hangs. The worker has started a process in a new session, whose
-    number is written into the file `hung`, by default next to the results folder."""
+    """Start a sweep whose worker hangs. The worker has started a process in a new session, and
+    written its process ID into the file `hung`, by default next to the results folder."""
     compile_shim("null", HANGING)
     started = []
 
@@ -250,7 +252,7 @@ def hanging(
 
 
 def runs(path: Path) -> bool:
-    """Whether the process whose number the file holds still runs."""
+    """Whether the process whose ID the file contains is still running."""
     with suppress(psutil.NoSuchProcess):
         return psutil.Process(int(path.read_text())).status() != psutil.STATUS_ZOMBIE
     return False
@@ -273,8 +275,8 @@ LIBRARIES = {"lmdb": ("-llmdb",), "leveldb": ("-lleveldb",)}
 def alter_shim(
     compile_shim: Callable[..., Path], own_shims: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Store]:
-    """Builds a store on the shim `honest`, whose driver the C code finds under that name. The code
-    defines my_get, my_write ... for each of the functions, which replace the driver's own."""
+    """Build a store from the shim `honest`, whose driver the C code finds under that name. The code
+    defines my_get, my_write and so on, which replace the driver's functions."""
 
     def build(honest: str, code: str, *functions: str, name: str = "altered") -> Store:
         if honest != "template" and honest not in AVAILABLE:
@@ -292,7 +294,7 @@ def alter_shim(
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Prints how many conformance cases each store passed, and the syncs of each level."""
+    """Print how many conformance cases each store passed, and the syncs of each level."""
     slopes = [
         value
         for report in terminalreporter.stats.get("passed", [])
@@ -317,7 +319,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def count_subject(request: pytest.FixtureRequest) -> None:
-    """Records the store that a conformance case is about, for the summary."""
+    """Record the store that a conformance case tests, for the summary."""
     parameters = getattr(getattr(request.node, "callspec", None), "params", {})
     if "subject" in parameters:
         request.node.user_properties.append(("subject", str(parameters["subject"])))

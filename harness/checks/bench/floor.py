@@ -15,7 +15,7 @@ from measures import Line, Rounds, Scale, Timer, in_fresh_process
 
 
 def _threads(count: int, work: Callable[[int], None]) -> float:
-    """Seconds until all threads are done. The C loop releases the interpreter's lock."""
+    """The seconds until all threads are done. The C loop releases the interpreter's lock."""
     threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
     with Timer() as timer:
         for thread in threads:
@@ -26,7 +26,7 @@ def _threads(count: int, work: Callable[[int], None]) -> float:
 
 
 def _null_loops(threads: int, count: int) -> dict[str, float]:
-    """Nanoseconds an operation of the loop on the null store, and a pair of clock reads."""
+    """The nanoseconds per operation of the loop on the null store, and per pair of clock reads."""
     own = [make_records(count, seed) for seed in range(threads)]
     loops = [make_loop("null", records) for records in own]
     plans: dict[str, Callable[[Records], Plan]] = {
@@ -60,7 +60,7 @@ def _null_loops(threads: int, count: int) -> dict[str, float]:
     return {"loop": loop_ns, "told": float(np.mean(told)), "made": made, "clock": clock}
 
 
-# Nanoseconds between two operations: a twentieth of what counts as a pause (LOOP_PAUSE of loop.h).
+# Nanoseconds between two operations, at most: a twentieth of a pause (LOOP_PAUSE of loop.h).
 GAP = 250
 
 

@@ -1,9 +1,9 @@
-"""Counts the instructions of an operation under callgrind, whatever else the machine does: in the
-harness, in the bare loop and in benchmarks by others.
+"""Counts the instructions per operation under callgrind, which other load on the machine does not
+affect: in the harness, in the bare loop and in third-party benchmarks.
 
 Only the thread that runs the loop is counted, in our code and in the engine's; a call into the
-kernel counts as one instruction. Of a benchmark by others all threads are counted; two runs, one of
-which does more, differ by what an operation takes, so that set-up cancels.
+kernel counts as one instruction. In third-party benchmarks all threads are counted. Two runs, one
+with more operations, differ by what the operations take, so set-up cancels out.
 """
 
 import re
@@ -20,25 +20,25 @@ from measures import Line, Rounds, Scale
 from peers import BENCHMARKS, command, run_program, title
 
 STEPS = ("fill", "insert", "get", "update", "remove")  # of count.c
-# What is told apart. The functions of records.h and bare.h that make and check values; and malloc,
-# whose work for the same calls depends on what else lies on the heap.
+# Parts that are counted separately: the functions of records.h and bare.h that make and check
+# values; and malloc, whose work for the same calls depends on the rest of the heap.
 PARTS = {
     "values": ("records_value", "records_is_value", "records_size", "make_value"),
     "memory": ("malloc", "calloc", "realloc", "free"),
 }
 WHOLE = "whole"
-MOST = 200  # instructions that the harness may take beyond the bare loop, the parts aside
+MOST = 200  # instructions by which the harness may exceed the bare loop, without PARTS
 REPEATS = 2  # which differ by less than 0.5 %
 INSTALL = "apt-get install --yes --no-install-recommends valgrind"
 CALLGRIND = ("valgrind", "--tool=callgrind", "--compress-strings=no", "--compress-pos=no")
 FUNCTION = re.compile(r"^fn=([^.'@\n]*)|^cfn=([^.'@\n]*).*\ncalls=.*\n\d+ (\d+)", re.MULTILINE)
 
-Counts = dict[str, float]  # instructions: WHOLE, and of it those of each of PARTS
+Counts = dict[str, float]  # instructions, by WHOLE and by each of PARTS
 
 
 def read_profile(text: str) -> tuple[str, Counts]:
-    """What a profile by callgrind was taken for, and its counts. A part is all that is done in
-    calls of its functions from others. Raises BadInput if it is none."""
+    """The trigger of a profile by callgrind, and its counts. A part includes all work in calls of
+    its functions from other functions. Raises BadInput if the text is not a profile."""
     trigger = re.search(r"^desc: Trigger: (?:Client Request: )?(.*)", text, re.MULTILINE)
     total = re.search(r"^totals: (\d+)", text, re.MULTILINE)
     if not trigger or not total:
@@ -55,8 +55,8 @@ def read_profile(text: str) -> tuple[str, Counts]:
 def _callgrind(
     place: Path, make: Callable[[Path], Sequence[str]], *options: str
 ) -> dict[str, Counts]:
-    """Runs what `make` gives for a new folder, in it: what each profile was taken for, with its
-    counts."""
+    """Run the command that `make` returns for a new folder, in that folder. Returns the counts by
+    trigger."""
     with tempfile.TemporaryDirectory(dir=place) as name:
         stores = Path(name) / "stores"
         stores.mkdir()
@@ -72,7 +72,7 @@ class Counter:
         self.libraries, self.records, self.place = libraries, records, place
 
     def harness(self, store: str, steps: Sequence[str] = STEPS) -> dict[str, Counts]:
-        """By the harness, of a store: its name, or its shim's path."""
+        """Counts of the harness on a store, which is given by its name or the path of its shim."""
         return self._count(shims_folder() / "libloop.so", store, steps)
 
     def bare_loop(self, engine: str, steps: Sequence[str] = STEPS) -> dict[str, Counts]:
@@ -95,7 +95,7 @@ def _scaled(counts: Counts, factor: float) -> Counts:
 
 
 def why_not(libraries: Path) -> str:
-    """Why nothing can be counted here; empty if it can."""
+    """The reason why nothing can be counted here; empty if it can."""
     if shutil.which("valgrind") is None:
         return f"valgrind is missing: {INSTALL}"
     if not (libraries / "count").exists():
@@ -106,8 +106,8 @@ def why_not(libraries: Path) -> str:
 def instructions(
     scale: Scale, programs: Sequence[tuple[str, str]], libraries: Path, place: Path
 ) -> dict[str, Rounds]:
-    """For each engine and peer the instructions an operation; one line with the reason if none can
-    be counted."""
+    """Yield the instructions per operation for each engine and peer; or one line with the reason if
+    none can be counted."""
     if reason := why_not(libraries):
         return {"instructions": iter([{_line("not counted", note=reason): float("nan")}])}
     known, counter = catalogue.known(), Counter(libraries, scale.counted, place)
@@ -127,7 +127,7 @@ def _line(measure: str, *, goal: bool = False, note: str = "") -> Line:
 
 
 def null(counter: Counter) -> Rounds:
-    """The loop of the harness on the store that does nothing, and what of it goes to values."""
+    """The loop of the harness on the store that does nothing, and the part that values take."""
     for _ in range(REPEATS):
         yield {
             _line(f"null: {step}, {side}"): counts[part]
@@ -137,8 +137,8 @@ def null(counter: Counter) -> Rounds:
 
 
 def beside_bare_loop(counter: Counter, engine: str, store: str) -> Rounds:
-    """The harness on a store of the engine, and the engine's bare loop. What the harness takes more
-    is the sum of its parts and of `overhead`, the rest."""
+    """The harness on a store of the engine, and the engine's bare loop. Their difference is the sum
+    of the parts and `overhead`, the rest."""
     note = f"{counter.records:,} records of {VALUE} B"
     for _ in range(REPEATS):
         own, bare = counter.harness(store), counter.bare_loop(engine)
@@ -154,9 +154,9 @@ def beside_bare_loop(counter: Counter, engine: str, store: str) -> Rounds:
 
 
 def beside_peer(counter: Counter, engine: str, program: str) -> Rounds:
-    """A benchmark by others, the harness at the same work, and the engine's bare loop, if any: what
-    an operation takes beyond the first `records` of twice as many, for what a benchmark makes
-    before it begins cancels so."""
+    """A third-party benchmark, the harness at the same work, and the engine's bare loop, if any. An
+    operation's instructions are the difference between a run with `records` and one with twice as
+    many, so that set-up cancels out."""
     benchmarks, note = BENCHMARKS[title(program)], Path(program).name
     double = Counter(counter.libraries, 2 * counter.records, counter.place)
     bare = (counter.libraries / f"{engine}.so").exists()
@@ -172,7 +172,7 @@ def beside_peer(counter: Counter, engine: str, program: str) -> Rounds:
         return max(counts[WHOLE] for counts in found.values())
 
     def ours(method: Callable[..., dict[str, Counts]], store: str, names: Sequence[str]) -> float:
-        """Of the last one."""
+        """The same for the last benchmark, by the harness or the bare loop."""
         once, twice = (method(of, store, names)[names[-1]][WHOLE] for of in (counter, double))
         return 2 * twice - once
 

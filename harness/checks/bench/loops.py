@@ -12,7 +12,7 @@ from kvbench.cell.store import Store
 from kvbench.stores import about, catalogue
 from measures import Line, Rounds, Scale, Timer, in_folder, interleaved
 
-# Two B-trees, an LSM tree and files. All but the files lack an update that reports a missing key.
+# Two B-trees, an LSM tree and files. Only files have an update that reports a missing key.
 LOOKING_UP = ("leveldb", "lmdb", "bdb")
 ENGINES = (*LOOKING_UP, "flat")
 VALUE = 100  # bytes
@@ -20,14 +20,14 @@ DURABILITY = {"durability": "process"}
 
 
 def make_records(count: int, seed: int) -> Records:
-    """Of which all exist, and may be rewritten."""
+    """Records that all exist and may be rewritten."""
     size, work = RecordSize(VALUE, VALUE), "fillseq, overwrite"
     cell = Cell("null", "", size, count, "incompressible", OPERATIONS, 1, seed, workload=work)
     return Records(cell)
 
 
 class BareLoop(ShimLoop):
-    """A loop written by hand: a library with the functions of loop.h."""
+    """A loop written by hand: a library that implements functions of loop.h."""
 
     def __init__(self, library: str, records: Records) -> None:
         super().__init__(Store("null"), records, pool(records))
@@ -39,21 +39,22 @@ def pool(records: Records) -> Any:
 
 
 def packaged(engine: str) -> str:
-    """The store on the library that bare loops and peers have: the one of the distribution."""
+    """The store that uses the same library as bare loops and peers: the distribution's."""
     second = engine + about.DISTRIBUTED
     return second if second in catalogue.names() else engine
 
 
 def make_loop(what: str, records: Records) -> ShimLoop:
-    """The harness's on an engine's shim, or a bare loop where `what` is its library."""
+    """The harness's loop on an engine's shim, or a bare loop if `what` is the path of its
+    library."""
     if what.endswith(".so"):
         return BareLoop(what, records)
     return ShimLoop(Store(what), records, pool(records))
 
 
 def run_loop(what: str, count: int, seed: int, folder: str) -> dict[str, float]:
-    """Nanoseconds of each part as the loop reports them, and seconds of the load by the wall: fill
-    in the order of the keys, update at random, get at random."""
+    """The nanoseconds of each part as the loop reports them, and the wall-clock seconds of the
+    load: fill in key order, update at random, get at random."""
     records = make_records(count, seed)
     loop = make_loop(what, records)
     loop.open(Path(folder), DURABILITY)
@@ -67,7 +68,7 @@ def run_loop(what: str, count: int, seed: int, folder: str) -> dict[str, float]:
 
 
 def bare(scale: Scale, libraries: Path, place: Path) -> dict[str, Rounds]:
-    """For each engine, the throughput of the harness over that of the bare loop."""
+    """For each engine, the ratio of the harness's throughput to the bare loop's."""
     known = catalogue.known()
     return {
         f"bare loop, {engine}": _bare(scale, engine, libraries / f"{engine}.so", place)

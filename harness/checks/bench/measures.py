@@ -1,10 +1,11 @@
-"""The lines of the table, and how their values are measured: in rounds, added while a goal is open.
+"""The lines of the table, and how their values are measured: in rounds, which are added while a
+goal is undecided.
 
-Each round gives one value to each line of its series. Goals are judged after LOOKS rounds, so that
-noise meets and misses none: a goal is met when the whole interval of the median lies within it,
-missed when the whole interval lies outside, and open otherwise. Judging again and again would err
-more often than judging once, so the chance of an error is divided by the number of looks: all
-intervals of a line hold together with CONFIDENCE.
+Each round gives one value to each line of its series. A goal is met when the interval of the median
+lies within it, missed when the interval lies outside, and open otherwise. Goals are first judged
+after LOOKS rounds, so that noise does not decide them. Repeated judging increases the chance of an
+error, so that chance is divided by the number of looks: all intervals of a line hold simultaneously
+with CONFIDENCE.
 """
 
 import contextlib
@@ -34,23 +35,23 @@ Values = Sequence[float]
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """How much is measured. The defaults are the paper's."""
+    """The amount of work. The defaults are those of the paper."""
 
     records: int = 100_000
     files: int = 10_000  # records of the flat folder
     peer_records: int = 200_000
-    counted: int = 5000  # of which instructions are counted: too few for an engine to compact
+    counted: int = 5000  # records for counting instructions: too few for an engine to compact
     clock_pairs: int = 1_000_000
     many_operations: int = 100_000_000
     cell_files: int = 50_000
-    repeats: int = 3  # of what takes long
-    least_ms: int = 250  # for which a cell repeats each operation
+    repeats: int = 3  # repetitions of slow measurements
+    least_ms: int = 250  # least time for which a cell repeats each operation
 
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """One line of the table. `low` and `high` limit what is allowed. Values that are not a sample
-    have no interval of the median: all of them are judged."""
+    """One line of the table. The goal is a value from `low` to `high`. If the values are not a
+    sample, the median has no interval, and every value must meet the goal."""
 
     group: str
     name: str
@@ -70,7 +71,7 @@ class Line:
         }[self.low == -math.inf, self.high == math.inf]
 
     def judge(self, values: Values, looks: int) -> dict[str, Any]:
-        """The columns that follow from the values, which are judged at most `looks` times."""
+        """The columns that follow from the values, if these are judged at most `looks` times."""
         found = None
         with contextlib.suppress(ValueError):  # too few values
             if self.sample:
@@ -99,8 +100,8 @@ Rounds = Iterator[Round]
 
 
 class Series:
-    """Lines whose values come from the same rounds. The values of a line are kept until its goal
-    is decided, so that later ones cannot undo what an earlier look found."""
+    """Lines whose values come from the same rounds. The values of a line are fixed once its goal is
+    decided, so that later values cannot change the verdict."""
 
     def __init__(self, name: str, rounds: Rounds, looks: Sequence[int] = LOOKS) -> None:
         self.name, self._rounds, self.looks = name, rounds, looks
@@ -109,7 +110,7 @@ class Series:
         self._decided: set[Line] = set()
 
     def run_round(self) -> float:
-        """Returns the seconds that it took."""
+        """Run a round. Returns the seconds it took."""
         with Timer() as timer:
             found = next(self._rounds, None)
         self.seconds += timer.seconds
@@ -141,9 +142,9 @@ class Series:
 def run_rounds(
     series: Sequence[Series], seconds: float = math.inf
 ) -> Iterator[tuple[Series, float]]:
-    """Run rounds until no series is open or the time is over, but at least one of each. Yields
-    which series ran, and for how long. All come to their first look before any goes on; otherwise
-    the turn is that of the series that has used the least time."""
+    """Run rounds until no series is open or the time is over, but at least one of each series.
+    Yields each series that ran, with the seconds it took. All series reach their first look before
+    any continues; otherwise the series that has used the least time is next."""
     end = time.monotonic() + seconds
     while todo := [one for one in series if one.open and (not one.count or time.monotonic() < end)]:
         one = min(todo, key=lambda one: (one.count >= one.looks[0], one.seconds))
@@ -163,14 +164,14 @@ def in_fresh_process(function: Callable[..., Any], *arguments: Any) -> Any:
 def interleaved(
     **runs: Callable[[int], dict[str, float]],
 ) -> Iterator[dict[str, dict[str, float]]]:
-    """Yields what each run returned, round by round, in every order by turns. A run is given the
-    round's number, for its seed."""
+    """Yield what each run returned, round by round, in a changing order that covers all
+    permutations. A run gets the number of the round as its seed."""
     for i, order in enumerate(itertools.cycle(itertools.permutations(runs))):
         yield {name: runs[name](i) for name in order}
 
 
 class Timer:
-    """Measures the seconds that a block takes by the wall clock."""
+    """Measures the wall-clock seconds of a block."""
 
     def __enter__(self) -> "Timer":
         self._start = time.perf_counter()
@@ -181,6 +182,7 @@ class Timer:
 
 
 def in_folder(place: Path, run: Callable[..., Any], *arguments: Any) -> Any:
-    """Runs it in a fresh process, in a folder of its own that is removed afterwards."""
+    """Call `run` in a new process, with a new folder that is removed afterwards. Returns its
+    result."""
     with tempfile.TemporaryDirectory(dir=place) as folder:
         return in_fresh_process(run, *arguments, folder)

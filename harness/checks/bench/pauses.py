@@ -1,4 +1,4 @@
-"""Measures what the harness adds between the operations, and after the last of them."""
+"""Measures the time that the harness adds between operations and after the last one."""
 
 import ctypes
 import functools
@@ -17,7 +17,7 @@ from kvbench.sweep.sweep import run_cell
 from loops import DURABILITY, VALUE, make_loop, make_records
 from measures import Line, Rounds, Scale, Timer, in_folder
 
-# What is timed, the goal, and the levels of its cells. The load of a cell is a batch of its own.
+# What is timed, the goal, and the levels of its cells. A cell's load is one batch.
 TIMED: dict[str, tuple[float, dict[str, Any]]] = {
     "rounds": (0.01, {}),
     "fillseq": (0.01, {"workload": "fillseq"}),
@@ -36,7 +36,7 @@ def make_cell(store: str, records: int, seed: int, **levels: Any) -> Cell:
 
 
 def run_whole(cell: Cell, folder: str) -> dict[str, Any]:
-    """What the worker answers, with the seconds of its process as `wall_s`."""
+    """The worker's answer for a cell, with the seconds of the whole process as `wall_s`."""
     with Timer() as timer:
         answer = run_cell(cell, Path(folder), time_limit=3600)
     if answer["status"] != "ok":
@@ -59,7 +59,7 @@ def _each(line: Line, run: Callable[[], float]) -> Rounds:
 
 
 def _pauses(scale: Scale, store: str, place: Path) -> Rounds:
-    """The largest share of a cell's rows."""
+    """The largest paused share of a cell's rows."""
     line = functools.partial(Line, "pauses", note=f"{scale.records:,} records of {VALUE} B")
     for seed in itertools.count():
         found = {}
@@ -85,7 +85,7 @@ def _check(scale: Scale, store: str, place: Path) -> Rounds:
 
 
 def _settle(count: int, folder: str) -> float:
-    """Seconds until the harness finds that LMDB, which has no threads, is quiet."""
+    """The seconds until the harness finds LMDB idle, which has no background threads."""
     records = make_records(count, 1)
     loop, meter = make_loop("lmdb", records), Meter(Path(folder), None)
     loop.open(Path(folder), DURABILITY)
@@ -98,7 +98,7 @@ def _settle(count: int, folder: str) -> float:
 
 
 def _read_counters(folder: str) -> float:
-    """Microseconds of a reading, without those of the call from Python."""
+    """The microseconds to read the counters, without the overhead of the call from Python."""
     meter, counts = Meter(Path(folder), None), structure("meter_counts")()
     arguments = ctypes.byref(meter.struct), ctypes.byref(counts)
     library, seconds = loop_library(), []

@@ -1,4 +1,4 @@
-"""Compares the harness with benchmarks by others: the engines' own, and ioarena."""
+"""Compares the harness with third-party benchmarks: the engines' own, and ioarena."""
 
 import functools
 import os
@@ -12,7 +12,7 @@ from kvbench.common.messages import BadInput
 from loops import DURABILITY, VALUE, make_loop, make_records, packaged
 from measures import Line, Rounds, Scale, Timer, in_folder, interleaved
 
-# Options that undo what an engine's own benchmark sets differently from the engine as shipped.
+# Options that restore the engine's defaults where its own benchmark changes them.
 PEER_OPTIONS = {
     "lmdb": ("--writemap=0",),
     "rocksdb": (
@@ -27,12 +27,12 @@ PEER_OPTIONS = {
     ),
 }
 IOARENA, DB_BENCH = "ioarena", "db_bench"
-# What each program runs, and what has to be run first, if anything.
+# The benchmarks that each program runs, with the one to run first, if any.
 BENCHMARKS = {
     DB_BENCH: {"fillrandom": "", "fillseq": "", "readrandom": "fillseq", "overwrite": "fillseq"},
     IOARENA: {"set": "", "get": "set"},
 }
-# The benchmarks that we know of, by engine.
+# The third-party benchmarks by engine.
 KNOWN = (
     ("leveldb", DB_BENCH), ("lmdb", DB_BENCH), ("rocksdb", DB_BENCH),
     ("lmdb", IOARENA), ("rocksdb", IOARENA),
@@ -44,7 +44,7 @@ def title(program: str) -> str:
 
 
 def command(program: str, engine: str, benchmarks: Sequence[str], records: int) -> list[str]:
-    """What runs these benchmarks, in the folder in which it starts."""
+    """The command that runs these benchmarks in its working directory."""
     names = ",".join(benchmarks)
     if title(program) == IOARENA:
         own = f"-D {engine} -B {names} -n {records} -k 16 -v {VALUE} -m lazy -p stores"
@@ -54,8 +54,8 @@ def command(program: str, engine: str, benchmarks: Sequence[str], records: int) 
 
 
 def run_program(command: Sequence[str], folder: str) -> str:
-    """What it says, run in the folder. Raises BadInput if it fails."""
-    # Each db_bench knows this variable; LMDB's knows no other way.
+    """The output of a command that runs in the folder. Raises BadInput if the command fails."""
+    # Every db_bench reads this variable; LMDB's has no other way.
     place = {**os.environ, "TEST_TMPDIR": folder}
     done = subprocess.run(
         command, env=place, cwd=folder, capture_output=True, text=True, check=False
@@ -68,7 +68,7 @@ def run_program(command: Sequence[str], folder: str) -> str:
 def _run_db_bench(
     program: str, engine: str, records: int, _round: int, folder: str
 ) -> dict[str, float]:
-    """Nanoseconds an operation, as the program tells them. Not all of them take a seed."""
+    """The nanoseconds per operation that db_bench reports. Not every db_bench accepts a seed."""
     names = list(BENCHMARKS[DB_BENCH])
     text = run_program(command(program, engine, names, records), folder)
     told = re.findall(r"^(\w+)\s*:\s*([0-9.]+) micros/op", text, re.MULTILINE)
@@ -82,7 +82,7 @@ def _run_db_bench(
 def _run_ioarena(
     program: str, engine: str, records: int, _round: int, folder: str
 ) -> dict[str, float]:
-    """The same of ioarena: from operations a second."""
+    """The nanoseconds per operation that ioarena reports as operations per second."""
     names = list(BENCHMARKS[IOARENA])
     text = run_program(command(program, engine, names, records), folder)
     units = {"": 1e9, "K": 1e6, "M": 1e3}
@@ -93,7 +93,7 @@ def _run_ioarena(
 
 
 def _db_bench_work(records: Records) -> Iterator[tuple[str, Plan]]:
-    """As db_bench does it; fillrandom and overwrite may draw a record again."""
+    """The work of db_bench, whose fillrandom and overwrite draw records with replacement."""
     count = records.cell.records
     yield "fillrandom", records.drawn("insert", count)
     yield "fillseq", records.live("insert")
@@ -102,7 +102,7 @@ def _db_bench_work(records: Records) -> Iterator[tuple[str, Plan]]:
 
 
 def _ioarena_work(records: Records) -> Iterator[tuple[str, Plan]]:
-    """As ioarena does it: every record once, scattered; then gets in the same order."""
+    """The work of ioarena: every record once, scattered; then gets in the same order."""
     written, read = (records.shuffled(name, records.cell.records) for name in ("insert", "get"))
     read.c.seed = written.c.seed
     yield "set", written
@@ -116,8 +116,8 @@ def _like_peer(
     seed: int,
     folder: str,
 ) -> dict[str, float]:
-    """Nanoseconds an operation by the wall, since a peer's figure has everything in it, too. Each
-    write is a batch of one, so that nothing is looked up. What fills begins a store."""
+    """The wall-clock nanoseconds per operation, since a peer's number includes everything, too.
+    Each write is a batch of one, so that no key is looked up first. A fill begins a new store."""
     records = make_records(count, seed)
     loop, found, opened = make_loop(what, records), {}, False
     for name, plan in make_work(records):
@@ -140,7 +140,8 @@ def _like_peer(
 def peers(
     scale: Scale, programs: Sequence[tuple[str, str]], libraries: Path, place: Path
 ) -> dict[str, Rounds]:
-    """For each program, the throughput of the harness over it, and that of a bare loop, if any."""
+    """For each program, the ratio of the harness's throughput to its throughput, and to that of a
+    bare loop, if any."""
     return {
         f"{engine}, {program}": _peer(scale, engine, program, libraries, place)
         for engine, program in programs

@@ -1,7 +1,7 @@
-"""Measures how much of each number is the harness's own cost; `make bench` writes the table.
+"""Measures which part of each number is the harness's own cost; `make bench` writes the table.
 
-Comparisons are made in rounds. A round runs each side once, in fresh processes, in an order that
-changes; the ratio of two runs of a round is one value. measures.py judges the values.
+Comparisons are made in rounds. A round runs each side once, in new processes and in a changing
+order; the ratio of the two runs is one value. measures.py judges the values.
 """
 
 import math
@@ -114,7 +114,8 @@ def main(
 
 
 def _run(series: Sequence[Series], seconds: float) -> None:
-    """Shows the time left: at most, if it is limited."""
+    """Run the rounds, and show the time left, which is the greatest possible if the time is
+    limited."""
     limited = seconds < math.inf
     total = seconds if limited else sum(one.looks[-1] for one in series)
     with tqdm(total=total, bar_format=BAR) as bar:

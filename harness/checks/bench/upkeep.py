@@ -1,4 +1,5 @@
-"""Measures a cell's cost besides its timed operations, growth of memory, and time of analysis."""
+"""Measures a cell's cost besides its timed operations, the growth of memory, and the time of
+analysis."""
 
 import functools
 import itertools
@@ -39,13 +40,13 @@ def _null_cell(records: int, **levels: Any) -> Cell:
 
 
 def _peak(records: int, folder: str) -> int:
-    """Bytes of a worker at its peak."""
+    """The peak memory of a worker in bytes."""
     run_whole(_null_cell(records, workload="fillseq batch=1000, readrandom ops=1000"), folder)
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 
 def cells(place: Path, results: Path) -> dict[str, Rounds]:
-    """`results` are those of the quick grid."""
+    """Yield the costs of cells; `results` are those of the quick grid."""
     return {"process": _process(place), "quick grid": _quick_grid(results)}
 
 
@@ -58,7 +59,7 @@ def _process(place: Path) -> Rounds:
 
 
 def _quick_grid(results: Path) -> Rounds:
-    """One round: all its cells are looked at."""
+    """Measure one round, over all cells of the quick grid."""
     rows = Folder(results).collect()["cells"].to_pandas()
     rows = rows[rows.status == "ok"]
     shares = rows.check_s / rows.wall_s
@@ -93,7 +94,7 @@ def _memory(operations: int, place: Path) -> Rounds:
 
 
 def _command(command: Sequence[str]) -> tuple[float, float]:
-    """Seconds, and GiB at the peak of its largest process."""
+    """The seconds of a command, and the peak memory of its largest process in GiB."""
     environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}
     with Timer() as timer:
         done = subprocess.run(
@@ -105,7 +106,7 @@ def _command(command: Sequence[str]) -> tuple[float, float]:
 
 
 def _ten_times(source: Path, target: Path) -> None:
-    """Results with ten times the trials."""
+    """Copy results with ten times as many trials."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -123,7 +124,7 @@ def _ten_times(source: Path, target: Path) -> None:
 
 
 def analysis(scale: Scale, place: Path, results: Path) -> dict[str, Rounds]:
-    """`results` are those of the quick grid."""
+    """Yield the costs of the analysis; `results` are those of the quick grid."""
     found = {"notebooks": _notebooks(place), "collect": _collect(scale.cell_files, place, results)}
     for name, command in renderings().items():
         line = Line("analysis", name, "s", high=60, sample=False)
@@ -155,7 +156,8 @@ def original(out: Path) -> dict[str, Rounds]:
 
 
 def _original(out: Path) -> Rounds:
-    """With a file system of the stores' own, which only root can make, nothing is to be removed."""
+    """Sweep the grid `original`. Its file system, which only root can make, needs no removal of
+    files."""
     fs = ["--fs", "ext4"] if os.geteuid() == 0 else []
     grid = str(ROOT / "harness/grids/original.toml")
     name, note = "three trials of the grid original.toml", " ".join(fs)
@@ -179,7 +181,7 @@ def _timed(line: Line, command: Sequence[str]) -> Rounds:
 
 
 def renderings() -> dict[str, list[str]]:
-    """How the paper can be rendered here: the name of the measure, and the command."""
+    """The ways to render the paper here: the name of the measurement, and the command."""
     names = {"make render, as a preview": ["make", "render", "RENDERER=preview"]}
     if shutil.which("quarto"):
         names["make render, with Quarto"] = ["make", "render"]
@@ -187,7 +189,7 @@ def renderings() -> dict[str, list[str]]:
 
 
 def _many_cells(source: Path, target: Path, count: int) -> None:
-    """A results folder of so many cells: those of another, again and again as other trials."""
+    """A results folder with `count` cells: copies of another folder's cells as other trials."""
     Folder.make(target)
     shutil.copytree(source / "machines", target / "machines", dirs_exist_ok=True)
     found = [json.loads(path.read_text()) for path in sorted((source / "cells").glob("*.json"))]

@@ -1,9 +1,9 @@
-"""Torture: injects faults, tries bad inputs, and counts what gets through.
+"""Injects faults, tries bad inputs, and counts the failures to handle them.
 
     python harness/checks/torture [--short] [--seed N] [--out FOLDER] [--store NAME]... [PART...]
 
-prints a table and writes it to FOLDER/torture.csv. The exit status is 1 if a count is not zero that
-has to be.
+prints a table and writes it to FOLDER/torture.csv. The exit status is 1 if a count that must be
+zero is not.
 """
 
 import dataclasses
@@ -48,7 +48,7 @@ def main(parts: Sequence[str], short: bool, seed: int, only: tuple[str, ...], ou
     """Inject faults into sweeps, feed them wrong answers and damaged files, and count what gets
     through."""
     out.mkdir(parents=True, exist_ok=True)
-    for number in STOPS:  # a shell's background jobs ignore Ctrl-C, and so would our sweeps
+    for number in STOPS:  # sweeps would inherit that background jobs ignore Ctrl-C
         signal.signal(number, signal.default_int_handler)
     start, aside = time.monotonic(), Path(tempfile.gettempdir())
     try:
@@ -77,7 +77,8 @@ def main(parts: Sequence[str], short: bool, seed: int, only: tuple[str, ...], ou
 
 
 def _run(parts: Sequence[str], form: Form) -> list[tuple[Row, float]]:
-    """The rows of these parts: as many at a time as there are cores, each in a new process."""
+    """Yield the rows of these parts. Each part runs in a new process, as many at a time as there
+    are cores."""
     pool = ProcessPoolExecutor(
         mp_context=get_context("spawn"),
         max_tasks_per_child=1,
@@ -86,7 +87,7 @@ def _run(parts: Sequence[str], form: Form) -> list[tuple[Row, float]]:
     )
     try:
         pairs = list(pool.map(functools.partial(rows_of, form=form), parts))
-    except BaseException:  # who stops does not wait for the parts that run
+    except BaseException:  # when stopped, do not wait for running parts
         pool.shutdown(wait=False, cancel_futures=True)
         end_processes(os.environ[OWNER])
         raise

@@ -1,4 +1,4 @@
-"""What torture compiles, all of it below build/torture, and how programs run under sanitizers."""
+"""Compiles the programs of torture, all below build/torture, and runs programs under sanitizers."""
 
 import fcntl
 import os
@@ -15,13 +15,13 @@ ROOT = Path(__file__).parents[3]
 SHIMS = ROOT / "harness/shims"
 BUILT = ROOT / "build/torture"
 ADDRESS = "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"
-PRELOADED = ("libasan.so", "libubsan.so", "libstdc++.so")  # the last so that exceptions are seen
+PRELOADED = ("libasan.so", "libubsan.so", "libstdc++.so")  # libstdc++: to intercept exceptions
 REPORT = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|: runtime error: ")
-FEW = ("flat", "lmdb", "leveldb", "bdb", "sqlite")  # of short forms: one or two of each kind
+FEW = ("flat", "lmdb", "leveldb", "bdb", "sqlite")  # of the short form: one or two of each kind
 
 
 def available(short: bool) -> list[str]:
-    """The shims that are here and keep what they are given; in the short form, one of each kind."""
+    """The available shims that keep what is written; in the short form, only those of FEW."""
     return [
         store.name
         for store in catalogue.known().values()
@@ -35,7 +35,7 @@ def available(short: bool) -> list[str]:
 def run(
     command: Sequence[str | Path], environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end, whatever that is."""
+    """Run a program to its end, whatever its status."""
     return subprocess.run(
         command,
         env={**os.environ, **(environment or {})},
@@ -53,7 +53,7 @@ def _build(command: Sequence[str | Path]) -> None:
 
 
 def program(name: str, sources: Sequence[Path], *flags: str, compiler: str = "cc") -> Path:
-    """Compiles our C sources into a program."""
+    """Compile our C sources into a program, and return its path."""
     if shutil.which(compiler) is None:
         raise click.UsageError(f"{compiler} is missing; install it: sh harness/system-packages.sh")
     output = BUILT / name
@@ -66,12 +66,12 @@ def program(name: str, sources: Sequence[Path], *flags: str, compiler: str = "cc
 
 
 def sanitized_shims(kind: str = "address", names: Sequence[str] = ()) -> Path:
-    """Builds these stores, or all, with the address and undefined-behaviour sanitizers or that of
-    another kind; returns the folder."""
+    """Build these stores, or all, with the address and undefined-behaviour sanitizers or with
+    another `kind`. Returns the folder."""
     folder = BUILT / kind
     folder.mkdir(parents=True, exist_ok=True)
     options = f"-DKV_SANITIZE={kind}", "-DKV_WERROR=ON", f"-DKV_STORES={';'.join(names)}"
-    with open(folder / "lock", "w") as lock:  # parts run beside each other
+    with open(folder / "lock", "w") as lock:  # parts run concurrently
         fcntl.flock(lock, fcntl.LOCK_EX)
         _build(["cmake", "-S", SHIMS, "-B", folder, *options])
         _build(["cmake", "--build", folder, "--parallel", str(os.cpu_count() or 1)])
@@ -82,26 +82,28 @@ def sanitized_shims(kind: str = "address", names: Sequence[str] = ()) -> Path:
 
 
 def sanitized_environment(shims: Path, logs: Path) -> dict[str, str]:
-    """In which a Python process loads sanitized shims; reports go to the folder `logs`."""
+    """The environment in which a Python process loads sanitized shims; reports go to the folder
+    `logs`."""
     log = f"log_path={logs}/log"
     libraries = (run(["cc", f"-print-file-name={name}"]).stdout.strip() for name in PRELOADED)
     return {
         "KVBENCH_SHIMS": str(shims),
         "LD_PRELOAD": " ".join(libraries),
         "PYTHONPATH": str(ROOT / "harness"),
-        "PYTHONMALLOC": "malloc",  # so that a write beyond a buffer of Python's is seen
+        "PYTHONMALLOC": "malloc",  # to detect writes beyond Python's buffers
         "ASAN_OPTIONS": f"detect_leaks=0:{log}",
         "UBSAN_OPTIONS": f"print_stacktrace=1:{log}",
     }
 
 
 def reports(logs: Path) -> list[str]:
-    """What the sanitizers wrote there, one line a report."""
+    """The reports of the sanitizers in a folder, one line each."""
     texts = (log.read_text("utf-8", "replace") for log in logs.glob("log.*"))
     return [line for text in texts for line in text.splitlines() if REPORT.search(line)]
 
 
 def in_memory(place: Path) -> Path:
-    """Where stores need not wait for a disk, if there is such a place; else the place itself."""
+    """A folder in memory, where stores need not wait for a disk, if there is one; else the place
+    itself."""
     memory = Path("/dev/shm")
     return memory if os.access(memory, os.W_OK) else place

@@ -1,4 +1,4 @@
-"""Full disks: the disk that holds the stores, and the disk that holds the results."""
+"""Fills disks: the disk with the stores, and the disk with the results."""
 
 import contextlib
 import os
@@ -11,23 +11,23 @@ from sweeps import Sweep, scratch, traceback
 from table import Form, Row
 
 SIZE = 300 << 20  # bytes of the stores' disk: some engines allocate 100 MiB before the first record
-# What cannot fit is skipped, so these values might, if a store compressed them to a fifth.
+# Cells that cannot fit are skipped, so these values would fit if compressed to a fifth.
 SIZES: dict[str, Any] = {
     "record_sizes": ["64 KiB", "100 B"], "records": [24_000, 100],
     "compressibility": ["compressible"],
 }  # fmt: skip
 TOO_MUCH = ("64 KiB", 24_000)
 RESULTS = 1 << 20  # bytes of the results' disk
-LIMIT = 60  # seconds a cell: an engine may hang on a full disk
+LIMIT = 60  # seconds per cell: an engine may hang on a full disk
 
 
 class NoDiskError(Exception):
-    """No small disk can be mounted; the text says why."""
+    """No small disk can be mounted; the message states why."""
 
 
 @contextlib.contextmanager
 def small_disk(place: Path, size: int) -> Iterator[Path]:
-    """Mounts an empty file system of `size` bytes. Raises NoDiskError if that fails."""
+    """Mount an empty file system of `size` bytes. Raises NoDiskError if that fails."""
     with scratch(place, "disk") as folder:
         mounted = run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder])
         if mounted.returncode != 0:
@@ -39,7 +39,7 @@ def small_disk(place: Path, size: int) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> Path:
-    """Fills the disk with one file, and returns its path."""
+    """Fill the disk with one file, and return its path."""
     filler = disk / "filler"
     with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as file:
         while True:
@@ -53,7 +53,8 @@ def _row(what: str, wrong: list[str], lost: int = 0, faults: int = 1, note: str 
 
 
 def stores_disk(names: list[str], place: Path) -> Row:
-    """For each store, the cell that does not fit must state the reason; the other three pass."""
+    """For each store, check that the cell that does not fit states the reason, and that the other
+    three pass."""
     lost = 0
     wrong: list[str] = []
     with small_disk(place, SIZE) as disk, scratch(place, "full") as folder:
@@ -76,7 +77,8 @@ def stores_disk(names: list[str], place: Path) -> Row:
 
 
 def no_room(place: Path) -> Row:
-    """A disk that is full before the first cell is named in one line, and nothing is left on it."""
+    """Check that a disk that is full before the first cell is reported in one line, and that
+    nothing is left on it."""
     wrong = []
     with small_disk(place, RESULTS) as disk, scratch(place, "aside") as folder:
         sweep = Sweep(folder)
@@ -90,7 +92,8 @@ def no_room(place: Path) -> Row:
 
 
 def results_disk(place: Path) -> Row:
-    """The results' disk fills up after the first cell. With room again, the sweep completes."""
+    """Fill the results' disk after the first cell, free it, and check that the sweep then
+    completes."""
     wrong = []
     with small_disk(place, RESULTS) as disk, scratch(place, "aside") as folder:
         sweep = Sweep(folder, stores=["flat", "lmdb"], records=[100, 200])

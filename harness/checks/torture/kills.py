@@ -1,5 +1,5 @@
-"""SIGKILL and Ctrl-C at random moments, and SIGKILL at the first calls of each kind in STEPS.
-Afterwards the collected cells must equal those of an uninterrupted run."""
+"""SIGKILL and Ctrl-C at random moments, and SIGKILL at the first system calls of each kind in
+STEPS. Afterwards the collected cells must equal those of an uninterrupted run."""
 
 import contextlib
 import os
@@ -21,8 +21,8 @@ from kvbench.cli import STOPPED
 from sweeps import Sweep, liar_environment, scratch, traceback
 from table import Form, Row
 
-# Some cells are measured, on disk and in memory. Some are skipped for their size. Some may be
-# unavailable, because few machines have TokuDB.
+# Some cells are measured, on disk and in memory. Some are skipped because of their size. Some may
+# be unavailable, because few machines have TokuDB.
 GRID: dict[str, Any] = {
     "stores": ["flat", "lmdb", "tokudb"],
     "record_sizes": ["1 KiB"],
@@ -59,7 +59,7 @@ def _uninterrupted(place: Path, grid: Mapping[str, Any]) -> pd.DataFrame:
 
 @dataclass
 class Found:
-    """The cells that sweeps over one grid lost, and a line for anything else that went wrong."""
+    """The cells that sweeps over one grid lost, and a line for each other failure."""
 
     wanted: pd.DataFrame = field(default_factory=pd.DataFrame)  # cells of an uninterrupted run
     lost: int = 0
@@ -71,7 +71,7 @@ class Found:
             self.wrong.append(f"exit status {status}: {why}")
 
     def left(self, sweep: Sweep) -> None:
-        """Counts cells that are missing, duplicated or of another status than wanted."""
+        """Count cells that are missing, duplicated or of an unexpected status."""
         if len(self.wanted):
             found, wanted = (
                 cells.value_counts(dropna=False) for cells in (_collected(sweep), self.wanted)
@@ -85,7 +85,7 @@ class Found:
 
 
 def _kill_worker(sweep: Sweep, process: subprocess.Popen[str]) -> bool:
-    """Kills the first worker that appears; False if the sweep ends before one does."""
+    """Kill the first worker that appears. Returns False if the sweep ends before."""
     while process.poll() is None:
         for worker in sweep.workers():
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -95,10 +95,10 @@ def _kill_worker(sweep: Sweep, process: subprocess.Popen[str]) -> bool:
 
 
 def _disturb(sweep: Sweep, process: subprocess.Popen[str], choose: random.Random) -> str:
-    """Kills the sweep, its worker or both, unless it ends before. Returns in words whether a cell
-    was being measured; empty if nothing was killed."""
+    """Kill the sweep, its worker or both, unless the sweep ends before. Returns whether a cell was
+    being measured, in words; empty if nothing was killed."""
     latest = LONGEST
-    if choose.random() < 0.5:  # a sweep of so few cells is at its start for most of its time
+    if choose.random() < 0.5:  # in so small a sweep, start-up takes most of the time
         while process.poll() is None and not sweep.workers():
             pass
         latest = LONGEST_OF_A_CELL
@@ -115,7 +115,7 @@ def _disturb(sweep: Sweep, process: subprocess.Popen[str], choose: random.Random
 
 
 def kills(count: int, seed: int, place: Path, grid: Mapping[str, Any], found: Found) -> Row:
-    """Disturbs sweeps until `count` kills are made."""
+    """Disturb sweeps until `count` kills are made."""
     choose, done, sweeps = random.Random(seed), Counter[str](), 0
     while done.total() < count:
         with scratch(place, "kill") as folder:
@@ -137,7 +137,7 @@ def kills(count: int, seed: int, place: Path, grid: Mapping[str, Any], found: Fo
 
 
 def kills_at_steps(short: bool, place: Path) -> Row:
-    """strace kills the sweep on its first, second ... call of each kind."""
+    """Let strace kill the sweep at its first, second and further calls of each kind."""
     if not shutil.which("strace"):
         return Row("kill", "not tried", note="at a sweep's steps on the disk: needs strace")
     calls, each = STEPS[: 2 if short else None], 1 if short else EACH
@@ -163,7 +163,7 @@ def kills_at_steps(short: bool, place: Path) -> Row:
 
 
 def interrupts(count: int, seed: int, place: Path, grid: Mapping[str, Any], found: Found) -> Row:
-    """Ctrl-C: the running cell is finished, and the command that is printed continues."""
+    """Send Ctrl-C: the running cell is finished, and the printed command continues the sweep."""
     choose = random.Random(seed)
     done = tries = 0
     while done < count and tries < PATIENCE:
@@ -172,18 +172,18 @@ def interrupts(count: int, seed: int, place: Path, grid: Mapping[str, Any], foun
             sweep = Sweep(folder, **grid)
             process = sweep.start()
             while process.poll() is None and not list(sweep.out.glob("stores/*_*")):
-                pass  # it has begun
+                pass  # the sweep has begun
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(choose.uniform(0, LONGEST))
             before = len(sweep.cells())
             if done % 2:
                 process.terminate()
-            else:  # a terminal's Ctrl-C is for all that run in it
+            else:  # a terminal sends Ctrl-C to all processes of its group
                 os.killpg(process.pid, signal.SIGINT)
             said, errors = process.communicate()
             found.ended(process.returncode, errors, *ENDS, STOPPED)
             if process.returncode in ENDS:
-                continue  # it had come to its end
+                continue  # the sweep had ended already
             done += 1
             failed = any(result["status"] == "failed" for result in sweep.cells())
             if len(sweep.cells()) < before or failed or " to do" not in said:
@@ -204,7 +204,7 @@ def interrupts(count: int, seed: int, place: Path, grid: Mapping[str, Any], foun
 
 @contextlib.contextmanager
 def _hanging(place: Path) -> Iterator[tuple[Sweep, subprocess.Popen[str]]]:
-    """A sweep whose worker hangs, and its process."""
+    """Start a sweep whose worker hangs. Returns the sweep and its process."""
     store = "liar-hang-at-get-17"
     with scratch(place, "hanging") as folder:
         sweep = Sweep(folder, liar_environment(folder, "flat", [store]), stores=[store])
@@ -215,7 +215,8 @@ def _hanging(place: Path) -> Iterator[tuple[Sweep, subprocess.Popen[str]]]:
 
 
 def second_sweep(place: Path) -> Row:
-    """A second sweep is refused while the first runs, and accepted after the first was killed."""
+    """Check that a second sweep is refused while the first runs, and accepted after the first was
+    killed."""
     found = Found()
     with _hanging(place) as (sweep, process):
         second = sweep.run()
@@ -230,7 +231,7 @@ def second_sweep(place: Path) -> Row:
 
 
 def orphan(place: Path) -> Row:
-    """A hanging worker must end when its sweep is killed."""
+    """Check that a hanging worker ends when its sweep is killed."""
     found = Found()
     with _hanging(place) as (sweep, process):
         process.kill()

@@ -1,4 +1,5 @@
-"""Stores that answer incorrectly, crash or hang: each must fail its cell, and the sweep go on."""
+"""Injects incorrect answers, crashes and hangs into stores. Each must fail its cell, and the sweep
+must continue."""
 
 import random
 import re
@@ -11,8 +12,8 @@ from kvbench.stores import catalogue
 from sweeps import Sweep, liar_environment, scratch, traceback
 from table import Form, Row
 
-# The faults of liar.c, and how many calls each may choose from. Every cell of RECORDS records makes
-# at least so many calls.
+# The faults of liar.c, and the number of calls from which each chooses one. Every cell of RECORDS
+# records makes at least as many calls.
 RECORDS = 10_000
 LIES = {
     "another-record": 900,
@@ -56,8 +57,8 @@ SCAN_LIES = {
 REMOVING = ["fillrandom, deleterandom"]
 REMOVAL_LIES = {"kept": RECORDS, "remove-accepted": 1000}
 
-# Each way to break (a crash, a hang, a forged answer, an undefined status), and what the reason
-# must say. The sweep's time limit ends some of them.
+# The ways to break (a crash, a hang, a forged answer, an undefined status), and what the reason
+# must state. The sweep's time limit ends some of them.
 LIMIT = 15  # seconds
 NO_ANSWER = re.compile("took longer|without an answer|no valid answer")
 WAYS = {
@@ -91,8 +92,8 @@ FUNCTIONS = ("open", "write_batch", "get", "insert", "update", "remove", "scan",
 def _judge(
     place: Path, honest: str, liars: Sequence[str], records: int, *limit: str, **keys: Any
 ) -> tuple[list[str], list[str], dict[str, str]]:
-    """Sweeps over the liars and an honest store. Returns the liars whose cells passed, a line for
-    anything else that went wrong, and the reason of each cell by store."""
+    """Sweep over the faulty stores and an honest one. Returns the faulty stores whose cells passed,
+    a line for each other failure, and the reason of each cell by store."""
     with scratch(place, "lies") as folder:
         control = "liar-honest-0"
         env = liar_environment(folder, honest, [*liars, control])
@@ -112,7 +113,8 @@ def _judge(
 
 
 def lies(honest: str, seed: int, place: Path, known: Mapping[str, int], **keys: Any) -> Row:
-    """Injects each fault of `known` once, at a random one of its calls. `keys` go into the grid."""
+    """Inject each fault of `known` once, at a random one of its calls. `keys` are added to the
+    grid."""
     choose = random.Random(f"{seed} {honest}")
     liars = [f"liar-{lie}-{choose.randint(1, calls)}" for lie, calls in known.items()]
     missed, wrong, reasons = _judge(place, honest, liars, RECORDS, **keys)
@@ -126,7 +128,7 @@ def lies(honest: str, seed: int, place: Path, known: Mapping[str, int], **keys: 
 
 
 def breaks(honest: str, ways: Sequence[str], functions: Sequence[str], place: Path) -> Row:
-    """Injects each of `ways` into a get, and a segmentation fault into each of `functions`."""
+    """Inject each of `ways` into a get, and a segmentation fault into each of `functions`."""
     liars = {f"liar-{way}-at-get-17": WAYS[way] for way in ways}
     liars |= {f"liar-segmentation-fault-at-{name}-1": "signal SIGSEGV" for name in functions}
     limit = ("--time-limit", str(LIMIT))

@@ -131,7 +131,7 @@ def altered(value: Any, dice: Random) -> Any:
                 holder[key] = [holder[key]] * dice.choice((1, 2))
             case 3:
                 other, place = dice.choice(found)
-                with contextlib.suppress(KeyError, IndexError):  # that place was just removed
+                with contextlib.suppress(KeyError, IndexError):  # it was just removed
                     holder[key] = copy.deepcopy(other[place])
             case _:
                 # A grid's keys hold lists, so values inside a list are altered as well.

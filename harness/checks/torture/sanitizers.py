@@ -28,7 +28,7 @@ from table import Form, Row
 SOURCES = ROOT / "harness/checks/sanitize"
 SUITES = [ROOT / f"harness/tests/test_{name}.py" for name in ("conformance", "plan", "loop")]
 CORE = ("traffic", "loop", "plan", "records", "tally", "store", "meter")
-DESELECTED = "the_template"  # these cases compile shims of their own, without sanitizers
+DESELECTED = "the_template"  # these cases compile their own shims without sanitizers
 # Cases that the short form omits: a slow one, and bindings, whose C is not ours.
 OMITTED = (
     "compact_leaves", "apsw", "berkeleydb", "bsddb3", "dbm.gnu", "diskcache", "plyvel", "shelve",
@@ -36,8 +36,8 @@ OMITTED = (
 )  # fmt: skip
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 LEAK = re.compile(r"^(?:Direct|Indirect) leak of .*", re.MULTILINE)
-FOUND = BUILT / "fuzz"  # inputs of the fuzzer that break something; they stay
-# ThreadSanitizer's: only races count, and what they say is read from its log.
+FOUND = BUILT / "fuzz"  # inputs that made the fuzzer fail, which are kept
+# ThreadSanitizer: only races count, and they are read from its log.
 # The longest history, so that the earlier access of a race keeps its stack.
 TSAN = "exitcode=0:detect_deadlocks=0:report_thread_leaks=0:report_mutex_bugs=0:history_size=7"
 ACCESS = re.compile(r"^  (?:Previous )?(?:atomic )?(?:read|write) of size", re.I | re.M)
@@ -47,7 +47,7 @@ KEYS = {True: 100_000, False: 1_000_000}  # inputs of the fuzzer in the short an
 
 
 def rows(form: Form) -> Iterator[Row]:
-    """The seed is the fuzzer's; the suites have their own."""
+    """Yield the rows. The seed is the fuzzer's; the test suites have their own seeds."""
     yield folder_keys(form)
     built = sanitized_shims()
     yield conformance(built, form)
@@ -79,7 +79,7 @@ def folder_keys(form: Form) -> Row:
 
 
 def conformance(built: Path, form: Form) -> Row:
-    """A report ends the process, and the suite with it."""
+    """Run the suites. The first report of a sanitizer ends the process, and thus the suite."""
     chosen = f"not {DESELECTED}"
     if form.short:
         chosen += f" and (test_plan or {' or '.join(FEW)}) and not ({' or '.join(OMITTED)})"
@@ -107,7 +107,7 @@ def conformance(built: Path, form: Form) -> Row:
 
 def races(text: str) -> list[str]:
     """ThreadSanitizer's reports of races between two accesses by our own code. The engines are not
-    built with it, so that it does not know how they synchronise theirs."""
+    built with it, so it does not see their synchronisation."""
     found = []
     for report in text.split("=" * 18):
         stacks = [part for part in re.split(r"\n\s*\n", report) if ACCESS.search(part)]
@@ -118,8 +118,8 @@ def races(text: str) -> list[str]:
 
 
 def threads(form: Form) -> Row:
-    """Runs two writers on each store that takes several, beside two readers where it takes both.
-    Without random addresses, among which a map of 1 TiB may find no place."""
+    """Run two writers on each store that allows several, with two readers if it also allows those.
+    Address space randomisation is off, because a map of 1 TiB may otherwise not fit."""
     sources = [SOURCES / "threads.c", *(SHIMS / f"{name}.c" for name in CORE)]
     tested = program("threads", sources, "-fsanitize=thread")
     built = sanitized_shims("thread", ["null", *FEW] if form.short else [])
@@ -148,7 +148,7 @@ def threads(form: Form) -> Row:
 
 
 def leaks(built: Path, place: Path) -> Row:
-    """Each store runs in a process of its own, whose leaks are counted when it ends."""
+    """Run each store in a separate process, whose leaks are counted when it ends."""
     sources = [SOURCES / "open_close.c", SHIMS / "store.c"]
     tested = program("open_close", sources, "-fsanitize=address")
     report = json.loads((built / "stores.json").read_text())
@@ -156,7 +156,7 @@ def leaks(built: Path, place: Path) -> Row:
     wanted = [*available(False), "null", "template"]
     names = [name for name in wanted if name not in unbuilt]
     environment = {
-        # The engines have no frame pointers; the suppressions name functions far up the stack.
+        # Engines lack frame pointers, and the suppressions name functions far up the stack.
         "ASAN_OPTIONS": "detect_leaks=1:fast_unwind_on_malloc=0",
         "LSAN_OPTIONS": f"suppressions={SOURCES}/leaks.supp:print_suppressions=0",
     }

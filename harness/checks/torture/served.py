@@ -1,4 +1,4 @@
-"""An open store in a process of its own, which can be killed at any moment."""
+"""Runs an open store in a separate process, which can be killed at any moment."""
 
 import contextlib
 import ctypes
@@ -20,7 +20,7 @@ from kvbench.common.processes import die_with_parent
 from kvbench.stores.opened import OpenShim, OpenStore, open_store
 
 LARGEST = 100_000  # bytes of a value
-PATIENCE = 20  # seconds: an engine may wait for ever on what a kill has left
+PATIENCE = 20  # seconds: after a kill, an engine may wait for ever
 FORK = get_context("fork")
 
 Record = tuple[bytes, bytes]
@@ -28,11 +28,12 @@ Step = tuple[Any, ...]  # the name of a method of Served, and its arguments
 
 
 class Died(StoreError):  # noqa: N818 - what happened, not what went wrong
-    """The child has ended."""
+    """The child process has ended."""
 
 
 class Child:
-    """One process at a time, forked from this one, which must open no store but in `_prepare`."""
+    """Runs one child process at a time, forked from this process, which may open a store only in
+    `_prepare`."""
 
     def __init__(self, store: Store, options: dict[str, str]) -> None:
         def open_it(folder: Path) -> OpenStore:
@@ -47,14 +48,14 @@ class Child:
         self._process = FORK.Process(target=_serve, args=arguments)
         self._process.start()
         theirs.close()
-        self.answer()  # it is open
+        self.answer()  # the store is open
 
     def send(self, steps: Sequence[Step]) -> None:
-        with contextlib.suppress(OSError):  # it died: its last answer says why
+        with contextlib.suppress(OSError):  # it died: its last answer states why
             self._pipe.send_bytes(marshal.dumps(list(steps)))
 
     def answer(self) -> Any:
-        """Returns the answer to one step, when it is done."""
+        """The answer to one step, once the step is done."""
         if not self._pipe.poll(PATIENCE):
             raise StoreError(f"no answer within {PATIENCE} s")
         try:
@@ -66,7 +67,7 @@ class Child:
         return answer
 
     def kill(self) -> list[Any]:
-        """Returns what it had answered before and no one had taken yet."""
+        """Kill the child. Returns its answers that were not read yet."""
         answers: list[Any] = []
         self._process.kill()
         self._process.join()
@@ -77,7 +78,7 @@ class Child:
 
 
 class Served:
-    """An open store, whose answers can cross a pipe."""
+    """An open store, whose answers can be sent through a pipe."""
 
     def __init__(self, open_store: Callable[[], OpenStore]) -> None:
         self._open, self._store = open_store, open_store()
@@ -87,11 +88,11 @@ class Served:
 
     def get(self, key: bytes) -> bytes | None:
         if isinstance(self._store, OpenShim):
-            return self._store.get(key, LARGEST)  # a buffer for 2 MiB takes its time
+            return self._store.get(key, LARGEST)  # a buffer for 2 MiB would be slow
         return self._store.get(key)
 
     def get_into(self, key: bytes, capacity: int) -> bytes | None:
-        """In a session of its own, into a buffer of exactly that many bytes."""
+        """Get a value in a new session, into a buffer of exactly `capacity` bytes."""
         assert isinstance(self._store, OpenShim)
         session = self._store.session()
         try:
@@ -109,7 +110,7 @@ class Served:
         return list(itertools.islice(self._store.scan(start, backwards=True), count))
 
     def effective_options(self, capacity: int) -> None:
-        """They end with a NUL, however small the buffer is."""
+        """The effective options; their text ends with a NUL, however small the buffer is."""
         assert isinstance(self._store, OpenShim)
         text = ctypes.create_string_buffer(b"x" * capacity, capacity)
         self._store._driver.effective_options(self._store._kv, text, capacity)
@@ -126,9 +127,10 @@ class Served:
 
 
 def _serve(pipe: Connection, open_store: Callable[[], OpenStore], parent: int) -> None:
-    """What a child does until it is killed: takes lists of steps, answers each when it is done."""
+    """Run in a child until it is killed: receive lists of steps, and answer each step when it is
+    done."""
     die_with_parent(parent)
-    silence = os.open(os.devnull, os.O_WRONLY)  # engines print what they like when they fail
+    silence = os.open(os.devnull, os.O_WRONLY)  # failing engines print arbitrary text
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     try:
@@ -142,7 +144,8 @@ def _serve(pipe: Connection, open_store: Callable[[], OpenStore], parent: int) -
 
 
 def _prepare(store: Store, open_store: Callable[[Path], OpenStore]) -> None:
-    """What children need not do again. WiredTiger measures its clock for more than a second."""
+    """Do once what each child would repeat. WiredTiger calibrates its clock for more than a
+    second."""
     if store.binding:
         load(store.binding)
     else:

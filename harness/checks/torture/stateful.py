@@ -1,7 +1,7 @@
-"""Random histories of every store against a dict, on sanitized shims and with kills among them.
+"""Compares random histories of every store with a dict, on sanitized shims and with kills.
 
-Hypothesis chooses the steps, a child process has the store, and what a killed one had acknowledged
-must be there afterwards. Each store is tried in a process of its own.
+Hypothesis chooses the steps, and a child process holds the store. After a kill, everything that the
+child had acknowledged must be in the store. Each store is tested in a separate process.
 """
 
 import contextlib
@@ -32,13 +32,13 @@ from kvbench.stores import catalogue
 from served import LARGEST, Child, Record, Step
 from table import Form, Row
 
-LONGEST = 64 << 10  # bytes of a key: stores that take longer ones are not tried at their limit
-ALL = 1 << 20  # records, more than any history leaves
-STEPS = 50  # of a history
-HISTORIES = {True: 3, False: 30}  # of a store, in the short form and in the long one
+LONGEST = 64 << 10  # bytes of a key: the limits of stores with longer keys are not tested
+ALL = 1 << 20  # more records than any history creates
+STEPS = 50  # steps in a history
+HISTORIES = {True: 3, False: 30}  # histories per store, in the short form and in the long one
 
-# Stores whose records a kill may take though they were acknowledged, and why. For these such kills
-# are counted, each the last step on its files; what must hold is that a sync before a kill helps.
+# Stores that may lose acknowledged records in a kill, and why. Such kills are counted, and each
+# ends the history of its files. Records that were synced before a kill must survive.
 KNOWN_LOSSES = {
     "kyoto-tree": "pages stay in the process",
     "kyoto-hash": "a kill in mid-update may tear its record",
@@ -50,16 +50,16 @@ KNOWN_LOSSES = {
     "bdb/berkeleydb": "without an environment pages stay in the process",
 }
 
-# Stores in which scans back may miss records once they were opened again, though gets and scans
+# Stores whose backward scans may miss records after a reopening, though gets and forward scans
 # find them all, and why.
 KNOWN_ASTRAY = {"tkrzw-tree": "links from page to page backwards are not all kept"}
 
-# Stores of which a kill may leave a part of a batch, though it is one call to the engine.
+# Stores in which a kill may leave a part of a batch, although a batch is one call to the engine.
 KNOWN_PARTS = {"tkrzw-hash": "a batch cut off may leave a part of its records"}
 
 
 class Model:
-    """What a store must answer: the contract of a dict."""
+    """The expected answers of a store: the contract, implemented on a dict."""
 
     def __init__(self) -> None:
         self.records: dict[bytes, bytes] = {}
@@ -95,7 +95,7 @@ class Model:
         return [item for item in sorted(self.records.items())[::-1] if item[0] <= start][:count]
 
     def nothing(self, *_: object) -> None:
-        """What leaves the records as they are."""
+        """A step that does not change the records."""
 
     sync = compact = reopen = effective_options = nothing
 
@@ -104,7 +104,7 @@ def random_value(size: int, number: int) -> bytes:
     return random.Random(f"{size} {number}").randbytes(size)
 
 
-# Few, so that steps meet; and names that folders, texts or comparisons might get wrong.
+# Few keys, so that steps collide; some are hard for folders, texts or comparisons.
 NASTY = (
     b"k", b"K", b"kk", b"k\0", b"\0", b"\0\0", b".", b"..", b"/", b"../k", b"k/k", b"%00", b"~",
     b"\x7f", b"\x80", b"\xff", b"\xff" * 20,
@@ -112,7 +112,7 @@ NASTY = (
 KEYS = st.sampled_from(NASTY[:4]) | st.sampled_from(NASTY) | st.binary(min_size=1, max_size=20)
 SIZES = st.integers(0, 100) | st.integers(0, 5000) | st.sampled_from((0, 4095, 4096, LARGEST))
 VALUES = st.builds(random_value, SIZES, st.integers(0, 3))
-COUNTS = st.integers(1, 300)  # records of a scan
+COUNTS = st.integers(1, 300)  # records to read in a scan
 ANSWERS = st.integers(0, 8)
 LAGS = st.integers(0, 300)  # microseconds
 
@@ -125,7 +125,7 @@ def _keys(store: Store) -> st.SearchStrategy[bytes]:
 
 
 def _writes(store: Store, keys: st.SearchStrategy[bytes]) -> st.SearchStrategy[Step]:
-    """Steps in whose middle a kill may come."""
+    """A strategy for steps that a kill may interrupt."""
     batch = st.dictionaries(keys, VALUES, max_size=10).map(lambda records: list(records.items()))
     others = ["sync", "reopen"] + ["compact"] * ("compact" in store.capabilities)
     return st.one_of(
@@ -149,7 +149,7 @@ def _reads(store: Store, keys: st.SearchStrategy[bytes]) -> st.SearchStrategy[St
 
 
 def _written(step: Step) -> set[bytes]:
-    """The keys that it is about."""
+    """The keys that a step writes."""
     match step:
         case ("write_batch", records):
             return {key for key, _ in records}
@@ -160,18 +160,18 @@ def _written(step: Step) -> set[bytes]:
 
 @dataclass(frozen=True)
 class Subject:
-    """A store with settings."""
+    """A store with settings, and what it guarantees."""
 
     store: Store
     options: dict[str, str]
-    survives: bool  # it claims to
-    torn: bool  # an update that is cut off may leave the beginning of its value
+    survives: bool  # whether it guarantees that records survive a kill
+    torn: bool  # whether an interrupted update may leave a prefix of its value
     writes: st.SearchStrategy[Step]
     reads: st.SearchStrategy[Step]
 
     @classmethod
     def of(cls, store: Store, options: dict[str, str], shim: Store) -> "Subject":
-        """`shim` is the same engine in C."""
+        """The subject for a store with these options; `shim` is the same engine in C."""
         claimed = store.guarantee(options.get("durability", DEFAULT)) != "none"
         keys = _keys(store)
         return cls(
@@ -191,7 +191,7 @@ class Subject:
         return capability in self.store.capabilities
 
     def whole(self, step: Step) -> bool:
-        """Whether a kill in its middle leaves all of the step or nothing."""
+        """Whether a kill in the middle of a step leaves all of the step or nothing."""
         parts = not self.can("batch") or self.store.full_name in KNOWN_PARTS
         return not (self.torn or (parts and step[0] == "write_batch"))
 
@@ -201,20 +201,20 @@ class Tally:
     steps: int = 0
     reopens: int = 0
     kills: int = 0
-    cut: int = 0  # of these: in the middle of a step
-    unpromised: int = 0  # of these: in a store that does not claim to survive them
-    losses: int = 0  # of the unpromised: where something was lost
-    astray: int = 0  # scans back that missed records, as they are known to
-    last: list[str] = field(default_factory=list)  # steps of the history
+    cut: int = 0  # of these, in the middle of a step
+    unpromised: int = 0  # of these, in a store that does not guarantee survival
+    losses: int = 0  # of the unpromised, those that lost something
+    astray: int = 0  # backward scans that missed records, a known fault
+    last: list[str] = field(default_factory=list)  # the steps of the last history
 
 
 def _own(name: str) -> st.SearchStrategy[Any]:
-    """What the subject of the machine has to choose from."""
+    """A strategy that depends on the subject of the history."""
     return st.runner().flatmap(lambda machine: getattr(machine.subject, name))
 
 
 class History(RuleBasedStateMachine):
-    """Of one store, in one folder."""
+    """A history of one store, in one folder."""
 
     def __init__(self, subject: Subject, child: Child, place: Path, tally: Tally) -> None:
         super().__init__()
@@ -228,7 +228,7 @@ class History(RuleBasedStateMachine):
         self._child.start(Path(self._folder.name))
 
     def teardown(self) -> None:
-        with contextlib.suppress(StoreError):  # told already, or of no more concern
+        with contextlib.suppress(StoreError):  # already reported, or irrelevant by now
             self._child.kill()
         self._folder.cleanup()
 
@@ -238,7 +238,7 @@ class History(RuleBasedStateMachine):
         self._check(step, self._child.answer())
 
     def _check(self, step: Step, answer: Any) -> None:
-        """Of a step that is done."""
+        """Check the answer to a step that is done."""
         expected = self._expect(step)
         self._reopened |= step[0] == "reopen"
         known = self._reopened and self.subject.store.full_name in KNOWN_ASTRAY
@@ -254,7 +254,7 @@ class History(RuleBasedStateMachine):
         name, *arguments = step
         return getattr(self._model, name)(*arguments)
 
-    # Few rules, for hypothesis leaves some of them out of each history.
+    # Few rules, since Hypothesis omits some rules in each history.
 
     @rule(step=_own("writes"))
     def write(self, step: Step) -> None:
@@ -278,7 +278,8 @@ class History(RuleBasedStateMachine):
     @precondition(lambda self: not self.subject.survives)
     @rule(steps=st.lists(_own("writes"), max_size=8), answers=ANSWERS, lag=LAGS)
     def kill_unpromised(self, steps: list[Step], answers: int, lag: int) -> None:
-        """Counts what is lost, and goes on in another folder."""
+        """Kill a store that does not guarantee survival, count what is lost, and continue in a new
+        folder."""
         cut = self._kill(steps, answers, lag)
         self._tally.unpromised += 1
         try:
@@ -289,7 +290,8 @@ class History(RuleBasedStateMachine):
         self._begin()
 
     def _kill(self, steps: list[Step], answers: int, lag: int) -> Step | None:
-        """After so many answers and microseconds more. The step in whose middle it was, if any."""
+        """Kill the child `lag` microseconds after it has given `answers` answers. Returns the
+        interrupted step, or None."""
         self._tally.last += [f"kill after {answers} answers and {lag} us of", *map(_text, steps)]
         self._child.send(steps)
         for step in steps[:answers]:
@@ -307,7 +309,8 @@ class History(RuleBasedStateMachine):
         return cut
 
     def _recover(self, cut: Step | None) -> None:
-        """Opens what a kill has left. All must be there; of a step that was cut, all or nothing."""
+        """Open the store after a kill. All records must be there; of an interrupted step, all or
+        nothing."""
         self._child.start(Path(self._folder.name))
         before = dict(self._model.records)
         if cut is not None:
@@ -338,12 +341,12 @@ class History(RuleBasedStateMachine):
 
 
 def _begins(value: bytes | None, new: bytes | None) -> bool:
-    """Whether the value is what a write of the new one leaves that is cut off."""
+    """Whether an interrupted write of the value `new` may leave this value."""
     return value is not None and new is not None and new.startswith(value)
 
 
 def _text(data: Any) -> str:
-    """Of a step or an answer, without long values."""
+    """A step or an answer as text, with long values shortened."""
     match data:
         case bytes():
             return repr(data) if len(data) <= 20 else f"{data[:8]!r}... of {len(data):,} bytes"
@@ -370,8 +373,8 @@ def _note(subject: Subject, tally: Tally, failure: str) -> str:
 
 
 def variants(store: Store) -> list[dict[str, str]]:
-    """The least durability that survives a kill, or as shipped if the store has none; and settings
-    that change how it works."""
+    """The options to test: the weakest durability that survives a kill, or as shipped if the store
+    has none; and settings that change how the store works."""
     if store.binding:
         return [{}]
     levels = ("process", "sync", "atomic")
@@ -397,12 +400,12 @@ def _tried(subject: Subject, short: bool, seed: int, place: Path) -> Row:
         stateful_step_count=STEPS,
         database=None,
         deadline=None,
-        phases=(Phase.generate,),  # what depends on the moment of a kill can't be made smaller
+        phases=(Phase.generate,),  # failures that depend on the moment of a kill cannot be shrunk
         suppress_health_check=list(HealthCheck),
     )
     try:
         run_state_machine_as_test(Own, settings=settings)
-    except Exception as error:  # of the store or of the harness: either is the row's
+    except Exception as error:  # failures of the store or of the harness go into the row
         first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
         failure = f"{type(first).__name__}: {first}".splitlines()[0]
         print(subject, failure, *tally.last[-STEPS:], sep="\n    ", file=sys.stderr)
@@ -417,9 +420,10 @@ def _tried(subject: Subject, short: bool, seed: int, place: Path) -> Row:
 
 
 def _apart(label: str, options: dict[str, str], form: Form, shims: Path) -> Row:
-    """In a new process. No sanitizer watches bindings, which load no shim, and shims in Rust."""
+    """Test a store in a new process. Bindings, which load no shim, and shims in Rust have no
+    sanitizer."""
     with (
-        tempfile.TemporaryDirectory(dir=in_memory(form.place)) as place,  # syncs take no time there
+        tempfile.TemporaryDirectory(dir=in_memory(form.place)) as place,  # where syncs take no time
         tempfile.TemporaryDirectory(dir=form.place) as logs,
     ):
         task = json.dumps([label, options, form.short, form.seed, place])
@@ -439,7 +443,7 @@ def _apart(label: str, options: dict[str, str], form: Form, shims: Path) -> Row:
 
 
 def rows(form: Form) -> Iterator[Row]:
-    """One for each store that is here and keeps what it is given."""
+    """Yield a row for each available store that keeps what is written."""
     shims = sanitized_shims()
     for label, store in catalogue.known().items():
         wanted = not form.only or label in form.only

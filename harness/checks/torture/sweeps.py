@@ -1,4 +1,4 @@
-"""Small sweeps to disturb, and checks of what they leave behind."""
+"""Runs small sweeps that can be disturbed, and checks what they leave behind."""
 
 import contextlib
 import itertools
@@ -21,8 +21,8 @@ from kvbench.machine.shelf import marked, own_name
 from kvbench.results.folder import Folder
 
 HERE = Path(__file__).parent
-MARK = "KVBENCH_TORTURE"  # an environment variable that a sweep and all its processes share
-PATIENCE = 20.0  # seconds until a process has noticed that its parent was killed
+MARK = "KVBENCH_TORTURE"  # an environment variable that marks the processes of a sweep
+PATIENCE = 20.0  # seconds in which a process must end after its parent was killed
 _numbers = itertools.count()
 
 
@@ -38,13 +38,13 @@ def toml(values: Mapping[str, object]) -> str:
 
 
 class Sweep:
-    """A grid, its results folder and the command that sweeps it. A mark in their environment
-    identifies all its processes."""
+    """A grid, its results folder and the command that sweeps it. All its processes have a mark in
+    their environment."""
 
     def __init__(self, folder: Path, env: Mapping[str, str] | None = None, **keys: Any) -> None:
-        """Writes the grid: one small cell, changed by `keys`."""
+        """Write the grid: one small cell, changed by `keys`."""
         self.out = folder / "out"
-        self.stores_at: Path | None = None  # the --stores of the command
+        self.stores_at: Path | None = None  # the value of the option --stores
         self.mark = f"{os.getpid()}-{next(_numbers)}."
         self.env = {**os.environ, **(env or {}), MARK: self.mark}
         values = {"stores": ["flat"], "records": [100], "trials": 1, "least_ms": 0} | keys
@@ -74,7 +74,7 @@ class Sweep:
         return [json.loads(path.read_text()) for path in sorted(self.out.glob("cells/*.json"))]
 
     def processes(self) -> list[psutil.Process]:
-        """All processes of the sweep that still run."""
+        """All running processes of the sweep."""
         return list(marked(MARK, self.mark))
 
     def workers(self) -> list[psutil.Process]:
@@ -86,7 +86,7 @@ class Sweep:
         return found
 
     def still_running(self) -> list[psutil.Process]:
-        """Kills and returns the processes that have not ended after PATIENCE seconds."""
+        """The processes that have not ended after PATIENCE seconds, which are then killed."""
         end = time.monotonic() + PATIENCE
         while (left := self.processes()) and time.monotonic() < end:
             pass
@@ -95,7 +95,7 @@ class Sweep:
         return left
 
     def leftovers(self) -> list[str]:
-        """What an ended sweep must not leave behind: processes, stores, incomplete files."""
+        """What an ended sweep must not leave behind: processes, stores and incomplete files."""
         found = [f"process {process.pid}" for process in self.still_running()]
         found += [str(path) for path in self.out.rglob("*.tmp")]
         shelves = [self.out / "stores", *TMPFS.glob("kvbench-*")]
@@ -109,15 +109,15 @@ class Sweep:
         return found
 
     def _own(self, shelf: Path) -> bool:
-        """Whether the shelf is this sweep's. The shelves of other sweeps are in memory, too."""
-        with contextlib.suppress(BadInput):  # no results folder yet, so no stores
+        """Whether the shelf belongs to this sweep. Shelves of other sweeps are in memory, too."""
+        with contextlib.suppress(BadInput):  # without a results folder there are no stores
             return shelf.parent != TMPFS or shelf.name == own_name(Folder(self.out).identity())
         return False
 
 
 @contextlib.contextmanager
 def scratch(place: Path, name: str) -> Iterator[Path]:
-    """A new folder below `place`, removed at the end."""
+    """Create a folder below `place`, which is removed at the end."""
     folder = place / f"{name}-{os.getpid()}-{next(_numbers)}"
     folder.mkdir(parents=True)
     try:
@@ -127,8 +127,9 @@ def scratch(place: Path, name: str) -> Iterator[Path]:
 
 
 def liar_environment(place: Path, honest: str, names: Iterable[str]) -> dict[str, str]:
-    """An environment in which each of the names is liar.c on top of the store `honest`. When it
-    injects its fault, it creates a file of its name in `place`/told."""
+    """An environment in which each of the names is the faulty store liar.c on top of the store
+    `honest`. When a faulty store injects its fault, it creates a file with its name in
+    `place`/told."""
     shims, built = place / "shims", place / "liar.so"
     shutil.copytree(shims_folder(), shims)
     flags = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra"]
@@ -145,6 +146,7 @@ def liar_environment(place: Path, honest: str, names: Iterable[str]) -> dict[str
 
 
 def traceback(done: subprocess.CompletedProcess[str] | str) -> bool:
-    """Whether the command itself printed one; a cell's reason may quote its worker's."""
+    """Whether the command itself printed a traceback; the reason of a cell may quote its
+    worker's."""
     text = done if isinstance(done, str) else done.stderr
     return any(line.startswith("Traceback") for line in text.splitlines())

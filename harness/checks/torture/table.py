@@ -1,4 +1,4 @@
-"""One row of torture's table for each kind of fault or input, and what a part is asked for."""
+"""The rows of torture's table, one for each kind of fault or input, and the arguments of a part."""
 
 import dataclasses
 import importlib
@@ -12,19 +12,20 @@ from tabulate import tabulate
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """How much a part tries, where, and on which stores."""
+    """How much a part tries, in which folder, and on which stores."""
 
     short: bool
     seed: int
-    place: Path  # a folder of the part's own
+    place: Path  # the folder of the part
     only: tuple[str, ...] = ()  # stores; empty: all
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """`faults` injected or `inputs` tried, and what must be zero: cells that are lost, duplicated
-    or different from an uninterrupted run; wrong answers that were not reported; crashes, which are
-    tracebacks, sanitizer reports, half-written files and processes or folders left behind."""
+    """The number of `faults` injected or `inputs` tried, and counts that must be zero: cells that
+    are lost, duplicated or different from those of an uninterrupted run; wrong answers that were
+    not reported; and crashes, which are tracebacks, sanitizer reports, half-written files, and
+    processes or folders left behind."""
 
     kind: str
     what: str
@@ -45,7 +46,7 @@ def show(rows: Sequence[Row]) -> str:
 
 
 def rows_of(part: str, form: Form) -> list[tuple[Row, float]]:
-    """The rows of one part, printed as they come, each with the seconds that it took."""
+    """Yield the rows of one part, each with the seconds it took, and print them as they come."""
     form = dataclasses.replace(form, place=form.place / part)
     form.place.mkdir()
     found, start = [], time.monotonic()
