@@ -1,16 +1,16 @@
 /* The contract between the harness and a store.
  *
- * A store is one shared object that exports one symbol, `kv_driver`. The harness opens it at run
- * time, so a missing engine makes one store unavailable and touches no other.
+ * A store is one shared object that exports one symbol, `kv_driver`. The harness loads it at run
+ * time, so a missing engine makes only its own store unavailable.
  *
  * Terms, equal for every store:
  * - A key is 1 to max_key bytes, a value 0 to max_value bytes; any byte is legal in both. The
  *   harness checks these limits, and options against `settings`, before it calls the store.
  * - `get` copies the value into the caller's buffer.
- * - A duplicate key is KV_EXISTS, a missing key KV_NOT_FOUND. Neither changes the store.
- * - One thread at a time. With KV_THREADS, other threads may read beside one that writes, each in
- *   its own session, and find a value as it was before a write or after it. With KV_WRITERS, several
- *   may write, each in its own session and none a key that another one uses meanwhile.
+ * - A duplicate key returns KV_EXISTS, a missing key KV_NOT_FOUND. Neither changes the store.
+ * - Only one thread at a time calls the store. With KV_THREADS, other threads may read while one
+ *   writes, each in its own session. They see a value as it was before or after a write. With
+ *   KV_WRITERS, several threads may write, each in its own session, and never the same key at once.
  */
 #ifndef KV_H
 #define KV_H
@@ -32,9 +32,9 @@ enum kv_status {
 enum kv_capability {
     KV_BATCH = 1 << 0,   /* a write of many records is one call to the engine or one transaction */
     KV_SCAN = 1 << 1,    /* scan visits the records in the order of their keys' bytes */
-    KV_THREADS = 1 << 2, /* readers may run beside the writer */
-    KV_FORGETS = 1 << 3, /* keeps nothing: the harness's floor, whose answers are not checked */
-    KV_WRITERS = 1 << 4, /* several threads may write, even if the engine lets one wait */
+    KV_THREADS = 1 << 2, /* readers may run concurrently with the writer */
+    KV_FORGETS = 1 << 3, /* keeps nothing: the null store, whose answers are not checked */
+    KV_WRITERS = 1 << 4, /* several threads may write, even if the engine serialises them */
 };
 
 /* What a write requires of the key. */
@@ -42,7 +42,7 @@ enum kv_mode {
     KV_PUT,    /* nothing: the record is stored whether its key exists or not */
     KV_INSERT, /* that it does not exist, else KV_EXISTS */
     KV_UPDATE, /* that it exists, else KV_NOT_FOUND */
-    KV_REMOVE, /* the same; the record goes, and `value` is not read */
+    KV_REMOVE, /* that it exists, else KV_NOT_FOUND; `value` is not read */
 };
 
 enum kv_direction { KV_FORWARD, KV_BACKWARD };
@@ -61,26 +61,25 @@ struct kv_option {
     const char *name, *value;
 };
 
-/* A setting that a store has, or a level that it lacks and why.
+/* A level of a setting that a store supports, or lacks with a reason.
  *
- * These have one meaning for every store; without them it is as shipped:
+ * These settings have one meaning for every store; without them the store is as shipped:
  *   durability   what a write survives once its call has returned:
- *                none     nothing: it may wait in the process, and a killed process may lose it
- *                process  the death of the process: the operating system has it; no write is synced
- *                sync     a loss of power too, as far as the engine and the file system promise
- *                atomic   the same, and a crash leaves the old value or the new one. Only a shim
- *                         whose updates may be torn at `sync` names this level: it has it, or
- *                         lacks it
- *   memory       bytes for all caches and buffers of the engine's own
+ *                none     nothing: it may be buffered in the process, and lost when that is killed
+ *                process  a crash of the process: the operating system has it; no write is synced
+ *                sync     a power failure, too, as far as the engine and the file system guarantee it
+ *                atomic   the same, and a crash leaves the old value or the new one. A shim
+ *                         lists this level, as supported or lacking, only if its updates
+ *                         may be torn at `sync`
+ *   memory       bytes for all caches and buffers of the engine
  *   compression  of what is stored: none, snappy, zlib, lz4, zstd, lzo, lzma, bzip2
- * Any other is the engine's own, such as its page size. */
+ * Any other setting is the engine's own, such as its page size. */
 struct kv_setting {
     const char *name;
-    const char
-        *value; /* one that is allowed; NULL: any whole number from `least`; "*": any other */
+    const char *value; /* an allowed value; NULL: any whole number from `least`; "*": any other */
     uint64_t least;
-    const char *means; /* what the shim sets for it */
-    const char *lacks; /* or why the store has no such value; then `means` is NULL */
+    const char *means; /* what the shim sets for this value */
+    const char *lacks; /* or why the store lacks this value; then `means` is NULL */
 };
 
 /* An open store, or a thread's session on it. Each shim defines it. */
@@ -97,25 +96,25 @@ struct kv_driver {
     const char *name;
     uint64_t max_key, max_value;       /* bytes */
     const struct kv_setting *settings; /* the last one has no name */
-    const char *default_durability;    /* the level that the engine as shipped amounts to */
+    const char *default_durability;    /* the level that the engine provides as shipped */
 
     /* The engine's version as the loaded library states it. */
     const char *(*version)(void);
-    /* What the last KV_ERROR on this thread was. */
+    /* The message of the last KV_ERROR on this thread. */
     const char *(*error)(void);
 
-    /* Opens the store in the existing folder `path`, which is its own, and creates it when the
-     * folder is empty. Nothing opens a store twice at a time. The texts of the options are gone
-     * after the call. */
+    /* Opens the store in the existing folder `path`, which holds nothing else, and creates it if
+     * the folder is empty. A store is never opened twice at a time. The texts of the options are
+     * valid only during the call. */
     int (*open)(const char *path, const struct kv_option *options, size_t count, struct kv **kv);
-    /* After it, all that was written is in the folder, though perhaps not yet on the device. */
+    /* After it, all writes are in the files of the folder, though perhaps not yet on the device. */
     int (*close)(struct kv *kv);
 
-    /* A session for one more thread. NULL where all threads may share what open returned. */
+    /* A session for one more thread. NULL if all threads may share what open returned. */
     int (*begin)(struct kv *kv, struct kv **session);
     int (*end)(struct kv *session);
 
-    /* Copies at most `capacity` bytes; *size is set to the value's size also when it is
+    /* Copies at most `capacity` bytes; *size is set to the size of the value, even if it is
      * KV_TOO_LARGE for the buffer. */
     int (*get)(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity, size_t *size);
     /* Writes `count` records with distinct keys: any number with KV_PUT, one with other modes. */
@@ -124,14 +123,14 @@ struct kv_driver {
      * `from` or backward from the last key not greater. NULL without KV_SCAN. */
     int (*scan)(struct kv *kv, struct kv_slice from, enum kv_direction direction, kv_visit visit,
                 void *context);
-    /* Merges sorted pieces into as few as the engine can, and returns when that is done. NULL
-     * where the engine has no such call. */
+    /* Merges sorted runs into as few as the engine can, and returns when that is done. NULL if
+     * the engine has no such call. */
     int (*compact)(struct kv *kv);
-    /* Returns when all that was written before would survive a loss of power, as far as the
-     * engine and the file system promise. */
+    /* Returns when all earlier writes would survive a power failure, as far as the engine and
+     * the file system guarantee it. */
     int (*sync)(struct kv *kv);
     /* Writes lines of "name=value" and a final NUL into `text`: the settings in force, read back
-     * from the engine where it can tell. What does not fit is cut off. */
+     * from the engine where it reports them. Text that does not fit is cut off. */
     int (*effective_options)(struct kv *kv, char *text, size_t capacity);
 };
 

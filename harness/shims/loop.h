@@ -16,20 +16,20 @@
  * as one record. */
 struct loop_pace {
     uint64_t rate;        /* at most one record per nanosecond */
-    uint64_t exponential; /* whether the gaps are; otherwise they are constant */
-    uint64_t random;      /* of the next gap */
+    uint64_t exponential; /* whether gaps are exponential; otherwise they are constant */
+    uint64_t random;      /* state for the next gap */
     uint64_t start, due;  /* when the first and the last operation were due; 0 before the first */
-    double elapsed;       /* ns from when the first one is due to when the next one is */
-    uint64_t waited;      /* ns in which the loop did nothing but wait for an operation to be due */
-    /* How late those operations began that were due after the end of the one before them: all but
-     * the last operation, whose lateness follows, unless it was none of these. */
+    double elapsed;       /* ns from the due time of the first operation to that of the next */
+    uint64_t waited;      /* ns in which the loop only waited for an operation to be due */
+    /* The lateness of operations that were due after the previous one had ended, without the last
+     * such operation, whose `lateness` is still pending. */
     struct tally late;
     uint64_t lateness, idle;
 };
 
-/* What operations of one kind took and used. Their wall time begins when the operation before them
- * ended. Of it, `paused` are gaps of more than LOOP_PAUSE between two operations, in which an engine
- * rests or catches up. */
+/* The time and resources of operations of one kind. Their wall time begins at the end of the
+ * operation before them. `paused` is the part of it in gaps of more than LOOP_PAUSE between two
+ * operations, in which an engine is idle or catches up. */
 enum { LOOP_PAUSE = 5000 };
 struct loop_phase {
     struct tally tally;
@@ -52,10 +52,11 @@ struct loop {
     size_t capacity;       /* the largest value, in bytes */
     size_t room;           /* bytes of `value`, at least `capacity` */
     struct loop_pace pace;
-    uint64_t longest; /* ns after which a run ends though its plan goes on; 0: never */
+    uint64_t longest; /* ns after which a run ends before its plan does; 0: never */
     struct meter meter;
-    uint64_t *times; /* where it goes when each operation returned, as soon as it has, or NULL */
-    /* Its own: when the operation before ended, when the phase began, and what was counted then. */
+    uint64_t *times; /* receives the time at which each operation returned, at once; or NULL */
+    /* Internal: when the last operation ended, when the phase began, and the counters at that time.
+     * */
     uint64_t ended, entered;
     struct meter_counts mark;
     char error[768];
@@ -66,27 +67,27 @@ struct loop {
 int loop_open(struct loop *loop, const char *path, const struct kv_option *options, size_t count);
 int loop_close(struct loop *loop);
 
-/* Begins to count, and the phase's timeline if it has one; and adds to a phase what was counted since
- * then: its `used` and its `wall`, which ends at loop->ended. */
+/* loop_enter begins a phase: it reads the counters, and starts the phase's timeline if it has one.
+ * loop_leave adds what was counted since then to `used` and `wall`, which ends at loop->ended. */
 void loop_enter(struct loop *loop, struct loop_phase *phase);
 void loop_leave(struct loop *loop, struct loop_phase *phase);
 
-/* Writes the plan's records in batches of at most `batch_records` records, and as many as `room` has
- * place for, were each as large as the largest. */
+/* Writes the plan's records in batches of at most `batch_records` records. A batch has no more
+ * records than would fit into `room` if each had the largest size. */
 int loop_load(struct loop *loop, struct plan *plan, size_t batch_records, struct loop_phase *phase);
 
-/* Runs the plan, one operation after the other, until it is done and, unless `least` is 0, so many
- * nanoseconds have passed: a plan of drawn records goes on until then, and in an open loop until all
- * operations due by then are done. phases[PLAN_OPERATIONS] is that of all operations; the others have
- * the tally of each kind. Each value read is checked outside the timed part, unless the store keeps
- * none (KV_FORGETS). Stops at the first operation that fails or answers wrongly. */
+/* Runs the plan, one operation after the other, until it is done. Unless `least` is 0, a plan of
+ * drawn records continues until that many nanoseconds have passed, and in an open loop until all
+ * operations due by then are done. phases[PLAN_OPERATIONS] is the phase of all operations; the
+ * others have the tally of each kind. Each value read is checked outside the timed part, unless the
+ * store keeps nothing (KV_FORGETS). Stops at the first operation that fails or answers wrongly. */
 int loop_run(struct loop *loop, struct plan *plan, uint64_t least, struct loop_phase *phases);
 
-/* Runs rounds of those operations whose bit is set in `timed`, `burst` of each, and gets and updates
- * longer, until each was done `samples` times and for `least` nanoseconds; or, where the harness
- * takes longer than the operation, for LOOP_WALL times as long by the wall. Inserts go with removes:
- * LOOP_CHURN times as long for both together is enough, however fast one of them is.
- * phases[operation] is that of each. */
+/* Runs rounds of the operations whose bit is set in `timed`, with `burst` of each; gets and updates
+ * may run longer. It ends when each operation was executed `samples` times and for `least`
+ * nanoseconds. For an operation that is faster than the harness, LOOP_WALL times `least` of wall
+ * time suffices. Inserts and removes run together, and LOOP_CHURN times `least` of wall time for
+ * both suffices. phases[operation] is the phase of each operation. */
 enum { LOOP_WALL = 4, LOOP_CHURN = 8 };
 struct loop_rounds {
     struct plan_records *records;
@@ -95,7 +96,7 @@ struct loop_rounds {
 };
 int loop_rounds(struct loop *loop, const struct loop_rounds *rounds, struct loop_phase *phases);
 
-/* Runs `count` gets or updates of such rounds. */
+/* Runs `count` gets or updates as loop_rounds does. */
 int loop_burst(struct loop *loop, const struct loop_rounds *rounds, enum plan_operation operation,
                uint64_t count, struct loop_phase *phases);
 
@@ -104,16 +105,17 @@ int loop_burst(struct loop *loop, const struct loop_rounds *rounds, enum plan_op
  * nothing (KV_FORGETS). Nothing is timed. */
 int loop_refuse(struct loop *loop, struct plan *plan);
 
-/* Scans the store: it must have the records of the plan (PLAN_ALL), in its order and with their
- * values, and no others. Backward, the plan is in descending order. Unless `phase` is NULL, every
- * value is copied, and its time is that from the end of the record before. Needs KV_SCAN. */
+/* Scans the store, which must hold exactly the records of the plan (PLAN_ALL), in its order and
+ * with their values. If the plan is backward, the order is descending. Unless `phase` is NULL,
+ * every value is copied, and the time of a record runs from the end of the previous record. Needs
+ * KV_SCAN. */
 int loop_scan(struct loop *loop, struct plan *plan, struct loop_phase *phase);
 
 /* Calls the store's `compact`; KV_ERROR if it has none. */
 int loop_compact(struct loop *loop, struct loop_phase *phase);
 
-/* The next operation of the plan with its key and value, for a loop that is written elsewhere: they
- * are in `key` and in loop->value. KV_NOT_FOUND when there is none. */
+/* The next operation of the plan, for a loop outside this library. Its key is written to `key`, its
+ * value to loop->value. Returns KV_NOT_FOUND if there is none. */
 int loop_take(struct loop *loop, struct plan *plan, struct plan_item *item,
               unsigned char key[RECORDS_KEY_MAX], uint64_t *size);
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* CMake names a shim, and says where its engine is from: " (...)" for the end of the version. */
+/* CMake sets the name of a shim, and the origin of its engine, " (...)", which ends the version. */
 #ifndef KV_NAME
 #define KV_NAME "unnamed"
 #endif
@@ -41,7 +41,7 @@ static inline bool kv_same(struct kv_slice a, struct kv_slice b)
     return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
 }
 
-/* Copies a value as get must: KV_TOO_LARGE when it does not fit; *size is its size in any case. */
+/* Copies a value as `get` must. Returns KV_TOO_LARGE if it does not fit; sets *size in any case. */
 static inline int kv_copy(struct kv_slice value, void *buffer, size_t capacity, size_t *size)
 {
     *size = value.size;
@@ -51,7 +51,7 @@ static inline int kv_copy(struct kv_slice value, void *buffer, size_t capacity, 
     return KV_OK;
 }
 
-/* The value given for a setting; NULL where none is: as shipped. */
+/* The value given for a setting; NULL if there is none, which leaves it as shipped. */
 static inline const char *kv_given(const struct kv_option *options, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)
@@ -67,7 +67,7 @@ static inline bool kv_is(const struct kv_option *options, size_t count, const ch
     return given != NULL && strcmp(given, value) == 0;
 }
 
-/* The number given for a setting; 0 where none is. */
+/* The number given for a setting; 0 if there is none. */
 static inline uint64_t kv_number(const struct kv_option *options, size_t count, const char *name)
 {
     const char *given = kv_given(options, count, name);

@@ -1,4 +1,4 @@
-/* Latencies as counts in bins, as in histogram.py, beside their exact number, sum, least and
+/* Latencies as counts in bins, as in histogram.py, with their exact number, sum, least and
  * greatest. */
 #ifndef TALLY_H
 #define TALLY_H
@@ -6,14 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The operations that ended in a second: their number, and in nanoseconds their sum, the greatest
- * and the 99th percentile. */
+/* The operations that ended in a second: their number; and in nanoseconds the sum, maximum and 99th
+ * percentile of their latencies. */
 struct tally_row {
     uint64_t n, sum, max, p99;
 };
 
-/* A row for each second since `start`, and none beyond `room` of them; the last of `used` may be an
- * incomplete second. Threads share it. */
+/* A timeline, which threads share. It has a row for each second since `start`, at most `room` rows.
+ * The last of the `used` rows may be an incomplete second. */
 struct tally_line {
     struct tally_row *rows;
     uint64_t room, used, start;
@@ -21,8 +21,8 @@ struct tally_line {
 };
 enum { TALLY_RECENT = 4 };
 
-/* The second that is under way in one thread, from `start` to `until`; it has as many bins as the
- * tallies that point to it. */
+/* The current second of one thread, which ends at `until`. It has as many bins as the tallies that
+ * point to it. */
 struct tally_second {
     struct tally_line *line;
     struct tally_row row;
@@ -31,9 +31,10 @@ struct tally_second {
 };
 
 /* The caller provides the arrays, filled with zeros. Bin i counts the operations that took 1.02^i
- * to 1.02^(i+1) ns. Tick i counts those that ended in the i-th tick of a run, which lasts `tick`
- * ns from `start`; without ticks none are counted. The last element counts all beyond it.
- * `second`, unless NULL, is that of the thread: a mix has one for the tallies of all kinds. */
+ * to 1.02^(i+1) ns. Tick i counts those that ended in the i-th tick of a run, which lasts `tick` ns
+ * from `start`; without ticks none are counted. The last element of each array also counts
+ * everything beyond it. `second`, unless NULL, is that of the thread; in a mix the tallies of all
+ * kinds share it. */
 struct tally {
     uint64_t n, sum, min, max; /* nanoseconds, all but n */
     uint64_t *bins, *ticks;
@@ -42,14 +43,15 @@ struct tally {
     struct tally_second *second;
 };
 
-/* Counts an operation that ended at `end` and took so many nanoseconds. */
+/* Counts an operation that ended at `end` and took `nanoseconds`. */
 void tally_add(struct tally *tally, uint64_t end, uint64_t nanoseconds);
 
-/* Begins a run at `start`, and keeps its last second, where the tally has one. */
+/* tally_begin begins a run at `start`, and tally_end completes its last second, if the tally has a
+ * timeline. */
 void tally_begin(struct tally *tally, uint64_t start);
 void tally_end(struct tally *tally);
 
-/* Adds the counts of another one with as many bins and ticks. */
+/* Adds the counts of another tally with the same numbers of bins and ticks. */
 void tally_merge(struct tally *tally, const struct tally *other);
 
 #endif
