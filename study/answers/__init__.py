@@ -1,1 +1,1 @@
-"""Which store to take, and whether a reader's own results agree."""
+"""Which store to choose, and whether a reader's own results agree."""

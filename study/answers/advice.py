@@ -1,5 +1,5 @@
-"""How good is advice? Each measured field is left out in turn, told from the others, and the store
-that is advised is compared with the best one there."""
+"""How good is the advice of `kvbench advise`? Each measured field is left out in turn and predicted
+from the others, and the advised store is compared with the best one of the field."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -21,8 +21,8 @@ ALWAYS = ("sqlite", "lmdb")  # the rules that people go by
 
 
 class Case(NamedTuple):
-    """A field that was measured and a mix: the mean time of each store there, and in what order
-    the stores come by the fields around it."""
+    """A measured field with a mix of operations: the mean time of each store in ns, and the order
+    of the stores that the neighbouring fields predict."""
 
     durability: str
     mix: str
@@ -32,19 +32,19 @@ class Case(NamedTuple):
     nearest: str
 
     def regret(self, store: str) -> float:
-        """How many times as slow a store is as the best; NaN where it was not measured."""
+        """Return how many times as slow a store is as the best; NaN if it was not measured."""
         return self.times.get(store, float("nan")) / min(self.times.values())
 
 
 def _times(data: Measured, query: Query) -> Mapping[str, float]:
-    """Those of the stores that were measured whole in a field."""
+    """Return the times of the stores that were measured completely in a field."""
     found = advise(data, query)
     whole = [store for store, own in found.ranking.regrets.items() if own.verdict != "not ranked"]
     return {store: found.times[store] for store in whole}
 
 
 def cases(data: Measured, levels: Iterable[str] = ("process", "sync")) -> Iterator[Case]:
-    """Each field that lies between others, for each mix."""
+    """Iterate over the fields that lie between others, with each mix."""
     for level in levels:
         for name, mix in MIXES.items():
             points = common(data.logs(level, "default", operation) for operation in mix)
@@ -65,8 +65,9 @@ def cases(data: Measured, levels: Iterable[str] = ("process", "sync")) -> Iterat
 
 
 def validation(data: Measured) -> pd.DataFrame:
-    """A row a rule: in how many fields it names a store, the share of them where that is within
-    10% of the best, and the geometric mean and the greatest of its regret."""
+    """Return one row per rule: the number of fields in which it names a store, the share of them in
+    which this store is within 10% of the best, and the geometric mean and the greatest of its
+    regret."""
     found = list(cases(data))
     rules: dict[str, Callable[[Case], str]] = {
         "advise, from the fields around": lambda case: case.advised,

@@ -1,6 +1,5 @@
-"""A reader's results beside the paper's, for the page this-machine.qmd.
-
-python -m study.answers.beside build/local --out build/this-machine/beside.md
+"""Compare a reader's results with the paper's, for the page this-machine.qmd:
+`python -m study.answers.beside build/local --out build/this-machine/beside.md`.
 """
 
 import argparse
@@ -23,7 +22,8 @@ PAPER, HERE = "the paper", "this machine"
 
 
 def machines(paper: Results, here: Results) -> str:
-    """What each results folder states of its machine, a row a fact."""
+    """Return a Markdown table of what each results folder states of its machine, one row per
+    fact."""
     names = {"cpu": "processor", "fsync": "write and fsync", "file_system": "file system"}
     facts = {}
     for who, data in ((PAPER, paper), (HERE, here)):
@@ -37,14 +37,16 @@ def machines(paper: Results, here: Results) -> str:
 
 
 def shared(data: Results, other: Results) -> pd.DataFrame:
-    """The times of the fields that both have, and of the stores that both have in them."""
+    """Return the times of `data` in the fields, and of the stores in them, that `other` has as
+    well."""
     keys = other.operations[[*FIELD, "store"]].drop_duplicates()
     rows: pd.DataFrame = data.operations.merge(keys, on=[*FIELD, "store"])
     return rows[rows.operation.isin(OPERATIONS)]
 
 
 def fields(paper: pd.DataFrame, here: pd.DataFrame, sizes: Sequence[str]) -> str:
-    """A row a field: the best store of each with its time, and what the paper's costs here."""
+    """Return a Markdown table with one row per field: the best store of each side with its time,
+    and the regret here of the paper's best store."""
     theirs, ours = (best_of(rows, "mean_ns", FIELD) for rows in (paper, here))
     costs = regrets(here, "mean_ns", FIELD)
     costs = costs[costs.verdict != NOT_RANKED][[*FIELD, "store", "regret"]]
@@ -75,7 +77,8 @@ def named(store: str, value: float, reason: str) -> str:
 
 
 def stores(paper: pd.DataFrame, here: pd.DataFrame) -> str:
-    """The regret of each store over the fields that both have (geometric mean), a row a store."""
+    """Return a Markdown table with one row per store: its regret over the shared fields (geometric
+    mean)."""
     means = {}
     for who, rows in ((PAPER, paper), (HERE, here)):
         own = regrets(rows, "mean_ns", FIELD)
@@ -86,7 +89,7 @@ def stores(paper: pd.DataFrame, here: pd.DataFrame) -> str:
 
 
 def page(reference: str, folder: str) -> str:
-    """The tables, in Markdown; a sentence in their place if the folders share no field."""
+    """Return the tables in Markdown, or a sentence in their place if the folders share no field."""
     paper, here = (Results(name, varying=["durability"]) for name in (reference, folder))
     level = here.durability()
     paper, here = (data.at(durability=level) for data in (paper, here))

@@ -1,8 +1,8 @@
 """The decision table: which stores suit a need, with which settings, and what the others cost.
 
-A need is a set of fields of an experiment and a mix of operations. What a store costs in a trial is
-the geometric mean, over the fields, of the time of an operation of the mix. Stores are ranked by it
-as in a field, trial by trial, so that their regrets have intervals.
+A need is a set of fields of an experiment and a mix of operations. The cost of a store in a trial
+is the geometric mean, over the fields, of the time of an operation of the mix. Stores are ranked by
+this cost trial by trial, as within a field, so that their regrets have intervals.
 """
 
 import functools
@@ -35,8 +35,8 @@ POPULAR = ("flat", "sqlite", "lmdb", "rocksdb", "leveldb")
 
 
 def over_fields(data: Results, need: "Need") -> "pd.Series[float]":
-    """The geometric mean over the fields. A store that lacks a field that others have, or was not
-    warm there, is left out."""
+    """Return the geometric mean over the fields of a need, in ns, by store and trial. A store is
+    left out if it lacks a field that others have, or was not warm in one."""
     bindings = data.operations.binding.replace(NOT_STATED, "")
     rows = data.operations.assign(store=list(map(full_name, data.operations.store, bindings)))
     rows = rows[
@@ -61,8 +61,8 @@ def over_fields(data: Results, need: "Need") -> "pd.Series[float]":
 
 
 def beyond_memory(data: Results, need: "Need") -> "pd.Series[float]":
-    """Of a get of uniform records with the most data; with its label where the store was not set as
-    shipped."""
+    """Return the time of a get of uniform records with the most data, in ns, by store and trial.
+    Stores that were not set as shipped have their label in their name."""
     rows = where(beyond.steps(data), kind="get", key_order="uniform")
     rows = rows[rows.share == rows.share.max()]
     labels = rows.label.map(lambda label: "" if label == beyond.LABELS[0] else " (tuned)")
@@ -73,43 +73,45 @@ def beyond_memory(data: Results, need: "Need") -> "pd.Series[float]":
 
 
 def _engine(name: str) -> str:
-    """The store of a name with a binding or a label."""
+    """Return the store of a name, without its binding or label."""
     return name.partition("/")[0].partition(" (")[0]
 
 
 def reuses(store: str) -> bool:
-    """Whether a store uses the space of overwritten records again by itself."""
+    """Return whether a store reuses the space of overwritten records by itself."""
     return about.reuses(_engine(store))
 
 
 def callable_from_c(store: str) -> bool:
-    """Whether a store suits a program in C, and uses its space again."""
+    """Return whether a store suits a program in C and reuses its space."""
     return reuses(store) and about.has_c_interface(_engine(store))
 
 
 def whole(store: str) -> bool:
-    """Whether a crash in an update leaves the old value or the new one."""
+    """Return whether a crash during an update leaves either the old value or the new one."""
     known = catalogue.known().get(_engine(store))
     return known is None or not known.tears
 
 
 @functools.cache
 def _shared() -> frozenset[str]:
-    """The stores that let a second process in while a first has them open, and lose nothing."""
+    """Return the stores that a second process can open while a first has them open, and that lose
+    nothing."""
     table = facts.sharing("results", "data/durability").set_index("store")
     return frozenset(table.index[(table == "yes").all(axis=1)])
 
 
 def shared(store: str) -> bool:
-    """Whether several processes may read and write a store at once, as `kvbench sharing` tried."""
+    """Return whether several processes may read and write a store at once, as `kvbench sharing`
+    tested."""
     return store in _shared()
 
 
 @dataclass(frozen=True)
 class Need:
-    """What an application asks for; `suits` says of a store, by its name, whether it can be
-    chosen at all, `experiment` where its fields were measured, and `cost` what each suitable store
-    costs in each trial, in ns, indexed by store and trial."""
+    """What an application needs. `suits` says for the name of a store whether it can be chosen at
+    all, `experiment` says where its fields were measured, and `cost` returns the cost of each
+    suitable store in ns, by store and trial."""
 
     name: str
     durability: str = "process"
@@ -122,8 +124,8 @@ class Need:
 
 
 def _every_size(name: str, mix: Mapping[str, float], **terms: Any) -> tuple[Need, ...]:
-    """A need for each record size, and for a million small records: a mean over sizes would
-    recommend stores that no size does."""
+    """Return a need for each record size, and one for a million small records. A mean over sizes
+    would recommend stores that are not recommended at any size."""
     few = (Need(f"{name}, {size}", sizes=(size,), mix=mix, **terms) for size in SMALL + LARGE)
     return *few, Need(f"{name}, a million of 100 B", sizes=SMALL[:1], counts=MANY, mix=mix, **terms)
 
@@ -154,8 +156,9 @@ SAFE = (MIXED, READS)  # the mixes over which a store should never be far from t
 
 
 def ranking(data: Results, need: Need, shared: float = 0.0) -> Ranking:
-    """The regret of each suitable store, over the trials that all fields of the need have. `shared`
-    is the deviation of a ratio that all trials share, as kvbench.stats.regret takes it."""
+    """Return the regret of each suitable store over the trials that all fields of the need have.
+    `shared` is the deviation of a ratio that all trials have in common, as in kvbench.stats.regret.
+    """
     costs = need.cost(data, need)
     trials = costs.index.get_level_values("trial")
     planned = range(1, int(trials.max()) + 1) if len(trials) else ()
@@ -163,16 +166,18 @@ def ranking(data: Results, need: Need, shared: float = 0.0) -> Ranking:
 
 
 def _everywhere(data: Results, need: Need, shared: float = 0.0) -> set[str]:
-    """The stores that may be recommended at each record size of a need that was measured."""
+    """Return the stores that may be recommended at every record size of the need that was
+    measured."""
     parts = (ranking(data, replace(need, sizes=(size,)), shared).regrets for size in need.sizes)
     good = [{name for name, own in part.items() if own.recommended} for part in parts if part]
     return set.intersection(*good) if good else set()
 
 
 def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> pd.DataFrame:
-    """A row a need: the stores that may be recommended, at each of its record sizes, and the others
-    that may be the best; of one trial, which ranks nothing, the fastest. Then the regret of popular
-    stores, at their best binding or settings."""
+    """Return one row per need, all as text: `need`, `level`; `choose`, the stores that may be
+    recommended at every record size; `may be the best`, the others that may be the best, or with
+    one trial, which ranks nothing, the fastest; and a column for each of POPULAR, its regret with
+    its best binding or settings."""
     found = []
     for need in needs:
         regrets = ranking(experiments[need.experiment], need).regrets
@@ -193,10 +198,10 @@ def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> 
 
 
 def overview(shown: pd.DataFrame) -> pd.DataFrame:
-    """Of table(), for the paper: a row a need that has both levels, but for pure inserts, with the
-    stores to use at each, those that may be the best in parentheses, and the regrets of three
-    popular ones. A * marks stores that are not whole(), a † those that a crash beyond the level may
-    cost altogether."""
+    """Return an extract of table() for the paper: one row per need that has both levels, without
+    pure inserts. The columns of each level have the stores to use, those that may be the best in
+    parentheses, and the regrets of three popular stores. A * marks stores that are not whole(), a †
+    those that a crash may cost altogether if it goes beyond what the level survives."""
 
     def marked(names: str, level: str) -> str:
         def mark(name: str) -> str:
@@ -227,8 +232,8 @@ def overview(shown: pd.DataFrame) -> pd.DataFrame:
 def _mixed(
     data: Results, level: str, sizes: Sequence[str], suits: Callable[[str], bool] = reuses
 ) -> Iterator[Need]:
-    """The needs over which a store should never be far from the best: the mixes of SAFE at these
-    record sizes, each with one count, of all that were measured."""
+    """Iterate over the needs in which a store should never be far from the best: the mixes of SAFE
+    at these record sizes, once for each measured record count."""
     for need in NEEDS:
         mixed = need.name.startswith(tuple(f"{name}, " for name in SAFE))
         suited = need.suits is reuses and need.durability == level
@@ -238,9 +243,9 @@ def _mixed(
 
 
 def _greatest(data: Results, needs: Iterable[Need]) -> pd.DataFrame:
-    """The greatest estimated regret of each store over the needs that were measured, `most`, and
-    the greatest upper limit of its intervals, `limit`, which is missing where trials are too few
-    for one. Without the stores that lack a need."""
+    """Return, by store, the greatest estimated regret over the measured needs, `most`, and the
+    greatest upper limit of its intervals, `limit`, which is missing if trials are too few for an
+    interval. Stores that lack a need are left out."""
     rankings = [own for need in needs if (own := ranking(data, need).regrets)]
     if not rankings:
         return pd.DataFrame(columns=["most", "limit"])
@@ -257,10 +262,11 @@ def safest(
     sizes: Sequence[str],
     suits: Callable[[str], bool] = reuses,
 ) -> dict[str, str]:
-    """For the text, the store that is seldom far from the best of those that suit: that whose
-    greatest estimated regret in the main grid is least, over the mixes of SAFE, these record sizes
-    and all counts, with the greatest upper limit of its intervals. Then the greatest regret in each
-    other place that measured these sizes, by the place's name, and of all of them, `anywhere`."""
+    """Return, for the text, the suitable store that is least far from the best: the one with the
+    least greatest estimated regret in the main grid, over the mixes of SAFE, these record sizes and
+    all counts. `most` is this regret and `limit` the greatest upper limit of its intervals. Each
+    other place that measured these sizes adds its greatest regret under its name; `anywhere` is the
+    greatest of all, and `place` says where it is."""
 
     def greatest(where: Results) -> pd.DataFrame:
         return _greatest(where, _mixed(where, level, sizes, suits))
@@ -288,8 +294,9 @@ def _key(place: str) -> str:
 def overstated(
     data: Results, shared: Mapping[str, float], needs: Sequence[Need] = NEEDS
 ) -> dict[str, int]:
-    """For the text: of the recommendations of overview(), a store of a need and level each, how
-    many would not be sure any more if all trials of a level shared such a deviation."""
+    """Return, for the text, how many recommendations overview() makes (`named`: a store for a need
+    and level each), and how many of them would be `unsure` if all trials of a level had such a
+    deviation in common."""
     shown = [
         need
         for need in needs
@@ -311,7 +318,8 @@ def _recommended(data: Results, need: Need, shared: float = 0.0) -> set[str]:
 
 
 def all_safest(data: Results, places: Mapping[str, Results]) -> dict[str, dict[str, str]]:
-    """For the text, the safest store of each level; at sync, of small and of large values."""
+    """Return, for the text, the safest store of each level; at `sync` one for small and one for
+    large values."""
     return {
         "process": safest(data, places, "process", SMALL + LARGE),
         "sync_small": safest(data, places, "sync", SMALL),
@@ -321,8 +329,9 @@ def all_safest(data: Results, places: Mapping[str, Results]) -> dict[str, dict[s
 
 
 def bounds(found: Mapping[str, Mapping[str, str]], places: Iterable[str]) -> pd.DataFrame:
-    """Of all_safest(), do the bounds hold elsewhere? A row a level and sizes, as text: the safest
-    store, and its greatest regret in the main grid and in each other place."""
+    """Return whether the bounds of all_safest() hold elsewhere: one row per level and sizes, as
+    text, with the safest store, and its greatest regret in the main grid and in each other place.
+    """
     names = {
         "process": ("process", "all"),
         "sync_small": ("sync", "up to 10 KiB"),
@@ -341,8 +350,8 @@ def bounds(found: Mapping[str, Mapping[str, str]], places: Iterable[str]) -> pd.
 
 
 def chosen(shown: pd.DataFrame) -> dict[str, Any]:
-    """For the text: what to choose for each need, by its name and level. Where no store may be
-    recommended, it says so of those that may be the best."""
+    """Return, for the text, which store to choose for each need and level. Where no store may be
+    recommended, the text names those that may be the best."""
 
     def choice(row: Mapping[Any, Any]) -> str:
         if row["choose"]:

@@ -60,7 +60,8 @@ def _rounded(value: float) -> float | None:
 
 
 def _order(level: Mapping[str, Any]) -> dict[str, int]:
-    """The place of each level among those of its factor; the last of one that is not stated."""
+    """Return the position of each level among those of its factor; the last one if it is not
+    stated."""
 
     def place(name: str, order: Sequence[str]) -> int:
         return [*order, NOT_STATED].index(level[name])
@@ -77,7 +78,7 @@ def _order(level: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _trials(rows: pd.DataFrame, column: str, trials: int) -> dict[str, list[float | None]]:
-    """By operation, the value of each trial."""
+    """Return, by operation, the value of each trial."""
     found = {}
     for operation, own in rows.groupby("operation", observed=True):
         values = dict(zip(own.trial, own[column], strict=True))
@@ -100,8 +101,9 @@ def _store(rows: pd.DataFrame, cells: pd.DataFrame, trials: int) -> dict[str, An
 
 
 def equal_space(data: Results | None) -> dict[tuple[Any, ...], dict[str, float]]:
-    """By field, the space of each store over its live bytes after each record was written once and
-    overwritten once. Rounds end by the clock, so a fast store has written more in them."""
+    """Return, by field and store, the space over the live bytes after each record was written once
+    and overwritten once. The space after a timed round would not be comparable: rounds end by the
+    clock, so a fast store has written more."""
     if data is None:
         return {}
     cells = data.cells[data.cells.workload.map(equal_work)]
@@ -119,8 +121,8 @@ def equal_space(data: Results | None) -> dict[tuple[Any, ...], dict[str, float]]
 def fields(
     data: Results, source: int, space: Mapping[tuple[Any, ...], Mapping[str, float]]
 ) -> list[dict[str, Any]]:
-    """The fields of an experiment, each with its stores. A store that was not warm is left out, and
-    named as `cooled`. `space` is that of equal_space()."""
+    """Return the fields of an experiment, each with its stores. A store that was not warm is left
+    out and named in `cooled`. `space` is the result of equal_space()."""
     rows = data.operations[data.operations.operation.isin(OPERATIONS)]
     rows = rows[rows.store != "null"]  # the harness's own floor
     rows = rows.assign(store=rows.full_name, trial=rows.trial.fillna(1).astype(int))
@@ -154,8 +156,9 @@ def fields(
 
 
 def quantiles() -> tuple[list[int], dict[int, dict[int, dict[int, float]]]]:
-    """What kvbench.regret takes of Student's t: by the number of planned trials how many of them
-    count, and by that, the number of those that were measured, and of stores, the quantile."""
+    """Return the quantiles of Student's t that kvbench.stats.regret uses: the numbers of trials
+    that count, by the number of planned trials; and the quantile, by the counted trials, the
+    measured trials and the number of stores."""
     counted = [look(trials)[0] for trials in range(MOST_TRIALS + 1)]
     found = {}
     for trials in set(counted) - {0, 1}:
@@ -171,7 +174,7 @@ def quantiles() -> tuple[list[int], dict[int, dict[int, dict[int, float]]]]:
 
 
 def _facts(name: str, guarantee: str) -> dict[str, Any]:
-    """What is known of a store; as shipped, it amounts to `guarantee`."""
+    """Return what is known of a store. `guarantee` is what it guarantees as shipped."""
     store, _, binding = name.partition("/")
     known, facts = catalogue.known().get(name), about(store)
     named = facts.name if facts else store
@@ -197,7 +200,7 @@ def _facts(name: str, guarantee: str) -> dict[str, Any]:
 
 
 def _packages(data: Results) -> set[str]:
-    """The packages for Python that an experiment names, also those that it could not measure."""
+    """Return the Python packages that an experiment names, including those it could not measure."""
     own = data.all_cells[(data.all_cells.access == "python") & (data.all_cells.store != "null")]
     return set(own.full_name)
 
@@ -205,9 +208,9 @@ def _packages(data: Results) -> set[str]:
 def answers(
     experiments: Mapping[str, Results], mixes: str = "", space: Results | None = None
 ) -> dict[str, Any]:
-    """All that the page needs. Where two experiments measured a field, the one named first counts;
-    `mixes` is what is known of sums of operations, in words, and `space` the experiment that has
-    the space after equal work."""
+    """Return all data that the page needs. If two experiments measured a field, the first one
+    counts. `mixes` says in words what is known about sums of operations; `space` is the experiment
+    with the space after equal work."""
     equal = equal_space(space)
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     sources = []
@@ -256,7 +259,7 @@ def answers(
 
 
 def text(found: Mapping[str, Any]) -> str:
-    """As JSON that may stand in a page."""
+    """Return the data as JSON that can stand in an HTML page."""
     plain = json.dumps(found, separators=(",", ":"), allow_nan=False, default=_plain)
     return plain.replace("</", "<\\/") + "\n"
 
@@ -268,8 +271,9 @@ def _plain(value: object) -> Any:
 
 
 def load(results: str, others: Mapping[str, str]) -> dict[str, Results]:
-    """The experiments of the page, from the folders that the notebook's parameters give: what was
-    measured warm, in memory that is not capped, and otherwise at the levels of PLAIN."""
+    """Return the experiments of the page, from the folders that the notebook's parameters give.
+    Only cells that were warm, without a cap on memory and otherwise at the levels of PLAIN are
+    kept. Raises BadInput."""
     return {
         name: Results(
             folder,
@@ -282,12 +286,12 @@ def load(results: str, others: Mapping[str, str]) -> dict[str, Results]:
 
 
 def load_space(folder: str) -> Results:
-    """The experiment that has the space after equal work."""
+    """Return the experiment that measured the space after equal work."""
     return Results(folder, WAYS, factors.LEVELS, "space")
 
 
 def coverage(found: Mapping[str, Any], names: list[str]) -> pd.DataFrame:
-    """A row an experiment: what of it is in the answers."""
+    """Return one row per experiment: which of its data are in the answers."""
     rows = [
         {
             "experiment": names[field["source"]],

@@ -1,8 +1,8 @@
-"""Which machine, kernel and revision of the harness measured each folder of data.
+"""Record which machine, kernel and revision of the harness measured each folder of data.
 
     python -m study.answers.provenance [DATA] [--out FILE]     # DATA: a folder of results folders
 
-It writes a table in Markdown, a row a folder; data/PROVENANCE.md is that of data/.
+It writes a Markdown table with one row per folder; data/PROVENANCE.md is the table of data/.
 """
 
 import argparse
@@ -34,7 +34,7 @@ SHORT = 7  # digits of a revision
 
 
 def row(name: str, found: Frames) -> dict[str, object]:
-    """What is recorded of a results folder."""
+    """Return what is recorded of a results folder."""
     cells, machines = found.cells, found.machines
     days = cells.started.dropna().str[:10]
     return {
@@ -53,8 +53,8 @@ def row(name: str, found: Frames) -> dict[str, object]:
 
 
 def codes(cells: Mapping[str, pd.DataFrame]) -> list[str]:
-    """A letter for each folder with cells from C; two have the same if they share a checksum. Each
-    checksum covers what all stores share."""
+    """Return a letter for each folder with cells measured from C. Folders that share a checksum
+    have the same letter; a checksum covers the code that all stores share."""
     sums = [set(own[own.access == "c"].checksum.dropna()) for own in cells.values()]
     groups: list[set[str]] = []
     for own in sums:
@@ -68,7 +68,7 @@ def codes(cells: Mapping[str, pd.DataFrame]) -> list[str]:
 
 
 def listed(values: Iterable[object], between: str = ", ") -> str:
-    """Each value once, as text."""
+    """Return each value once, as text."""
     return between.join(dict.fromkeys(map(str, values))) or NOT_STATED
 
 
@@ -78,7 +78,8 @@ def short(revision: str) -> str:
 
 
 def page(data: Path) -> str:
-    """The page of a folder of results folders. Raises BadInput if none has collected tables."""
+    """Return the page of a folder of results folders. Raises BadInput if none has collected
+    tables."""
     folders = sorted(path.parent for path in data.glob("*/cells.parquet"))
     if not folders:
         raise BadInput(

@@ -1,8 +1,8 @@
-"""The experiments in a table of REPRODUCING.md: what each says, needs and took.
+"""The table of experiments in REPRODUCING.md: what each shows, what it needs and how long it took.
 
-    python -m study.answers.repeating     # writes the table anew, between its markers
+    python -m study.answers.repeating     # rewrites the table between its markers
 
-harness/experiments.toml lists them; rights, time, disk and store follow from data/.
+harness/experiments.toml lists the experiments; rights, time, disk and store follow from data/.
 """
 
 import math
@@ -30,14 +30,15 @@ POWER = ("evidence", "crashes")  # what simulates failures of the power
 
 
 def table(at: Path) -> str:
-    """The table of the repository at `at`, a row an experiment. Raises BadInput if the list or its
-    data cannot be read."""
+    """Return the table of the repository at `at`, one row per experiment. Raises BadInput if the
+    list or its data cannot be read."""
     rows = (" | ".join(row(one, at / "data" / one.name)) for one in read(at).served())
     return HEAD + "".join(f"| {text} |\n" for text in rows)
 
 
 def row(experiment: Experiment, folder: Path) -> Iterator[str]:
-    """The cells of an experiment's row; those that follow from data are empty without any."""
+    """Iterate over the cells of an experiment's row. Cells that follow from data are empty if there
+    are none."""
     yield experiment.serves
     yield ", ".join(f"`{name}`" for name in experiment.notebooks)
     yield f"`{experiment.name}`"
@@ -54,7 +55,7 @@ def row(experiment: Experiment, folder: Path) -> Iterator[str]:
 
 
 def rights(experiment: Experiment, cells: pd.DataFrame) -> Iterator[str]:
-    """What root is needed for, besides a new ext4."""
+    """Iterate over what root is needed for, besides a new ext4."""
     capped = int((cells.memory_max != UNCAPPED).sum())
     if capped:
         yield "all cells" if capped == len(cells) else f"{capped} of {len(cells)} cells"
@@ -67,14 +68,16 @@ def rights(experiment: Experiment, cells: pd.DataFrame) -> Iterator[str]:
 
 
 def times(experiment: Experiment, cells: pd.DataFrame) -> Iterator[str]:
-    """What the cells took with the wait before each, and what else is measured."""
+    """Iterate over the time that the cells took, including the wait before each, and the times of
+    what else is measured."""
     minutes = (cells.wall_s + cells.settle_s).sum() / 60
     yield f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.1f} h"
     yield from (f"{name} {took} min" for name, took in experiment.also.items())
 
 
 def disk(experiment: Experiment, cells: pd.DataFrame) -> str:
-    """The file of the stores' file system, and the least free space that it needs."""
+    """Return the size of the file that holds the stores' file system, and in parentheses the least
+    free space that the experiment needs."""
     if experiment.file_system == OWN:
         return "at most half of what is free"
     cells = cells[cells.place == "disk"]
@@ -85,18 +88,19 @@ def disk(experiment: Experiment, cells: pd.DataFrame) -> str:
 
 
 def _cell(store: str, low: int, high: int, records: int, key_size: int, trial: int) -> Cell:
-    """A cell that needs as much room as the measured one of these factors."""
+    """Return a cell that needs as much room as the measured one with these factors."""
     size = RecordSize(low, high)
     return Cell(store, "", size, records, "incompressible", (), trial, 1, key_size=key_size)
 
 
 def _gigabytes(size: int, whole: Callable[[float], int]) -> str:
-    """Two digits of a size, made whole by this function."""
+    """Return a size in GB with two digits, rounded by the function `whole`."""
     return f"{whole(size / 1e8) / 10:.1f}" if size < 9.95e9 else f"{whole(size / 1e9)}"
 
 
 def page(text: str, found: str) -> str:
-    """The text of the page with this table. Raises BadInput if it lacks the markers."""
+    """Return the text of the page with this table. Raises BadInput if the text lacks the
+    markers."""
     whole = re.compile(f"(?<={re.escape(BEGIN)}).*(?={re.escape(END)})", re.DOTALL)
     if not whole.search(text):
         raise BadInput(f"{PAGE}: no table between {BEGIN.strip()} and {END.strip()}")

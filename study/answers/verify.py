@@ -1,9 +1,9 @@
-"""A reader's results beside the reference data: findings, claims and best stores.
+"""Compare a reader's results with the reference data: findings, claims and best stores.
 
-    python -m study.answers.verify DIR          # DIR has a folder an experiment, as data/ has
+    python -m study.answers.verify DIR          # DIR has one folder per experiment, as data/ has
 
-Each line says whether the reference is reproduced, differs or is inconclusive; what DIR does not
-have is not measured. The exit status is 1 if anything differs, and 2 if DIR has nothing to compare.
+Each line says whether the reference is reproduced, differs or is inconclusive; what DIR lacks is
+not measured. The exit status is 1 if anything differs, and 2 if DIR has nothing to compare.
 """
 
 import argparse
@@ -35,7 +35,7 @@ SHARE = 0.5  # of the log of the reference's effect
 
 
 def _band(there: float) -> tuple[float, float]:
-    """The ratios whose log is half to twice the reference's."""
+    """Return the bounds of the ratios whose log is half to twice that of the reference's ratio."""
     return there**SHARE, there ** (1 / SHARE)
 
 
@@ -44,8 +44,8 @@ def _all(reference: Results) -> list[str]:
 
 
 class Finding(NamedTuple):
-    """One of the paper's findings, trial by trial: a ratio that is 1 where there is no effect.
-    `stores` names those of the reference's stores that the finding is about."""
+    """A finding of the paper: a ratio in each trial, which is 1 if there is no effect. `stores`
+    names the stores of the reference that the finding is about."""
 
     name: str
     experiment: str
@@ -77,7 +77,7 @@ def _syncs(data: Results) -> "pd.Series[float]":
 
 
 def _slowdowns(data: Results) -> "pd.Series[float]":
-    """Of gets by more data than memory, by trial and store."""
+    """Return by how many times gets slow down with more data than memory, by trial and store."""
     rows = where(beyond.steps(data), kind="get", label=beyond.LABELS[0], key_order="uniform")
     wide = rows.pivot(index=["trial", "store"], columns="share", values="time").dropna()
     found: pd.Series[float] = wide[wide.columns.max()] / wide[wide.columns.min()]
@@ -85,7 +85,7 @@ def _slowdowns(data: Results) -> "pd.Series[float]":
 
 
 def _gains(data: Results) -> "pd.Series[float]":
-    """What the recommended settings gain, by trial and store."""
+    """Return by how many times the recommended settings speed up gets, by trial and store."""
     rows = where(beyond.steps(data), kind="get", key_order="uniform")
     most = rows[rows.share == rows.share.max()]
     wide = most.pivot(index=["trial", "store"], columns="label", values="time").dropna()
@@ -95,15 +95,15 @@ def _gains(data: Results) -> "pd.Series[float]":
 
 
 def _first(effects: Callable[[Results], "pd.Series[float]"], reference: Results) -> list[str]:
-    """The store with the greatest effect. Another machine's first one would hide that this one has
-    none."""
+    """Return the store with the greatest effect in the reference. The greatest one of another
+    machine could hide that this store has no effect there."""
     return [str(effects(reference).groupby("store").median().idxmax())]
 
 
 def _greatest(
     effects: Callable[[Results], "pd.Series[float]"], data: Results
 ) -> "pd.Series[float]":
-    """The greatest effect of a store, by trial."""
+    """Return, by trial, the greatest effect of any store."""
     return effects(data).groupby("trial").max()
 
 
@@ -164,28 +164,28 @@ FINDINGS = (
 
 
 def collected(folder: Path) -> bool:
-    """Whether a folder has the tables of an experiment."""
+    """Return whether a folder has the tables of an experiment."""
     return (folder / "cells.parquet").exists() and folder.is_dir()
 
 
 @functools.cache
 def measured(folder: Path) -> pd.DataFrame:
-    """The cells of an experiment that were measured, but for those from Python; empty where it has
-    none, as one whose cells all need root."""
+    """Return the measured cells of an experiment, without those from Python. Empty if there are
+    none, for example because all cells need root."""
     cells = Frames.read(folder).cells
     return cells[(cells.status == "ok") & (cells.access != "python")]
 
 
 @functools.cache  # several findings rest on one experiment
 def results(folder: Path) -> Results | None:
-    """An experiment's results; None where only Python's cells were measured, or none."""
+    """Return an experiment's results; None if no cell was measured from C."""
     if not collected(folder) or measured(folder).empty:
         return None
     return Results(str(folder.resolve()), varying=LEVELS)
 
 
 def _effect(finding: Finding, data: Results | None, stores: Collection[str]) -> "pd.Series[float]":
-    """The effect of these stores; empty where what it needs was not measured."""
+    """Return the effect of these stores by trial; empty if the data for it were not measured."""
     with contextlib.suppress(KeyError, IndexError, FileNotFoundError):
         if data and stores:
             return finding.values(data.of(stores)).dropna()
@@ -193,8 +193,8 @@ def _effect(finding: Finding, data: Results | None, stores: Collection[str]) -> 
 
 
 def findings(here: Path, there: Path) -> pd.DataFrame:
-    """A row a finding: its effect there, in the reference, and here, with their ranges over the
-    trials, of the stores that both have."""
+    """Return one row per finding: its effect in the reference and in these results, each with its
+    range over the trials, for the stores that both have."""
     rows = []
     for finding in FINDINGS:
         first, second = (results(folder / finding.experiment) for folder in (there, here))
@@ -207,7 +207,7 @@ def findings(here: Path, there: Path) -> pd.DataFrame:
 
 
 def _judge(known: "pd.Series[float]", own: "pd.Series[float]") -> str:
-    """Whether all trials lie within the band around the reference's median."""
+    """Return whether all trials lie within the band around the reference's median."""
     if known.empty or own.empty:
         return MISSING
     low, high = _band(float(points(known).median))
@@ -219,8 +219,8 @@ def _judge(known: "pd.Series[float]", own: "pd.Series[float]") -> str:
 
 
 def published(here: Path, there: Path) -> pd.DataFrame:
-    """A row a claim of the sources and settings that the reference decided: its verdict there and
-    here."""
+    """Return one row per claim and settings that the reference decides: the verdict of the
+    reference and that of these results."""
     known = pd.read_csv(there / "verdicts" / "verdicts.csv", keep_default_na=False)
     names = {name: here / name for name in claims.EXPERIMENTS if collected(here / name)}
     if not names:
@@ -245,8 +245,8 @@ def published(here: Path, there: Path) -> pd.DataFrame:
 
 
 def best(here: Path, there: Path) -> pd.DataFrame:
-    """A row a field of the main grid with a store that the reference recommends: the regret of the
-    first of them here."""
+    """Return one row per field of the main grid in which the reference recommends a store: the
+    regret, in these results, of the first recommended store."""
     both = [results(folder / "reference") for folder in (there, here)]
     columns = [*reference.FIELD, "store", "regret here", "outcome"]
     if not all(both):
@@ -269,7 +269,7 @@ def best(here: Path, there: Path) -> pd.DataFrame:
 
 
 def versions(here: Path, there: Path) -> list[str]:
-    """The engines of which another version was measured than in the reference."""
+    """Return the engines that were measured in another version than in the reference."""
     found: dict[str, None] = {}
     for folder in filter(collected, sorted(here.iterdir())):
         if collected(there / folder.name):
@@ -281,13 +281,13 @@ def versions(here: Path, there: Path) -> list[str]:
 
 
 def _versions(folder: Path) -> dict[str, str]:
-    """The version of each store, or several."""
+    """Return the version, or the versions, of each store."""
     by = measured(folder).dropna(subset="engine_version").groupby("store").engine_version
     return {str(store): " and ".join(sorted(set(own))) for store, own in by}
 
 
 def _refuse_twice(here: Path) -> None:
-    """Refuse results that are there under two names: they are of one experiment."""
+    """Raise BadInput if two names have the same results, which belong to one experiment."""
     seen: dict[frozenset[str], str] = {}
     for folder in filter(collected, sorted(here.iterdir())):
         cells = frozenset(measured(folder).cell)
@@ -298,7 +298,8 @@ def _refuse_twice(here: Path) -> None:
 
 
 def compare(here: Path, there: Path) -> dict[str, pd.DataFrame]:
-    """What can be compared, by its name in the report. Raises BadInput if nothing can."""
+    """Return the tables of everything that can be compared, by their names in the report. Raises
+    BadInput if nothing can be compared."""
     if not here.is_dir():
         raise BadInput(f"DIR: {str(here)!r} is no folder; give one with a folder an experiment")
     _refuse_twice(here)
@@ -313,7 +314,7 @@ def compare(here: Path, there: Path) -> dict[str, pd.DataFrame]:
 
 
 def report(parts: Mapping[str, pd.DataFrame]) -> Iterator[str]:
-    """The lines of the report: how much was reproduced, and what was not."""
+    """Iterate over the lines of the report: how much was reproduced, and what was not."""
     for name, table in parts.items():
         counts: Any = table.outcome.value_counts()
         kinds = (REPRODUCED, DIFFERS, OPEN, MISSING)

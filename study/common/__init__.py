@@ -1,1 +1,2 @@
-"""What all notebooks share: results, fields, figures, words and what is published."""
+"""What all notebooks share: reading results, statistics of fields, figures, text formats and
+publishing."""

@@ -1,4 +1,4 @@
-"""Tables of the facts about the stores, with links to their sources."""
+"""Tables of facts about the stores, with links to their sources."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ def _linked(facts: About, fact: str) -> str:
 
 
 def table(stores: Sequence[str], facts: Sequence[str]) -> str:
-    """A row a store, a column a fact, as a table in Markdown."""
+    """Return a Markdown table of facts: one row per store, one column per fact."""
     rows = {
         store: {NAMES.get(fact, fact): _linked(everything()[store], fact) for fact in facts}
         for store in stores
@@ -35,13 +35,14 @@ def table(stores: Sequence[str], facts: Sequence[str]) -> str:
 
 
 def sharing(name: str, given: object) -> pd.DataFrame:
-    """The table of `kvbench sharing` in the folder that the parameter `name` gives."""
+    """Return the table that `kvbench sharing` wrote into the folder which the notebook's parameter
+    `name` gives: one row per store, with the text columns SHARING. Raises BadInput."""
     columns = dict.fromkeys(SHARING, str)
     return parameter_table(name, given, "sharing.csv", "kvbench sharing", columns)
 
 
 def shared(found: pd.DataFrame) -> str:
-    """What a second process may do with each store, as a table in Markdown."""
+    """Return a Markdown table of what a second process may do with each store."""
     answers = {  # without the engine's words
         column: found[column].str.split(": ").str[0] for column in SHARING if column != "store"
     }

@@ -1,4 +1,5 @@
-"""Fields: medians and ranges over the trials, the best stores of each, and what others cost."""
+"""Statistics of a field, which is one operation, record size, record count and kind of data:
+medians and ranges over the trials, the best stores, and the regret of the others."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -26,19 +27,20 @@ Panel = tuple[pd.DataFrame, Callable[[float], str]]
 
 
 def each(rows: pd.DataFrame) -> Iterable[Any]:
-    """The rows of a table, as tuples with its columns for names."""
+    """Iterate over the rows of a table as named tuples."""
     return rows.itertuples()
 
 
 def where(rows: pd.DataFrame, **levels: Any) -> pd.DataFrame:
-    """The rows with these levels."""
+    """Return the rows whose factors have these levels."""
     for factor, level in levels.items():
         rows = rows[rows[factor] == level]
     return rows
 
 
 def quantiles(rows: pd.DataFrame, share: float) -> "pd.Series[float]":
-    """The time in ns that a share of each row's operations do not exceed, from its histogram."""
+    """Return the quantile `share` of the operation times of each row, in ns, from its histogram.
+    NaN where the histogram is empty."""
     columns = (rows.histogram_bin, rows.histogram_count, rows.min_ns, rows.max_ns)
     found = [
         quantile(bins, counts, least, most, share) if len(bins) else float("nan")
@@ -48,18 +50,20 @@ def quantiles(rows: pd.DataFrame, share: float) -> "pd.Series[float]":
 
 
 def longest_share(rows: pd.DataFrame, of: int = 1000) -> "pd.Series[float]":
-    """The share that the longest operation of each row has of the time of so many of its kind, the
-    others at the mean of the rest: a run does as many as it has time for, and the share of all its
-    time would be the smaller the longer it took. Missing for a single operation."""
+    """Return the share of time that the longest operation of each row would take among `of`
+    operations, the others taking the mean of the rest. The number is fixed because a run does as
+    many operations as it has time for, so the share of its whole time would shrink as the run gets
+    longer. NaN for a single operation."""
     rest = (rows.sum_ns - rows.max_ns) / (rows.n - 1)
     found: pd.Series[float] = rows.max_ns / (rows.max_ns + (of - 1) * rest)
     return found
 
 
 def written(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with the bytes that their operations wrote, and `written_by`, who counted them: the
-    device, if it was the store's alone; else write calls, which miss what is written through a map.
-    The storage layer counts a page cache's whole folios, so it comes last."""
+    """Return the rows with two more columns: `written`, the bytes that the operations wrote, and
+    `written_by`, who counted them. The device counts if the store had it to itself. Otherwise write
+    calls count, which miss writes through a memory map. The storage layer comes last because it
+    counts whole folios of the page cache."""
     found = rows.assign(written=float("nan"), written_by="")
     for name, column in WRITTEN.items():
         first = found.written.isna() & rows[column].notna()
@@ -69,14 +73,16 @@ def written(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def ranked(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows, or groups of over_trials(), by which stores are ranked: no warm cell whose files
-    left the page cache is among them."""
+    """Return the rows, or groups of over_trials(), by which stores are ranked. Warm cells whose
+    files left the page cache are excluded."""
     return rows[~rows.cooled] if "cooled" in rows else rows
 
 
 def over_trials(rows: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
-    """The points of a value over the trials of each group; for times also whether most of the
-    trials lie near the harness's floor, and whether a cell among them was not warm (see ranked)."""
+    """Return one row per group: the columns `by`, then the `median`, `low` (least), `high`
+    (greatest) and number `n` of the values over the trials, in the unit of the value. `near_floor`
+    says whether at least half of the trials lie near the harness's floor, and `cooled` whether any
+    cell was not warm, where the rows have these columns."""
     grouped = rows.groupby(list(by), observed=True)
     found = [(*key, *points(own)) for key, own in grouped[value]]
     summary = pd.DataFrame(found, columns=[*by, *Points._fields])
@@ -90,10 +96,12 @@ def over_trials(rows: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
 def regrets(
     rows: pd.DataFrame, value: str, by: Sequence[str], largest: bool = False, shared: float = 0.0
 ) -> pd.DataFrame:
-    """How many times as slow, or as large, each store is as the best of its field, with the bounds
-    `low` and `high`, the number of `trials` and the `verdict`, all kvbench.regret's: a row a store,
-    the best first, with its `mean` value. `tellable` is the field's. Raises ValueError if a
-    store has two values of one trial: then `by` lacks a factor."""
+    """Return the regret of each store in each field: how many times as slow, or as large, it is as
+    the best store. One row per store, the best first, with the columns `by`, `store`, `mean`
+    (geometric, in the unit of the value), `regret` with its bounds `low` and `high`, `trials`,
+    `verdict` (see kvbench.stats.regret.Regret) and `tellable`, which is the field's. `largest`
+    ranks the largest value first. `shared` is the deviation that all trials have in common. Raises
+    ValueError if a store has two values in one trial, because `by` then lacks a factor."""
     known = warm(rows[rows[value].notna()], by)
     found = []
     for key, field in known.groupby(list(by), observed=True):
@@ -117,10 +125,11 @@ def regrets(
 def best_of(
     rows: pd.DataFrame, value: str, by: Sequence[str], largest: bool = False
 ) -> pd.DataFrame:
-    """A row a field: the `store` that is best by its mean `value` over the trials (geometric); the
-    other stores that are surely `among` the best and those that may be, `undecided`, where the
-    first itself is listed if it is; and the `margin`, by how many times the next store is surely
-    slower, or larger. Where no store can be ranked, `store` is empty and `reason` says why."""
+    """Return one row per field with the columns `by`; `store`, the one with the best geometric mean
+    over the trials, and this mean as `value`; `among`, the other stores that are surely among the
+    best; `undecided`, those that may be, which can include the first; `margin`, by how many times
+    the next store is surely slower or larger; `tellable`; and `near_floor`. Where no store can be
+    ranked, `store` is empty and `reason` says why."""
     compared = dict(iter(regrets(rows, value, by, largest).groupby(list(by), observed=True)))
     found = []
     for key, field in rows.groupby(list(by), observed=True):
@@ -146,8 +155,8 @@ def best_of(
 
 
 def whole(cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells of each record size and kind of data with the largest number of records that the
-    most stores were measured with."""
+    """Return the cells with one record count for each record size and kind of data: the count at
+    which the most stores were measured, and of several the largest."""
     by = ["compressibility", "record_size"]
     counts = cells.groupby([*by, "records"]).store.nunique().rename("stores").reset_index()
     best = counts.sort_values(["stores", "records"]).drop_duplicates(by, keep="last")
@@ -155,8 +164,8 @@ def whole(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def debts(cells: pd.DataFrame, stores: Sequence[str], sizes: Sequence[str]) -> pd.DataFrame:
-    """What the engines still did after their last operation, as text: a row a store and record
-    size, medians over the trials; empty for data that do not know."""
+    """Return what the engines still did after their last operation: one row per store and record
+    size, with medians over the trials as text. Empty if the data do not state it."""
     own = cells[cells.debt_s.notna()]
     by = own.assign(settled=own.settled == "yes").groupby(["store", "record_size"])
     middle = by[["debt_s", "debt_cpu_s", "debt_bytes", *SPACE]].median()
@@ -174,13 +183,14 @@ def debts(cells: pd.DataFrame, stores: Sequence[str], sizes: Sequence[str]) -> p
 
 
 def worst_calls(rows: pd.DataFrame) -> pd.DataFrame:
-    """For each store the row whose slowest call took the largest `share` of its trial's time."""
+    """Return, for each store, the row whose slowest call took the largest share of its trial's
+    time, with this share as the column `share`."""
     stalls = rows.assign(share=rows.max_ns / rows.sum_ns)
     return stalls.sort_values("share", ascending=False).groupby("store", sort=False).head(1)
 
 
 def best_table(panels: Mapping[str, Panel], sizes: Sequence[str]) -> str:
-    """What figures.best_figure() shows, as a Markdown table."""
+    """Return what figures.best_figure() shows, as a Markdown table."""
     lines = [
         "| measure | record size | records | data | best | value | as good | may be as good |",
         "|---|---|--:|---|---|--:|---|---|",

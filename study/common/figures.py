@@ -1,4 +1,4 @@
-"""The look of the figures, and the two forms that several notebooks draw."""
+"""The style of the figures, and the two layouts that several notebooks share."""
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,9 +38,9 @@ LEVEL_STYLES = (
 
 
 def use_style() -> None:
-    """Figures as SVG whose bytes depend on nothing but the data and the locked packages: what the
-    user's matplotlibrc, IPython configuration, startup files, environment and fonts set is undone.
-    """
+    """Make figures SVG files whose bytes depend only on the data and the locked packages. This
+    undoes what the user's matplotlibrc, IPython configuration, startup files, environment and fonts
+    set."""
     from IPython import get_ipython  # noqa: PLC0415 - outside a notebook there is none
     from matplotlib_inline.backend_inline import set_matplotlib_formats  # noqa: PLC0415
     from matplotlib_inline.config import InlineBackend  # noqa: PLC0415
@@ -76,24 +76,26 @@ def use_style() -> None:
 
 
 def pairs(rows: Sequence[Any], columns: Sequence[Any]) -> Iterable[Any]:
-    """Every row with every column, each with its position."""
+    """Iterate over every row with every column, each with its position."""
     return product(enumerate(rows), enumerate(columns))
 
 
 def dodge(k: int, count: int) -> float:
-    """How far to move the k-th of `count` stores aside, so that none hides another."""
+    """Return how far to move the k-th of `count` stores aside, so that no marker hides another."""
     return (k - (count - 1) / 2) * min(0.1, 0.8 / count)
 
 
 def grid(rows: int, columns: int, height: float) -> tuple[Figure, Any]:
-    """Charts whose rows are `height` inches each and share an axis, as do their columns."""
+    """Return a figure with a grid of charts. Rows are `height` inches high; the charts of a row
+    share their y axis, those of a column their x axis."""
     shared: Any = {"sharex": True, "sharey": "row", "squeeze": False}
     size = (7, 0.5 + height * rows)
     return plt.subplots(rows, columns, figsize=size, layout="constrained", **shared)
 
 
 def name_times(axes: Any, i: int, j: int, row: str, column: str, label: str) -> None:
-    """Name a chart of a grid; times in µs, both axes logarithmic, `label` is of the axis below."""
+    """Label a chart of a grid. Both axes are logarithmic and times are in µs; `label` names the x
+    axis."""
     axis = axes[i, j]
     axis.set(xscale="log", yscale="log")
     if i == 0:
@@ -107,9 +109,10 @@ def name_times(axes: Any, i: int, j: int, row: str, column: str, label: str) -> 
 def draw_points(
     axis: Any, places: Any, found: Any, across: bool = False, unit: float = 1, **look: Any
 ) -> Any:
-    """Medians over the trials with their range as a line, along the y axis or across it.
+    """Draw medians over the trials, each with its range as a line, along the y axis, or along the x
+    axis if `across`.
 
-    `found` are rows of over_trials().
+    `found` has rows of over_trials().
     """
     middle = found["median"]
     reach = np.array([middle - found.low, found.high - middle]).reshape(2, -1) / unit
@@ -126,7 +129,7 @@ def draw_stores(
     near: bool = False,
     **look: Any,
 ) -> None:
-    """A row a store: its points, those near the harness's floor hollow where `near` asks for it.
+    """Draw one row per store. With `near`, markers near the harness's floor are hollow.
 
     A name may say more than the store, after a comma.
     """
@@ -145,7 +148,7 @@ def draw_stores(
 
 
 def _yes(value: object) -> bool:
-    """Whether it is true, and not missing, as for a store without a value."""
+    """Return whether a value is true. A missing value, as of a store without a row, is not."""
     return isinstance(value, bool | np.bool_) and bool(value)
 
 
@@ -157,8 +160,9 @@ def draw_sizes(
     scale: float,
     ranges: bool = True,
 ) -> dict[str, Any]:
-    """A column a record size, a point a store beside the others, in units of 1 / `scale`; with
-    its range over the trials, or without. The handles of a legend."""
+    """Draw one column per record size, with one point per store side by side, in units of 1 /
+    `scale`. With `ranges`, each point has its range over the trials. Returns the handles of a
+    legend."""
     handles: dict[str, Any] = {}
     for k, store in enumerate(stores):
         own = found[found.store == store].set_index("record_size").reindex(list(sizes))
@@ -176,14 +180,14 @@ def draw_sizes(
 
 
 def name_rows(axis: Any, names: Sequence[str], **look: Any) -> None:
-    """The names of the rows, the first above."""
+    """Name the rows of a chart, the first at the top."""
     axis.set_yticks(range(len(names)), names, **({"fontsize": 6} | look))
     axis.set_ylim(len(names) - 0.5, -0.5)
     axis.grid(visible=False, axis="y")
 
 
 def legend(figure: Figure, handles: Mapping[str, Any], most: int = LEGEND_COLUMNS) -> None:
-    """The stores above the figure, in as many lines of about one length as they need."""
+    """Put the stores above the figure, in as many lines of about equal length as they need."""
     if not handles:
         return
     columns = -(-len(handles) // -(-len(handles) // most))
@@ -197,20 +201,20 @@ def legend(figure: Figure, handles: Mapping[str, Any], most: int = LEGEND_COLUMN
 
 
 def note(figure: Figure, text: str) -> None:
-    """Small print below a figure; what it quotes is no formula."""
+    """Write small print below a figure. A `$` in it starts no formula."""
     look: Any = {"ha": "left", "va": "top", "fontsize": 5.5, "color": "#333333"}
     figure.text(0.01, -0.01, text, parse_math=False, **look)
 
 
 def foot(figure: Figure, results: Results, *lines: str, settings: bool = True) -> None:
-    """The conditions below a figure."""
+    """Write the conditions of the measurement below a figure."""
     said = (*lines, *results.conditions(settings).splitlines())
     note(figure, "\n".join(part for line in said for part in textwrap.wrap(line, FOOT_CHARACTERS)))
 
 
 def hollow(axis: Any, x: Any, y: Any, near: Any, colour: str, marker: str) -> None:
-    """Draw again, without their filling, the markers of what is near the harness's floor; those
-    made of lines, which have none, as circles."""
+    """Redraw the markers of values near the harness's floor without their filling. Markers made of
+    lines, which have none, become circles."""
     near = np.asarray(near, bool)
     axis.plot(
         np.asarray(x)[near],
@@ -225,23 +229,22 @@ def hollow(axis: Any, x: Any, y: Any, near: Any, colour: str, marker: str) -> No
 
 
 def draw_bound(axis: Any, found: float | None, upright: bool = False) -> None:
-    """A thin line at what Results.bound() found, in µs; upright where times run across. Captions
-    say what it is: a label would cover points."""
+    """Draw a thin line at the value of Results.bound(), given in µs; vertical if `upright`, where
+    times run along the x axis. Captions explain the line, because a label would cover points."""
     if found is not None:
         draw = axis.axvline if upright else axis.axhline
         draw(found / 1000, color="#555555", linewidth=0.6, linestyle=":", zorder=1)
 
 
 def log_ticks(axis: Any, low: float, high: float) -> None:
-    """Plain numbers on a logarithmic axis of x that reaches from low to high, few enough to be
-    read."""
+    """Put plain numbers on a logarithmic x axis from `low` to `high`, few enough to be readable."""
     axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
     axis.xaxis.set_major_formatter("{x:,g}")
     axis.xaxis.set_minor_formatter(NullFormatter())
 
 
 def ring(axis: Any, x: Any, y: Any, cooled: Any) -> None:
-    """Draw a ring around the markers of what is not ranked."""
+    """Draw a ring around the markers of values that are not ranked."""
     cooled = np.asarray(cooled, bool)
     if cooled.any():
         look: Any = {"markersize": 7, "markerfacecolor": "none", "markeredgecolor": "#777777"}
@@ -249,7 +252,7 @@ def ring(axis: Any, x: Any, y: Any, cooled: Any) -> None:
 
 
 def frame_table(axis: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
-    """Make a chart the frame of a table, whose fields are unit squares."""
+    """Turn a chart into the frame of a table whose fields are unit squares."""
     axis.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
     axis.set_xticks(np.arange(len(columns)) + 0.5, columns)
     axis.set_yticks(np.arange(len(rows)) + 0.5, rows)
@@ -263,11 +266,11 @@ def best_figure(
     counts: Sequence[int] = (),
     settings: bool = True,
 ) -> Figure:
-    """A table a panel: rows are record sizes, columns compressibility x record count. A field has
-    the colour of its best store, the darker the further behind the next store surely is.
+    """Draw one table per panel: rows are record sizes, columns are kinds of data and record counts.
+    A field has the colour of its best store, darker the further the next store is surely behind.
 
-    `panels` maps a title to what best_of() found, by record_size, compressibility and records.
-    `counts` are the record counts to show; all without them.
+    `panels` maps a title to the result of best_of() by record_size, compressibility and records.
+    `counts` are the record counts to show; if empty, all.
     """
     sizes, counts = results.sizes(), counts or results.counts()
     kinds = results.level("compressibility")
@@ -311,7 +314,8 @@ def best_figure(
 
 
 def _fill_field(axis: Any, x: int, y: int, row: Any, value: str) -> None:
-    """One field of best_figure(): the store, its value, and which others are or may be as good."""
+    """Draw one field of best_figure(): the store, its value, and which other stores are or may be
+    as good."""
     margin = 1 if np.isnan(row.margin) else row.margin
     strength = TONES[int(np.searchsorted(MARGINS, margin, side="right"))]
     look: Any = {"ha": "center", "va": "center", "color": ink(row.store, strength)}
@@ -340,11 +344,13 @@ def level_figure(
     columns: int = 2,
     bounds: Mapping[str, float | None] = MappingProxyType({}),
 ) -> Figure:
-    """A row a store, a marker a level: medians over the trials, with their range as a line.
+    """Draw one row per store and one marker per level: medians over the trials, with their range as
+    a line.
 
-    `summary` is what over_trials() returned with the columns panel, store and level; `levels` maps
-    each level to its name in the legend, `panels` are in their order, `label` is of the axis of
-    values, logarithmic and alike in all panels. `bounds` are those of Results.bound() by panel.
+    `summary` is the result of over_trials() by panel, store and level. `levels` maps each level to
+    its name in the legend. `panels` gives the order of the panels. `label` names the axis of
+    values, which is logarithmic and the same in all panels. `bounds` has the values of
+    Results.bound() by panel.
     """
     stores = [store for store in results.stores() if store in set(summary.store)]
     depth = -(-len(panels) // columns)

@@ -16,23 +16,25 @@ SPECIAL = re.compile(r"[\\`*$\[\]|]")  # what Markdown acts upon
 
 
 def escape(text: str) -> str:
-    """Text from elsewhere, such as a store's name or a reason, as it reads in Markdown and HTML."""
+    """Return text from outside, such as a store's name or a reason, escaped for Markdown and
+    HTML."""
     plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return SPECIAL.sub(r"\\\g<0>", " ".join(plain.splitlines()))
 
 
 def stated(value: Any, text: str = "{}") -> str:
-    """A value in its text; NOT_STATED where it is missing."""
+    """Return the value formatted by `text`, or NOT_STATED if it is missing."""
     return NOT_STATED if pd.isna(value) else text.format(value)
 
 
 def kind(name: str) -> str:
-    """A kind of data, in words."""
+    """Return a kind of data in words."""
     return f"kind of data {NOT_STATED}" if name == NOT_STATED else f"{name} data"
 
 
 def _scaled(value: float, units: Sequence[tuple[str, float]]) -> str:
-    """In the largest unit that leaves at least 1, with two or three significant digits."""
+    """Return the value in the largest unit in which it is at least 1, with two or three significant
+    digits."""
     if isnan(value):
         return NOT_STATED
     unit, size = next((u for u in units if value >= u[1] * 0.9995), units[-1])
@@ -53,19 +55,19 @@ def size(count: float) -> str:
 
 
 def rate(found: float) -> str:
-    """With three significant digits, as the sources print theirs."""
+    """Return a rate with three significant digits, as the sources print theirs."""
     return f"{float(f'{found:.3g}'):,.0f}" if found >= 100 else f"{found:.3g}"
 
 
 def some(names: Iterable[str], most: int = 4) -> str:
-    """A list of names, of which the first are named and the others counted."""
+    """Return the first `most` names as a list, and the number of the others."""
     found = list(names)
     shown = found if len(found) <= most + 1 else [*found[:most], f"{len(found) - most} others"]
     return ", ".join(shown)
 
 
 def listed(names: Sequence[str], last: str) -> str:
-    """Names in a sentence, with `last` before the last: a, b or c."""
+    """Return the names as a sentence has them, with `last` before the last one: a, b or c."""
     *first, end = names or [""]
     return f"{', '.join(first)} {last} {end}" if first else end
 
@@ -75,7 +77,7 @@ def number(value: float) -> str:
 
 
 def span(values: "pd.Series[float]", digits: int = 2) -> str:
-    """The median of the trials, and their range."""
+    """Return the median of the trials and their range, as text."""
     if values.empty:
         return ""
     found = points(values)
@@ -90,18 +92,18 @@ def share(found: float) -> str:
 
 
 def level(value: Any) -> Any:
-    """A value for a text or table: the thousands of a count are apart."""
+    """Return a value for a text or table. A count gets separators of thousands."""
     counts = isinstance(value, int) and not isinstance(value, bool)
     return f"{value:,}" if counts else value
 
 
 def apart(text: str) -> str:
-    """A text with the thousands of its long counts apart."""
+    """Return a text in which long counts have separators of thousands."""
     return LONG_COUNT.sub(lambda found: f"{int(found[0]):,}", text)
 
 
 def heading(name: str) -> str:
-    """The name of a column of the data, in words; any other name as it is."""
+    """Return the name of a column of the data in words; any other name unchanged."""
     return name.replace("_", " ") if name.isidentifier() else name
 
 
@@ -115,12 +117,12 @@ def count(found: int) -> str:
 def table(
     frame: pd.DataFrame, markdown: Sequence[str] = (), rule: int = RULE, **options: Any
 ) -> str:
-    """A table in Markdown without the index. Names and texts are escaped, but not those of the
-    columns `markdown`, which are Markdown already. A column that is named as in the data has blanks
-    in its name, and a count its thousands apart.
+    """Return a table in Markdown, without the index. Names and texts are escaped, except in the
+    columns `markdown`, which are Markdown already. Names of columns of the data are written in
+    words, and counts get separators of thousands. A table without rows is one line that says so.
 
-    The rules are no longer than `rule`: by them renderers divide the page among columns, and a long
-    text can wrap where a word can't. One line says that a table has no rows.
+    The dashes below a column's head are at most `rule` long: renderers divide the page among
+    columns by them, and a long text can wrap where a word cannot.
     """
     if frame.empty:
         return NO_ROWS

@@ -1,4 +1,4 @@
-"""What the levels of one factor do to each store."""
+"""How the levels of one factor affect each store."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,25 +20,26 @@ LEVELS = ("process", "sync")  # that stores are compared at
 
 
 def points_of(rows: pd.DataFrame, panel: Any, level: str, value: Any) -> pd.DataFrame:
-    """The points of a value for each panel, store and level."""
+    """Return the over_trials() summary of a value by `panel`, `store` and `level`."""
     named = rows.assign(panel=panel, level=rows[level], value=value)
     return over_trials(named, "value", ["panel", "store", "level"])
 
 
 def times(rows: pd.DataFrame, panel: Any, level: str, column: str = "mean_ns") -> pd.DataFrame:
-    """The points of the time of an operation in µs: of the mean, or of another column."""
+    """Return the over_trials() summary of operation times in µs by `panel`, `store` and `level`.
+    `column` names the times, by default the means."""
     return points_of(rows, panel, level, rows[column] / 1000)
 
 
 def medians(summary: pd.DataFrame, panel: str) -> pd.DataFrame:
-    """Of one panel of such a summary: a row a store, a column a level."""
+    """Return the medians of one panel of a summary: one row per store, one column per level."""
     own = summary[summary.panel == panel]
     return own.pivot(index="store", columns="level", values="median")
 
 
 def slower(summary: pd.DataFrame, panel: str, level: str, than: str) -> "pd.Series[float]":
-    """How many times the median at a level is that at another one, of the stores that have both, in
-    increasing order."""
+    """Return, by store, the median at `level` divided by that at `than`, in increasing order.
+    Stores that lack one of the levels are left out."""
     wide = medians(summary, panel)
     if not {level, than} <= set(wide):
         return pd.Series(dtype=float)
@@ -47,7 +48,8 @@ def slower(summary: pd.DataFrame, panel: str, level: str, than: str) -> "pd.Seri
 
 
 def extremes(factor: "pd.Series[float]", least: str = ".1f", most: str = ",.0f") -> dict[str, str]:
-    """The first and the last store of an ordered series, with their values; of none nothing."""
+    """Return the first and the last store of an ordered series with their values as text; empty for
+    an empty series."""
     if factor.empty:
         return {}
     first, last = factor.iloc[0], factor.iloc[-1]
@@ -56,7 +58,8 @@ def extremes(factor: "pd.Series[float]", least: str = ".1f", most: str = ",.0f")
 
 
 def spreads(summary: pd.DataFrame, panels: Sequence[str], levels: Sequence[str]) -> pd.DataFrame:
-    """The fastest and the slowest store of each panel, at each level."""
+    """Return one row per panel and level with the columns SPREAD: the fastest and the slowest store
+    with their times as text, and the factor between the two."""
     found = []
     for panel in panels:
         for level in levels:
@@ -74,8 +77,9 @@ def spreads(summary: pd.DataFrame, panels: Sequence[str], levels: Sequence[str])
 
 
 def evidence(folder: Path) -> pd.DataFrame:
-    """What `kvbench evidence` saw of each store's levels of durability, in the order of tables;
-    crashes that were survived as texts. Empty if the folder has no such table."""
+    """Return what `kvbench evidence` observed: one row per store and durability level, in the order
+    of tables, with two more columns. `kill` and `power` are texts such as 20/20, the crashes
+    survived over all. Empty if the folder has no such table. Raises BadInput."""
     path = folder / "evidence.csv"
     if not path.exists():
         return pd.DataFrame()
@@ -90,15 +94,16 @@ def evidence(folder: Path) -> pd.DataFrame:
 
 
 def greatest_rate(crashes: int) -> float:
-    """The share of crashes that may lose a write though so many lost none, with 95%: J. Hanley and
-    A. Lippman-Hand, If nothing goes wrong, is everything all right?, JAMA 249(13), 1983."""
+    """Return the upper limit, at 95% confidence, of the share of crashes that lose a write, if none
+    of `crashes` lost one: J. Hanley and A. Lippman-Hand, If nothing goes wrong, is everything all
+    right?, JAMA 249(13), 1983."""
     return float(1 - 0.05 ** (1 / crashes))
 
 
 def sync_calls(rows: pd.DataFrame) -> pd.DataFrame:
-    """The sync calls of an operation at `sync`, medians over the trials, as text: a row a store, a
-    column an operation; the least and the greatest over the record sizes where they differ. Empty
-    for data that do not count them."""
+    """Return the sync calls per operation at the level `sync`, medians over the trials, as text:
+    one row per store, one column per operation. Where record sizes differ, the text has the least
+    and the greatest. Empty if the data do not count sync calls."""
     own = where(rows, durability="sync")
     calls = (own.syncs / own.n).groupby([own.store, own.operation, own.record_size]).median()
     ends = calls.round(1).groupby(level=[0, 1]).agg(["min", "max"]).dropna()
@@ -110,8 +115,8 @@ def sync_calls(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cost(store: str, level: str) -> str:
-    """What a crash may cost a store at a level, as a sentence, where it is not just the last
-    writes."""
+    """Return a sentence on what a crash may cost a store at a level; empty if it costs just the
+    last writes."""
     cost = about.consequence(store, level)
     if about.loses_all(store, level):
         return ". A loss of power may cost the whole store."
@@ -119,9 +124,9 @@ def _cost(store: str, level: str) -> str:
 
 
 def settings(evidence: pd.DataFrame, stores: Sequence[str], calls: pd.DataFrame) -> pd.DataFrame:
-    """A row a store, with its version: what a returned write survives as shipped, what each of
-    LEVELS sets and, where it is not just the last writes, what it may cost, and the sync_calls() of
-    its writes; empty where a store lacks the level."""
+    """Return one row per store with its version, all as text: what an acknowledged write survives
+    as shipped; what each of LEVELS sets and, unless it is just the last writes, what a crash may
+    cost; and the sync_calls() of its writes. Cells are empty where a store lacks the level."""
     rows = evidence[evidence.store.isin(stores)].set_index(["store", "durability"])
     found = {}
     for store in stores:
@@ -140,8 +145,9 @@ def settings(evidence: pd.DataFrame, stores: Sequence[str], calls: pd.DataFrame)
 
 
 def in_force(cells: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
-    """The whole configuration of each store at each of LEVELS, as the cells read it back from the
-    engine: a row a store, those options that the levels share in one column."""
+    """Return the whole configuration of each store at each of LEVELS, as the cells read it back
+    from the engine: one row per store, with the options that all levels share in a column of their
+    own."""
     found = {}
     for store in stores:
         read = {
@@ -165,8 +171,9 @@ def in_force(cells: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
 def meant_and_measured(
     summaries: dict[str, pd.DataFrame], kinds: Sequence[str], stores: Sequence[str]
 ) -> pd.DataFrame:
-    """Of each summary, whose panels are kinds of data: Snappy over no compression on data of the
-    first kind, and the first kind over the second as shipped. Of the stores with Snappy."""
+    """Return ratios of the stores that support Snappy, as columns for each summary. The panels of a
+    summary are the two `kinds` of data. `meant` is Snappy over no compression on data of the first
+    kind; `measured` is the first kind over the second, both as shipped."""
     if len(kinds) < 2:
         return pd.DataFrame()
     yes, no = map(formats.kind, kinds)

@@ -1,4 +1,4 @@
-"""A notebook's parameters: folders and tables are checked before anything is computed."""
+"""Check the parameters of a notebook, folders and tables, before anything is computed."""
 
 import ast
 import io
@@ -12,7 +12,8 @@ from kvbench.common.messages import BadInput
 
 
 def root() -> Path:
-    """The repository's root: paths in the notebooks are relative to it."""
+    """Return the root of the repository, to which paths in the notebooks are relative. Raises
+    BadInput outside of a repository."""
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / "_quarto.yml").exists():
@@ -21,12 +22,13 @@ def root() -> Path:
 
 
 def published(name: str) -> pd.DataFrame:
-    """A table of data/published: what a source printed."""
+    """Return a table of data/published: the figures that a source printed."""
     return pd.read_csv(root() / "data" / "published" / f"{name}.csv", keep_default_na=False)
 
 
 def parameter_folder(name: str, given: object) -> Path:
-    """The folder that the parameter `name` gives, from the repository's root."""
+    """Return the folder that the parameter `name` gives, relative to the root of the repository.
+    Raises BadInput if it is not a folder."""
     fit = isinstance(given, str) and given and "\0" not in given
     path = root() / str(given) if fit else None
     try:
@@ -38,7 +40,8 @@ def parameter_folder(name: str, given: object) -> Path:
 
 
 def parameter_folders(name: str, given: object) -> dict[str, str]:
-    """The folders that the parameter `name` gives, by the names of their experiments."""
+    """Return the folders that the parameter `name` gives, by experiment. Raises BadInput for
+    anything but a dictionary of folders by name."""
     if not isinstance(given, dict):
         raise BadInput(f"{name}: {given!r} is no dictionary of folders by name")
     for key, folder in given.items():
@@ -51,8 +54,9 @@ def parameter_folders(name: str, given: object) -> dict[str, str]:
 def parameter_table(
     name: str, given: object, file: str, command: str, columns: Mapping[str, type]
 ) -> pd.DataFrame:
-    """The `columns`, each of its type, of the CSV `file` in the folder that the parameter `name`
-    gives; `command` makes it."""
+    """Read the CSV `file` in the folder that the parameter `name` gives, with at least the
+    `columns`, each of its type; `command` is the one that writes it. Raises BadInput if the file is
+    missing, empty or damaged."""
     path = parameter_folder(name, given) / file
     if not path.exists():
         raise BadInput(f"{path}: not there; run `{command}`")
@@ -65,9 +69,10 @@ def parameter_table(
 def read_table(
     path: Path, columns: Mapping[str, type], *key: str, missing: bool = False
 ) -> pd.DataFrame:
-    """A CSV table of a folder of results, with at least the `columns`, each of its type; no two of
-    its rows have the same `key`. An empty field is missing, or an empty text; "nan" is no number.
-    Raises BadInput, and FileNotFoundError if it is not there."""
+    """Read a CSV table of a results folder with at least the `columns`, each of its type. An empty
+    field is missing, or an empty text; "nan" is not a number. Raises BadInput if the file is
+    damaged, lacks a column or has two rows with the same `key`, and FileNotFoundError if it does
+    not exist."""
     numbers = {name: ["nan"] for name, kind in columns.items() if kind is float}
     try:
         text = io.StringIO(read_whole(path).decode())
@@ -87,9 +92,10 @@ def read_table(
 
 
 def check_parameters(*known: str) -> None:
-    """Refuse a parameter that the notebook does not have; papermill only prints a notice.
+    """Raise BadInput for a parameter that the notebook does not have; papermill would only print a
+    notice.
 
-    Looks at the cells that ran before this one, the parameters' own and papermill's.
+    It looks at the cells that ran before this one: those of the parameters and papermill's.
     """
     from IPython import get_ipython  # noqa: PLC0415 - slow, and outside a notebook there is none
 

@@ -1,4 +1,4 @@
-"""What goes into the paper: figures, tables and variables, where KVBENCH_FIGURES names a folder."""
+"""Publish figures, tables and variables for the paper, if KVBENCH_FIGURES names a folder."""
 
 import io
 import json
@@ -22,7 +22,7 @@ from study.common.notebook import root
 
 
 def method() -> dict[str, str]:
-    """The constants of the harness that the paper's method section states."""
+    """Return the constants of the harness that the paper's method section states, as text."""
     return {
         "key_size": format_bytes(KEY_SIZE),
         "samples": f"{SAMPLES:,}",
@@ -38,7 +38,7 @@ def method() -> dict[str, str]:
 
 
 def _folder() -> Path | None:
-    """Where figures and variables go: nowhere, unless KVBENCH_FIGURES names a folder."""
+    """Return the folder for figures and variables; None unless KVBENCH_FIGURES names one."""
     name = os.environ.get("KVBENCH_FIGURES")
     if not name:
         return None
@@ -48,10 +48,10 @@ def _folder() -> Path | None:
 
 
 def figure(drawn: Figure, name: str, png: bool = False) -> None:
-    """Save a figure as SVG, and as PNG for where SVG can't be shown.
+    """Save a figure as SVG, and with `png` also as PNG, for places that cannot show SVG.
 
-    The layout is settled once, so that the notebook's own picture is the same to the byte whether
-    the figure was saved before or not.
+    The layout is computed once, so that the notebook's own picture has the same bytes whether or
+    not the figure was saved first.
     """
     for axis in drawn.axes:  # a chart without values cannot place its logarithmic axis
         if axis.get_xscale() == "log" and not min(axis.get_xlim()) > 0:
@@ -80,8 +80,8 @@ def text(found: str, name: str) -> None:
 
 
 def pick(values: Mapping[str, Any], names: str) -> dict[str, Any]:
-    """Of some values those that the text uses: `names`, with spaces between them and dots between
-    levels. Names that these results lack are left out."""
+    """Return the values that the text uses. `names` lists them, separated by spaces, with dots
+    between levels. Names that these results lack are left out."""
     found: dict[str, Any] = {}
     for name in names.split():
         *above, last = name.split(".")
@@ -94,13 +94,13 @@ def pick(values: Mapping[str, Any], names: str) -> dict[str, Any]:
 
 
 def _safe(value: Any) -> Any:
-    """Values for text that Markdown is made of."""
+    """Return the values as text that can stand in Markdown."""
     if isinstance(value, Mapping):
         return {name: _safe(inner) for name, inner in value.items()}
     return formats.escape(value) if isinstance(value, str) else value
 
 
 def variables(name: str, values: Mapping[str, Any]) -> None:
-    """Save values for the paper's text, below the key `name`."""
+    """Save values for the paper's text under the key `name`."""
     plain = json.loads(json.dumps({name.replace("-", "_"): _safe(values)}))
     text(yaml.safe_dump(plain, allow_unicode=True, sort_keys=True), f"{name}.yml")

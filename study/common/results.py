@@ -1,4 +1,4 @@
-"""Collected results as the notebooks read them."""
+"""Collected results, as the notebooks read them."""
 
 from collections.abc import Callable, Collection, Sequence, Sized
 from copy import copy
@@ -37,16 +37,21 @@ ORDER: dict[str, Sequence[str]] = {
 
 
 class Results:
-    """Collected results, as frames with the columns of kvbench's Frames: `cells` has a row a
-    measured trial, with space_efficiency (1, live bytes over those on disk) instead of cooled;
-    `all_cells` those that were not measured, too; `operations` one a trial and operation, with
-    near_floor (whether it took less than FLOORS times the harness's own time); `timeline` one a
-    second of a step, and `machines` one a machine. `unsteady` has what machine.noise says of them.
+    """Collected results, as frames with the columns of kvbench's Frames:
 
-    Of the ways to reach a store only those of `access` are taken: stores are compared from C. They
-    are compared at one level of durability, memory, label and the like, but for the factors in
-    `varying`. `parameter` is the notebook's that gives the folder, and `experiment` names the grid
-    that measures what the notebook shows.
+    - `cells`: one row per measured trial, with the further column `space_efficiency` (live bytes
+      over bytes on disk)
+    - `all_cells`: also the cells that were not measured
+    - `operations`: one row per trial and operation, with the further column `near_floor`, which
+      says whether the operation took less than FLOORS times the harness's own time
+    - `timeline`: one row per second of a step
+    - `machines`: one row per machine
+    - `unsteady`: the result of machine.noise
+
+    Only cells of the given ways of `access` are kept, because stores are compared from C. All cells
+    must agree in durability level, memory, label and the like, except for the factors in `varying`.
+    `parameter` is the notebook's parameter that gives the folder; `experiment` names the grid that
+    measures what the notebook shows. Raises BadInput.
     """
 
     def __init__(
@@ -82,44 +87,45 @@ class Results:
         self.unsteady = unsteady(self.operations)
 
     def lacking(self, what: str, why: str = "") -> BadInput:
-        """Says that these results lack what a notebook shows, and how it is measured."""
+        """Return the error that says which data these results lack, and how to measure them."""
         return BadInput(
             f"{self.folder}: no {what} was measured{why}; `make reference EXPERIMENT="
             f"{self.experiment}` sweeps harness/grids/{self.experiment}.toml"
         )
 
     def require(self, found: Sized, what: str) -> None:
-        """Refuse results in which nothing was `found` of what a notebook shows."""
+        """Raise BadInput if `found` is empty, where `what` names the data that a notebook shows."""
         if not len(found):
             raise self.lacking(what)
 
     def timed(self, rows: pd.DataFrame, operations: Sequence[str]) -> list[str]:
-        """Those of the operations that the rows have times of. Refuses results without any."""
+        """Return those of the operations whose times the rows have. Raises BadInput if there are
+        none."""
         known = set(rows.operation[rows.mean_ns.notna()])
         found = [operation for operation in operations if operation in known]
         self.require(found, f"time of {formats.listed(operations, 'or')}")
         return found
 
     def _lost(self) -> str:
-        """How many cells failed, and why the first one did."""
+        """Return how many cells failed, and why the first one did, as text."""
         reasons = self.all_cells[self.all_cells.status == "failed"].reason
         return f" ({len(reasons)} failed, the first: {reasons.iloc[0]})" if len(reasons) else ""
 
     def at(self, **levels: Any) -> Self:
-        """The same results, but only the cells of these levels."""
+        """Return the same results with only the cells of these levels."""
         return self._kept(lambda rows: where(rows, **levels))
 
     def of(self, stores: Collection[str]) -> Self:
-        """The same results, but only those of these stores."""
+        """Return the same results with only these stores."""
         return self._kept(lambda rows: rows[rows.store.isin(stores)])
 
     def reusing(self) -> Self:
-        """The same results, without the stores whose file only grows: what they save in time they
-        take in space, so they are ranked apart."""
+        """Return the same results without the stores whose file only grows. They are ranked apart,
+        because they trade space for time."""
         return self.of([store for store in set(self.all_cells.store) if about.reuses(store)])
 
     def _kept(self, keep: Callable[[pd.DataFrame], pd.DataFrame]) -> Self:
-        """The same results, with what is kept of each table."""
+        """Return the same results, with `keep` applied to each table."""
         found = copy(self)
         for table in ("all_cells", "cells", "operations", "timeline", "unsteady"):
             setattr(found, table, keep(getattr(self, table)))
@@ -132,18 +138,18 @@ class Results:
 
     @property
     def trials(self) -> int:
-        """The most trials that any cell has; 0 if none is numbered."""
+        """The number of trials of the cell that has the most; 0 if none is numbered."""
         return int(self.cells.trial.nunique())
 
     def trials_text(self) -> str:
-        """The least and the most trials of a condition, failed ones included, as text: fields that
-        are decided early have fewer."""
+        """Return the least and the greatest number of trials of a condition, including failed ones,
+        as text. Fields that are decided early have fewer trials."""
         tried = self.all_cells[self.all_cells.status.isin(["ok", "failed"])]
         each = tried.groupby(list(CONDITION), observed=True, dropna=False).trial.nunique()
         return " to ".join(map(str, sorted({each.min(), each.max()})))
 
     def sizes(self) -> list[str]:
-        """The record sizes: those of one size first, then the ranges, each in order."""
+        """Return the record sizes in order: the fixed sizes first, then the ranges."""
         sizes = [RecordSize.parse(size) for size in self.cells.record_size.unique()]
         return [str(size) for size in sorted(sizes, key=lambda s: (s.low != s.high, s))]
 
@@ -154,8 +160,8 @@ class Results:
         return sorted(set(self.cells.store), key=lambda store: (about.position(store), store))
 
     def largest(self) -> dict[str, Any]:
-        """The field of the largest records and their largest count; of incompressible data, if
-        measured."""
+        """Return the levels of the field with the largest records and, among these, the largest
+        count; of incompressible data, if measured."""
         kind = self.kind()
         own = self.cells[self.cells.compressibility == kind]
         size = [size for size in self.sizes() if size in set(own.record_size)][-1]
@@ -166,12 +172,13 @@ class Results:
         }
 
     def kind(self) -> str:
-        """The kind of data that is shown alone: incompressible, if that was measured."""
+        """Return the kind of data that a notebook shows if it shows one: incompressible, if
+        measured."""
         kinds = self.level("compressibility")
         return "incompressible" if "incompressible" in kinds else kinds[0]
 
     def level(self, factor: str) -> list[str]:
-        """The levels of a factor, in the order of their definition or size."""
+        """Return the levels of a factor, in the order of their definition or size."""
         found = set(self.cells[factor])
         usual = (DEFAULT, UNCAPPED)
         if (order := ORDER.get(factor)) is None:
@@ -179,15 +186,16 @@ class Results:
         return [level for level in (*order, NOT_STATED) if level in found]
 
     def durability(self, wanted: str = "") -> str:
-        """The durability level to show alone: the one that a notebook's parameter names, or
-        `process`, if that was measured. Raises BadInput if the wanted one was not."""
+        """Return the durability level to show if only one is shown: `wanted`, which a notebook's
+        parameter names, or else `process`, if measured. Raises BadInput if `wanted` was not
+        measured."""
         known = self.level("durability")
         if wanted and wanted not in known:
             raise BadInput(f"durability: {wanted!r} was not measured; allowed: {known}")
         return wanted or ("process" if "process" in known else known[0])
 
     def levels(self) -> str:
-        """Durability, memory, compression and the page cache, in words."""
+        """Return durability level, memory, compression and state of the page cache, in words."""
         names = {
             "durability": "durability",
             "memory": "memory budget",
@@ -207,7 +215,7 @@ class Results:
         return "; ".join(said + [self._cache(state) for state in self.level("cache")])
 
     def _cache(self, state: str) -> str:
-        """The state of the page cache, as mincore saw it."""
+        """Return the state of the page cache, as mincore reports it, in words."""
         rows = self.cells[self.cells.cache == state]
         if state == "cold":
             how = " or ".join(sorted(set(rows.eviction.dropna()))) or NOT_STATED
@@ -221,14 +229,15 @@ class Results:
         return f"page cache warm ({WARM:.0%} of a store's files in it or more{some})"
 
     def _cooled(self) -> str:
-        """The stores with warm cells that are not ranked, as a part of a sentence."""
+        """Return the stores with warm cells that are not ranked, as part of a sentence."""
         least = self.cells[self.cells.resident < WARM].groupby("store").resident.min()
         named = ", ".join(f"{store} {share:.0%}" for store, share in least.items())
         why = f"less than {WARM:.0%} of their files were in the page cache"
         return f"; ringed where drawn and not ranked, because {why}: {named}" if named else ""
 
     def _floor(self) -> str:
-        """What the harness reports of an operation that does nothing, and what is close to that."""
+        """Return the time that the harness reports for an operation that does nothing, and which
+        times are close to it, in words."""
         if self.cells.checksum.isna().all():
             return f"floor of the program that measured {NOT_STATED}"
         if self.cells.floor_ns.isna().any():
@@ -248,8 +257,8 @@ class Results:
         return f"Results of {self.folder.as_posix()}"
 
     def conditions(self, settings: bool = True) -> str:
-        """Where and how the figures were measured, for the foot of each; without the levels of the
-        cells where the figure says them itself."""
+        """Return where and how the data were measured, for the foot of a figure. Without
+        `settings`, the levels of the cells are left out, because the figure states them itself."""
         failed = (self.all_cells.status == "failed").sum()
         trials = f"{self.trials_text()} trial{'s' if self.trials > 1 else ''} a cell"
         trials = trials if self.trials else f"trials {NOT_STATED}"
@@ -278,8 +287,9 @@ class Results:
         return f"{self.source()}: {found}.\n{self._machine()}."
 
     def bound(self, operation: str, size: str) -> float | None:
-        """A physical bound in ns: no get is faster than its record is copied in memory, and no
-        synchronous write than one sync of the device. None where neither was measured."""
+        """Return a physical bound of an operation in ns: a get takes at least as long as copying
+        its record in memory, a synchronous write at least as long as one sync of the device. None
+        if neither was measured."""
         known = self.machine.dropna()
         if operation == "get" and "memory_rate" in known:
             return float(RecordSize.parse(size).mean / known.memory_rate * 1e9)
@@ -289,7 +299,7 @@ class Results:
         return None
 
     def facts(self) -> dict[str, Any]:
-        """What is known of the machine, in words; NOT_STATED what is not."""
+        """Return what is known of the machine, in words; NOT_STATED for what is not."""
         machine, stated = self.machine, formats.stated
         return {
             "cpu": stated(machine.cpu),
@@ -305,7 +315,8 @@ class Results:
         }
 
     def host(self) -> dict[str, str]:
-        """For the text: the cells, and how many of them the machine's host disturbed."""
+        """Return, for the text, the number of cells and how many of them the machine's host
+        disturbed."""
         return {
             "cells": f"{len(self.cells):,}",
             "disturbed": f"{int(self.cells.disturbed.sum()):,}",

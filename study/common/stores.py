@@ -1,7 +1,7 @@
-"""A colour and a marker for each store, as the file beside its source states them.
+"""The colour and the marker of each store, as the TOML file beside its source states them.
 
-The first seven engines have the colours of Okabe and Ito, which colour-blind readers tell apart;
-stores of one engine share a colour and differ in marker.
+The first seven engines have the colours of Okabe and Ito, which colour-blind readers can
+distinguish. Stores of one engine share a colour and differ in marker.
 """
 
 from zlib import crc32
@@ -16,7 +16,7 @@ SECOND = "H"  # of the second build of an engine, in its colour
 
 
 def _look(store: str) -> tuple[str, str]:
-    """Colour and marker; where none is stated, they follow from the store's name."""
+    """Return colour and marker. Where none is stated, both follow from the store's name."""
     number, said = crc32(store.encode()), entry(store)
     kind, shape = number % len(COLOURS), number // len(COLOURS) % len(MARKERS)
     other = SECOND if said.marker and engine(store) != store else said.marker
@@ -32,12 +32,12 @@ def marker(store: str) -> str:
 
 
 def tint(store: str, strength: float) -> tuple[float, float, float]:
-    """The store's colour, mixed with white; all of it at a strength of 1."""
+    """Return the store's colour mixed with white; the pure colour at a strength of 1."""
     red, green, blue = (1 - strength * (1 - part) for part in to_rgb(colour(store)))
     return red, green, blue
 
 
 def ink(store: str, strength: float) -> str:
-    """Black or white: what can be read upon such a tint."""
+    """Return black or white, whichever is readable on such a tint."""
     red, green, blue = tint(store, strength)
     return "black" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.5 else "white"

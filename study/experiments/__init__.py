@@ -1,1 +1,1 @@
-"""Each experiment of the project: what its notebook shows."""
+"""The experiments of the project: the tables and figures that the notebook of each shows."""

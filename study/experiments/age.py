@@ -1,5 +1,5 @@
 """Stores that grow old: their rate while most records are overwritten, the space that they take,
-what they still owe at the end, and how long they take to open again."""
+the work they leave for later, and the time to open them again."""
 
 from typing import Any
 
@@ -23,14 +23,16 @@ WRITES = [f"{CHURN} update", f"{CHURN} insert"]
 
 
 def window(data: Results) -> int:
-    """Seconds of a window, by how long the grid lets the stores churn."""
+    """Return the length of a window in seconds, which depends on how long the grid lets the stores
+    churn."""
     steps = (step for text in data.cells.workload.unique() for step in parse(text))
     least = min(step.get("seconds", 0) for step in steps if step.name == CHURN)
     return max(LEAST_WINDOW, min(WINDOW, least // SHARE))
 
 
 def seconds(data: Results) -> pd.DataFrame:
-    """The complete seconds of churn: a row each, with the `space` per byte of the live records."""
+    """Return the complete seconds of churn, one row per second, with the further column `space`:
+    bytes on disk per live byte. Raises BadInput if there are none."""
     rows = data.timeline[data.timeline.operation == CHURN]
     data.require(rows, f"second of {CHURN}")
     rows = rows[rows.second < rows.groupby("cell").second.transform("max")]
@@ -40,7 +42,7 @@ def seconds(data: Results) -> pd.DataFrame:
 
 
 def steady(rows: pd.DataFrame, each_window: int) -> dict[tuple[str, int], list[Steadiness]]:
-    """Of each store and number of records: the steadiness of each trial."""
+    """Return the steadiness of each trial, by store and record count."""
     found: dict[tuple[str, int], list[Steadiness]] = {}
     for _, own in rows.groupby([*BY, "trial"]):
         key = str(own.store.iloc[0]), int(own.records.iloc[0])
@@ -50,21 +52,22 @@ def steady(rows: pd.DataFrame, each_window: int) -> dict[tuple[str, int], list[S
 
 
 def verdict(trials: list[Steadiness], lasted: int) -> str:
-    """The rate if it was steady in every trial; else for how long it was not."""
+    """Return the rate as text if it was steady in every trial; otherwise how long it was
+    observed."""
     if all(trial.steady for trial in trials):
         return f"{formats.rate(float(np.median([trial.rate for trial in trials])))} a second"
     return f"not steady after {lasted / 60:.1f} minutes"
 
 
 def verdicts(rows: pd.DataFrame, each_window: int) -> dict[tuple[str, int], str]:
-    """What may be said of the rate of each store and number of records."""
+    """Return the verdict() on each store and record count."""
     lasted = rows.groupby(BY).second.max() + 1
     found = steady(rows, each_window)
     return {key: verdict(trials, lasted[key]) for key, trials in found.items()}
 
 
 def names(data: Results) -> dict[int, str]:
-    """What each number of records stands for."""
+    """Return what each record count stands for: the size of the data, and its ratio to the cap."""
     live = data.cells.groupby("records").live_bytes.median()
     caps = [cap for cap in data.level("memory_max") if cap != UNCAPPED]
     if not caps:
@@ -77,7 +80,8 @@ def names(data: Results) -> dict[int, str]:
 
 
 def _charts(data: Results, label: str) -> tuple[Figure, dict[str, Any]]:
-    """A chart a store, with a time of its own: slow stores take longer."""
+    """Return a figure with one chart per store. Each has its own time axis, because slow stores
+    take longer."""
     stores = data.stores()
     columns = min(COLUMNS, len(stores))
     depth = -(-len(stores) // columns)
@@ -101,8 +105,8 @@ def _look(data: Results) -> dict[int, dict[str, Any]]:
 
 
 def draw_rates(data: Results, rows: pd.DataFrame, each_window: int) -> Figure:
-    """A chart a store: operations in each second, a line a trial and number of records. A thick
-    line is the rate of the last windows where it was steady in every trial."""
+    """Draw one chart per store with the operations in each second, one line per trial and record
+    count. A thick line is the rate of the last windows, where it was steady in every trial."""
     figure, charts = _charts(data, "operations a second")
     found, handles = steady(rows, each_window), {}
     said = verdicts(rows, each_window)
@@ -133,7 +137,7 @@ def draw_rates(data: Results, rows: pd.DataFrame, each_window: int) -> Figure:
 
 
 def draw_space(data: Results, rows: pd.DataFrame) -> Figure:
-    """A chart a store: space over the bytes of the live records, while it churns and at its end."""
+    """Draw one chart per store with its space per live byte, while it churns and at its end."""
     figure, charts = _charts(data, "space / live bytes")
     handles = {}
     ends = where(data.operations, operation=CHURN).merge(data.cells[["cell", "live_bytes"]])
@@ -153,8 +157,8 @@ def draw_space(data: Results, rows: pd.DataFrame) -> Figure:
 
 
 def peaks(data: Results) -> "pd.Series[float]":
-    """The greatest space of each cell that was seen, over the bytes of the live records: while it
-    was filled, churned and settled."""
+    """Return, by cell, the greatest observed space over the live bytes, while the store was filled,
+    churned and settled."""
     cells = data.cells.set_index("cell")
     seen = pd.concat(
         [
@@ -169,14 +173,15 @@ def peaks(data: Results) -> "pd.Series[float]":
 
 
 def times(data: Results) -> "pd.Series[float]":
-    """How often each cell wrote its data while it churned."""
+    """Return, by cell, how many times its data were written during the churn."""
     written = data.operations[data.operations.operation.isin(WRITES)].groupby("cell").n.sum()
     found: pd.Series[float] = written / data.cells.set_index("cell").records
     return found
 
 
 def ends(data: Results) -> pd.DataFrame:
-    """How each store ends, a row a store and number of records: medians over the trials."""
+    """Return the final state of each store: one row per store and record count, medians over the
+    trials as text."""
     cells = data.cells.merge(peaks(data), left_on="cell", right_index=True)
     cells["times"] = cells.cell.map(times(data))
     columns = ["times", "debt_s", "debt_bytes", "peak", "reopen_s"]
@@ -197,15 +202,15 @@ def ends(data: Results) -> pd.DataFrame:
 
 
 def lost(data: Results) -> str:
-    """The cells that failed, and why, as a sentence; empty if none did."""
+    """Return a sentence on the cells that failed, with the reasons; empty if none did."""
     failed = where(data.all_cells, status="failed")
     said = {f"{row.store} with {row.records:,} records: {row.reason}" for row in each(failed)}
     return f"Failed: {'; '.join(sorted(said))}." if said else ""
 
 
 def facts(data: Results, rows: pd.DataFrame, each_window: int) -> dict[str, Any]:
-    """For the text: how long the stores ran, and of how many that did so with the smallest and the
-    largest data how many are steady at the end."""
+    """Return, for the text, how long the stores ran, how many of them ran with the smallest and
+    with the largest data, and how many of these were steady at the end."""
     found = steady(rows, each_window)
     counts = data.counts()
     lasted = rows.groupby(["store", "records", "trial"]).second.max() + 1

@@ -1,4 +1,4 @@
-"""Data larger than memory: times of gets and updates, and what a get reads from storage."""
+"""Data larger than memory: times of gets and updates, and bytes read from storage per get."""
 
 import math
 from typing import Any
@@ -21,8 +21,9 @@ COLUMNS = 4  # of the small charts
 
 
 def steps(data: Results) -> pd.DataFrame:
-    """A row a timed step and trial: its `kind`, the `share` of the data in the cap, the mean `time`
-    in µs and the bytes that the storage layer read for each operation of the step, `read`."""
+    """Return one row per timed step and trial, with the further columns `kind`; `share`, the data
+    over the cap on memory; `time`, the mean in µs; and `read`, the bytes that the storage layer
+    read per operation of the step. Raises BadInput if there are none."""
     rows, found = data.operations, []
     for kind in KINDS:
         own = rows[rows.operation.str.match(rf"mix( \d+)? {kind}$")]
@@ -40,13 +41,14 @@ def steps(data: Results) -> pd.DataFrame:
 
 
 def points(rows: pd.DataFrame, value: str) -> pd.DataFrame:
-    """The points of a value over the trials, by kind, store, label, key order and share."""
+    """Return the over_trials() summary of a column by kind, store, label, key order and share."""
     own = rows[rows[value].notna()]
     return over_trials(own, value, ["kind", "store", "label", "key_order", "share"])
 
 
 def lost(data: Results) -> pd.DataFrame:
-    """The cells that failed, in the words of their reason; a row a store, label and number."""
+    """Return the failed cells: one row per `store`, `label`, `records` and `reason`, with the
+    number of `cells`."""
     cells = where(data.all_cells, status="failed")
     by = ["store", "label", "records", "reason"]
     found: pd.DataFrame = cells.groupby(by).size().rename("cells").reset_index()
@@ -54,7 +56,8 @@ def lost(data: Results) -> pd.DataFrame:
 
 
 def recommended() -> pd.DataFrame:
-    """What each store does for the setting `profile` at its level `recommended`."""
+    """Return what each store sets at the level `recommended` of its setting `profile`: the columns
+    `store` and `recommended`."""
     return pd.DataFrame(
         [
             {"store": store.name, "recommended": setting.means}
@@ -68,8 +71,9 @@ def recommended() -> pd.DataFrame:
 
 
 def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
-    """How many times as long a get takes with the most data as with the least, as shipped, how many
-    times as long as with recommended settings, and what it reads; of uniform records."""
+    """Return, for the text, how many times as long a get of uniform records takes with the most
+    data as shipped, compared with the least data and with recommended settings, and how many bytes
+    it reads."""
     own = where(points(rows, "time"), kind="get", key_order="uniform")
     sizes = sorted(rows.share.unique())
     least, most = sizes[0], sizes[-1]
@@ -117,8 +121,8 @@ def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
 
 
 def _scans(data: Results) -> dict[str, str]:
-    """By how many times the final check of a store, which scans all records, takes longer as
-    recommended than as shipped, with the most data."""
+    """Return, by store, how many times as long the final check, which scans all records, takes with
+    recommended settings as it takes as shipped, with the most data."""
     cells = where(data.cells, key_order="uniform")
     most = cells[cells.records == cells.records.max()]
     wide = most.pivot_table(index="store", columns="label", values="check_s")
@@ -129,7 +133,7 @@ def _scans(data: Results) -> dict[str, str]:
 
 
 def draw(rows: pd.DataFrame, kind: str, value: str, label: str, data: Results) -> Figure:
-    """A chart a store: a value over the share, a line a label and key order."""
+    """Draw one chart per store: a value over the share, one line per label and key order."""
     found = where(points(rows, value), kind=kind)
     stores = [store for store in data.stores() if store in set(found.store)]
     columns = max(min(COLUMNS, len(stores)), 1)

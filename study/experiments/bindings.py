@@ -1,4 +1,4 @@
-"""Engines from C and from Python: what a call from Python takes longer."""
+"""Engines called from C and from Python: the time that a call from Python adds."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,11 +26,12 @@ STYLES = (("#D55E00", "--"), ("#0072B2", ":"), ("#009E73", "-."))  # of the bind
 
 
 class Bindings:
-    """The engines that were measured from both sides, at the most records of each size. Packages
-    that use an engine in a way of their own have no counterpart in C, and are left out.
+    """The engines that were measured from both languages, at the most records of each size.
+    Packages that use an engine in their own way have no counterpart in C and are left out.
 
-    `bound` has a row a binding: `engine_version` is of the engine that it brings, `shim` of the one
-    behind the shim in C, `same` says whether they are equal.
+    `bound` has one row per binding: `engine_version` is the version of the engine that the binding
+    contains, `shim` that of the engine behind the shim in C, and `same` says whether they are
+    equal. Raises BadInput if no engine was measured from both, or one in several versions.
     """
 
     def __init__(self, data: Results) -> None:
@@ -67,7 +68,7 @@ class Bindings:
         return order.drop(columns="place")
 
     def _pairs(self) -> pd.DataFrame:
-        """The trials from Python, each beside that of the same seed from C."""
+        """Return the trials from Python, each beside the trial from C with the same seed."""
         key = ["store", "record_size", "records", "compressibility", "trial", "seed", "operation"]
         from_c = where(self.rows, access="c").set_index(key).p50_ns
         assert from_c.index.is_unique
@@ -76,8 +77,9 @@ class Bindings:
         return pairs.assign(share=1 - pairs.c_ns / pairs.p50_ns, added_ns=pairs.p50_ns - pairs.c_ns)
 
     def shares(self) -> pd.DataFrame:
-        """Python's share of an operation's time; `sure` if it differs from zero: its range excludes
-        zero, and its median exceeds a bin of the histogram, from which the medians come."""
+        """Return the over_trials() summary of Python's share of an operation's time. `sure` says
+        whether it differs from zero: its range excludes zero, and its median exceeds one bin of the
+        histogram from which the medians come."""
         shares = over_trials(self.pairs, "share", BY)
         shares = shares[shares.binding != "null"].merge(
             self.bound[["binding", "same"]], on="binding", validate="m:1"
@@ -86,17 +88,18 @@ class Bindings:
         return shares.assign(sure=apart & (shares["median"].abs() > np.expm1(LOG_WIDTH)))
 
     def added(self) -> pd.DataFrame:
-        """What Python adds to an operation, in ns."""
+        """Return the over_trials() summary of the time that Python adds to an operation, in ns."""
         return over_trials(self.pairs, "added_ns", BY)
 
     def records(self) -> str:
-        """The number of records of each size, in words."""
+        """Return the record count of each size, in words."""
         counts = self.rows.groupby("record_size").records.first()
         return ", ".join(f"{formats.count(counts[size])} of {size}" for size in self.sizes)
 
 
 def draw_times(found: Bindings) -> Figure:
-    """A row an engine, a column an operation: the median time against the record size."""
+    """Draw one row per engine and one column per operation: the median time against the record
+    size."""
     summary = over_trials(found.rows, "p50_ns", BY)
     engines, operations = found.engines, found.operations
     height = 1.05 + 0.1 / len(engines)
@@ -131,7 +134,7 @@ def draw_times(found: Bindings) -> Figure:
 
 
 def draw_shares(found: Bindings) -> Figure:
-    """A table an operation: a row a binding, a column a record size."""
+    """Draw one table per operation: one row per binding, one column per record size."""
     listed = [row for row in each(found.bound) if row.binding != "null"]
     depth = -(-len(found.operations) // 2)
     figure, axes = plt.subplots(
@@ -165,8 +168,8 @@ def _draw_share(axis: Any, x: int, y: int, share: Any) -> None:
 
 
 def extremes(shares: pd.DataFrame, operation: str, size: str) -> dict[str, str]:
-    """The least and greatest share among bindings with the engine of the shim, of those that differ
-    from zero; and all bindings whose share does not."""
+    """Return the least and the greatest share that differ from zero, among the bindings with the
+    same engine as the shim; and all bindings whose share does not differ from zero."""
     part = where(shares, operation=operation, record_size=size)
     found = {"unsure": ", ".join(part[~part.sure].binding) or "none"}
     part = where(part[part.sure], same="yes").sort_values("median")
@@ -182,7 +185,8 @@ def extremes(shares: pd.DataFrame, operation: str, size: str) -> dict[str, str]:
 
 
 def added_table(found: Bindings, operation: str, sizes: Sequence[str]) -> pd.DataFrame:
-    """The median of what Python adds to an operation: a row a binding, a column a record size."""
+    """Return the median time that Python adds to an operation, as text: one row per binding, one
+    column per record size."""
     shown = where(found.added(), operation=operation)
     wide = shown.pivot(index=["store", "binding"], columns="record_size", values="median")
     order = [(row.store, row.binding) for row in each(found.bound)]
@@ -192,11 +196,11 @@ def added_table(found: Bindings, operation: str, sizes: Sequence[str]) -> pd.Dat
 
 
 def packages(data: Results) -> pd.DataFrame:
-    """What a Python program can choose, as shipped: a row a package with what its returned writes
-    survive (`guarantee`), the mean time of each operation at the middle record size, and its regret
-    among the packages that guarantee the same, with the interval, as text. What a package costs is
-    decision.over_fields()'s, of as many operations of each kind. Those with the strongest guarantee
-    come first, and the fastest of each."""
+    """Return the packages that a Python program can choose, as shipped, all as text. One row per
+    package: what its acknowledged writes survive (`guarantee`), the mean time of each operation at
+    the middle record size, and its regret, with the interval, among the packages with the same
+    guarantee. The cost is that of decision.over_fields() with as many operations of each kind. The
+    strongest guarantee comes first, and within it the fastest package."""
     sizes = data.sizes()
     need = Need("from Python", DEFAULT, sizes, data.counts(), suits=lambda store: True)
     costs = need.cost(data, need)
@@ -220,6 +224,6 @@ def packages(data: Results) -> pd.DataFrame:
 
 
 def fastest(packages: pd.DataFrame) -> dict[str, str]:
-    """For the text: of packages(), the fastest of each guarantee."""
+    """Return, for the text, the fastest of packages() for each guarantee."""
     first = packages.drop_duplicates("guarantee")
     return dict(zip(first.guarantee, first.package, strict=True))

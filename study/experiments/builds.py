@@ -1,4 +1,4 @@
-"""Each engine as we build it beside the distribution's build of it: what that build costs."""
+"""Our build of each engine compared with the distribution's: the cost of the latter."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ BY = ["store", "operation", "record_size"]
 
 
 def both(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the engines that were measured in two builds: `store` is the engine, `build` says
-    which of the two."""
+    """Return the rows of the engines that were measured in two builds. `store` is the engine;
+    `build` says which build it is."""
     second = rows.store.str.endswith(DISTRIBUTED)
     found = rows.assign(
         store=rows.store.str.removesuffix(DISTRIBUTED), build=np.where(second, PACKAGED, CURRENT)
@@ -28,7 +28,7 @@ def both(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def versions(cells: pd.DataFrame) -> pd.DataFrame:
-    """A row an engine: the version of each build, and where it is from."""
+    """Return one row per engine with the version and the origin of each build."""
     found = both(cells).groupby(["store", "build"]).engine_version.first().unstack()
     return found.reindex(columns=[CURRENT, PACKAGED]).reset_index()
 
@@ -40,8 +40,8 @@ def timed(data: Results) -> pd.DataFrame:
 
 
 def times(data: Results) -> pd.DataFrame:
-    """The points of the mean time in µs of each engine and build, in a panel for each operation and
-    record size."""
+    """Return the over_trials() summary of the mean time in µs, by engine and build, with one panel
+    per operation and record size."""
     rows = timed(data)
     return levels.times(rows, rows.operation + ", " + rows.record_size, "build")
 
@@ -53,9 +53,9 @@ def panels(data: Results) -> list[str]:
 
 
 def costs(data: Results) -> pd.DataFrame:
-    """The ratio of the times of both builds in a trial, the distribution's over the current one's:
-    its median over the trials, and an interval of that, which needs six trials at least. Above 1,
-    the distribution's is slower."""
+    """Return the time of the distribution's build over that of the current one, trial by trial: the
+    `median` over the trials with its interval, which needs at least six trials. Above 1, the
+    distribution's build is slower."""
     key = [*BY, "records", "compressibility", "trial", "seed"]
     wide = timed(data).pivot(index=key, columns="build", values="mean_ns").dropna()
     ratios = wide[PACKAGED] / wide[CURRENT]
@@ -68,7 +68,7 @@ def costs(data: Results) -> pd.DataFrame:
 
 
 def table(found: pd.DataFrame, data: Results) -> pd.DataFrame:
-    """The ratios as text: a row an engine and operation, a column a record size."""
+    """Return the ratios as text: one row per engine and operation, one column per record size."""
     text, few = "{0.median:.2f} ({0.low:.2f} to {0.high:.2f})", "{0.median:.2f} (too few trials)"
     shown = {
         (row.store, row.operation, row.record_size): (few if pd.isna(row.low) else text).format(row)
@@ -84,8 +84,8 @@ def table(found: pd.DataFrame, data: Results) -> pd.DataFrame:
 
 
 def facts(found: pd.DataFrame) -> dict[str, Any]:
-    """For the text: the least and greatest ratio of each engine, its rows, and for how many of them
-    the interval says that the distribution's build is slower."""
+    """Return, for the text, the least and the greatest ratio of each engine, the number of its
+    rows, and in how many of them the distribution's build is surely slower."""
     return {
         str(store): {
             "least": f"{rows['median'].min():.2f}",

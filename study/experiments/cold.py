@@ -1,5 +1,5 @@
-"""Gets and updates with a cold page cache. The first operation after each eviction is a row of its
-own; in imported data it may be part of the mean with those that it warms the cache for."""
+"""Gets and updates with a cold page cache. The first operation after each eviction has a row of its
+own. In imported data its mean may include the operations for which it warms the cache."""
 
 from collections.abc import Sequence
 
@@ -12,19 +12,20 @@ LATER = " later"  # ends the name of the operations that are not the first after
 
 
 def apart(rows: pd.DataFrame) -> bool:
-    """Whether the first operations are apart from the later ones."""
+    """Return whether the first operations have rows of their own."""
     return bool(rows.per_eviction.notna().any())
 
 
 def times(rows: pd.DataFrame, operations: Sequence[str]) -> pd.DataFrame:
-    """The points of the times of each operation in µs: of the medians, cold those of the first
-    operations; or of the means."""
+    """Return the over_trials() summary of the time of each operation in µs: of the medians, if the
+    first operations have rows of their own, and these for the cold cache; otherwise of the means.
+    """
     own = rows[rows.operation.isin(operations)]
     return levels.times(own, own.operation, "cache", "p50_ns" if apart(rows) else "mean_ns")
 
 
 def said(rows: pd.DataFrame) -> str:
-    """Which operations the cold times are of, as a sentence."""
+    """Return a sentence that says which operations the cold times cover."""
     if not (rows.cache == "cold").any():
         return ""
     if not apart(rows):
@@ -36,8 +37,8 @@ def said(rows: pd.DataFrame) -> str:
 
 
 def first_gets(rows: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
-    """The distribution of the first gets, beside the median of the later ones, as text: a row a
-    store, medians over the trials; empty where the two are not apart."""
+    """Return the distribution of the first gets and the median of the later ones, as text: one row
+    per store, medians over the trials. Empty if the first operations have no rows of their own."""
     if not apart(rows):
         return pd.DataFrame()
     cold = where(rows, cache="cold")

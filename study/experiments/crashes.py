@@ -1,4 +1,4 @@
-"""What a crash costs: what each one lost, and how long the store took to open again."""
+"""What a crash costs: the writes that each one lost, and the time to open the store again."""
 
 import textwrap
 from pathlib import Path
@@ -30,8 +30,8 @@ TIMES = {"open_ms": "open", "first_get_ms": "first correct get"}
 
 
 def read(folder: Path) -> pd.DataFrame:
-    """The crashes in a folder, in the order of tables, with what each one `lost`, one of LOSSES;
-    empty if the folder has no such table."""
+    """Return the crashes in a folder, one row per crash in the order of tables, with the further
+    column `lost`, one of LOSSES. Empty if the folder has no such table. Raises BadInput."""
     if not (folder / FILE).exists():
         return pd.DataFrame()
     found = read_table(folder / FILE, {"store": str, "reason": str}, missing=True)
@@ -44,7 +44,7 @@ def read(folder: Path) -> pd.DataFrame:
 
 
 def _names(rows: pd.DataFrame) -> dict[str, str]:
-    """What each level stands for, of those that were measured."""
+    """Return the name of each measured level."""
     return {
         level: f"{level}: {'killed' if 'KILL' in kind else kind}"
         for level, kind in KINDS.items()
@@ -53,7 +53,8 @@ def _names(rows: pd.DataFrame) -> dict[str, str]:
 
 
 def _charts(rows: pd.DataFrame, depth: int) -> tuple[Figure, Any, list[str]]:
-    """Charts of a row a store: a column a level, and `depth` rows."""
+    """Return a grid of charts with one row per store in each: one column per level, and `depth`
+    rows of charts."""
     stores = list(dict.fromkeys(rows.store))
     names = _names(rows)
     figure, axes = plt.subplots(
@@ -68,7 +69,7 @@ def _charts(rows: pd.DataFrame, depth: int) -> tuple[Figure, Any, list[str]]:
 
 
 def _places(rows: pd.DataFrame, stores: list[str], share: float = 1, aside: float = 0) -> Any:
-    """The crashes of a store, one below the other, in a share of its row."""
+    """Return the heights of a store's crashes, one below the other, in a share of its row."""
     middle = np.array([stores.index(store) for store in rows.store], float)
     return middle + 0.7 * ((rows.number - 0.5) / rows.number.max() - 0.5) * share + aside
 
@@ -87,8 +88,8 @@ def _said(rows: pd.DataFrame) -> str:
 
 
 def draw_lost(rows: pd.DataFrame) -> Figure:
-    """The window of what each crash lost, in writes and in milliseconds, a point a crash; the
-    number of those after which the store could not be read."""
+    """Draw the window of what each crash lost, in writes and in milliseconds, one point per crash,
+    and the number of crashes after which the store could not be read."""
     figure, axes, stores = _charts(rows, len(WINDOWS))
     handles: dict[str, Any] = {}
     for (i, (column, label)), (j, level) in figures.pairs(
@@ -116,7 +117,7 @@ def draw_lost(rows: pd.DataFrame) -> Figure:
 
 
 def draw_times(rows: pd.DataFrame) -> Figure:
-    """The time to open the store after each crash, and to the first correct get."""
+    """Draw the time to open the store after each crash, and the time to the first correct get."""
     figure, axes, stores = _charts(rows, 1)
     handles: dict[str, Any] = {}
     for axis, level in zip(axes[0], _names(rows), strict=True):
@@ -135,7 +136,7 @@ def draw_times(rows: pd.DataFrame) -> Figure:
 
 
 def _range(values: "pd.Series[float]") -> str:
-    """Median and greatest of what is known."""
+    """Return the median and, in brackets, the greatest of the known values, as text."""
     known = values.dropna()
     if known.empty:
         return NOT_STATED
@@ -144,7 +145,8 @@ def _range(values: "pd.Series[float]") -> str:
 
 
 def table(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row a store and level, as text: medians over the crashes, the greatest in brackets."""
+    """Return one row per store and level, as text: medians over the crashes, with the greatest in
+    brackets."""
     _, holes, everything = LOSSES
     names = _names(rows)
     return pd.DataFrame(
@@ -167,7 +169,7 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def reasons(rows: pd.DataFrame) -> str:
-    """Why stores could not be opened or read, as a sentence; empty if all could."""
+    """Return a sentence on why stores could not be opened or read; empty if all could."""
     unread = rows[rows.unread]
     said = (unread.store + ": " + unread.reason).value_counts(sort=False)
     found = "; ".join(f"{formats.escape(str(text))} ({count})" for text, count in said.items())
@@ -179,8 +181,8 @@ def _stores(rows: pd.DataFrame) -> str:
 
 
 def facts(rows: pd.DataFrame) -> dict[str, Any]:
-    """For the text, of each level: the crashes, those after which a store could not be read or had
-    damaged records, with the stores, and those that cost everything."""
+    """Return, for the text and each level: the number of crashes; those after which a store could
+    not be read or had damaged records, with the stores; and those that cost all data."""
     found: dict[str, Any] = {}
     everything = list(LOSSES)[-1]
     for level in _names(rows):

@@ -1,4 +1,4 @@
-"""Latency at shares of each store's own rate, and what the loop that keeps the rate adds to it."""
+"""Latency at fractions of each store's own rate, and what the paced loop itself adds to it."""
 
 import copy
 from typing import Any
@@ -25,10 +25,11 @@ TOO_FEW = "too few"
 
 
 def steps(data: Results) -> pd.DataFrame:
-    """A row a step of a mix and trial, with the per cent of gets (`reads`) and of the closed loop's
-    rate (`load`; 0: the closed loop itself). A percentile is missing where fewer than ten
-    operations lie beyond it, and where the machine's host disturbed the cell: its stalls would
-    count as the store's."""
+    """Return one row per step of a mix and trial, with the further columns `reads`, the gets in
+    percent, and `load`, the rate in percent of the closed loop's (0: the closed loop itself). A
+    percentile is missing if fewer than ten operations lie beyond it, and if the machine's host
+    disturbed the cell, because its stalls would count as the store's. Raises BadInput if no rate
+    was asked for."""
     rows = data.operations[data.operations.reached_rate.notna()]
     data.require(rows[rows.asked_rate.notna()], "latency at a rate that was asked for")
     load = (100 * rows.asked_rate / rows.closed_rate).fillna(0).round().astype(int)
@@ -42,9 +43,9 @@ def steps(data: Results) -> pd.DataFrame:
 
 
 def bounds(rows: pd.DataFrame) -> pd.DataFrame:
-    """What the open loop measures of a store that does nothing: a row a mix and rate, medians over
-    the trials, but of how late operations began the greatest; `busy` is the share of the time in
-    which it used a processor."""
+    """Return what the open loop measures of a store that does nothing: one row per mix and rate,
+    with medians over the trials. The columns `late_..._ns`, by how much operations began late, have
+    the greatest instead. `busy` is the share of the time in which the loop used a processor."""
     own = rows[(rows.store == PACER) & rows.asked_rate.notna()]
     own = own.assign(busy=(own.user_s + own.system_s) / own.wall_s)
     columns = dict.fromkeys(["asked_rate", *PERCENTILES, "busy"], "median")
@@ -54,16 +55,17 @@ def bounds(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def bound(found: pd.DataFrame, reads: int, rate: float, column: str) -> float:
-    """The loop's own percentile at a rate, in ns: the larger of those at the nearest rates below
-    and above that were measured."""
+    """Return the loop's own percentile at a rate, in ns: the larger of the two at the nearest
+    measured rates below and above."""
     own = where(found, reads=reads)
     below, above = own[own.asked_rate <= rate].tail(1), own[own.asked_rate >= rate].head(1)
     return float(pd.concat([below, above])[column].max())
 
 
 def curves(rows: pd.DataFrame) -> pd.DataFrame:
-    """The points of each percentile in ns, by field, store, load and `percentile`; with the loop's
-    own `bound` there, and the median `rate` asked for, of the closed loop the one reached."""
+    """Return the over_trials() summary of each `percentile` in ns, by field, store and load.
+    `bound` is the loop's own percentile in ns, and `rate` the median of the rates asked for, in the
+    closed loop of those reached."""
     own, below = rows[rows.store != PACER], bounds(rows)
     by = [*FIELD, "store", "load"]
     rate = own.assign(rate=own.asked_rate.fillna(own.reached_rate)).groupby(by).rate.median()
@@ -75,7 +77,8 @@ def curves(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def behind(rows: pd.DataFrame) -> list[str]:
-    """The stores whose loop fell behind the rate asked for, and at which loads."""
+    """Return the stores whose loop fell behind the rate asked for, each with the loads at which it
+    did."""
     late = rows[(rows.store != PACER) & (rows.reached_rate < BEHIND * rows.asked_rate)]
     return [
         f"{store} at {', '.join(f'{load}%' for load in sorted(set(own.load)))}"
@@ -84,8 +87,8 @@ def behind(rows: pd.DataFrame) -> list[str]:
 
 
 def draw(rows: pd.DataFrame, data: Results) -> Figure:
-    """A row a field, a column a percentile: the latency of each store over the rate at which
-    operations were due, above a grey band of what the loop itself adds."""
+    """Draw one row per field and one column per percentile: the latency of each store over the rate
+    at which operations were due. A grey band shows what the loop itself adds."""
     found, below = curves(rows), bounds(rows)
     opened = found[found.load > 0]
     data.require(opened, "step under load that the machine's host did not disturb")
@@ -123,7 +126,7 @@ def draw(rows: pd.DataFrame, data: Results) -> Figure:
 
 
 def pacer_note(below: pd.DataFrame, data: Results) -> str:
-    """The loop's own cost, in words."""
+    """Return the loop's own cost, in words."""
     median, p99, most = (formats.time(below[f"late_{name}_ns"].max()) for name in LATE)
     return (
         "Grey: no more than the same loop measures of a store that does nothing. "
@@ -138,7 +141,7 @@ def time(nanoseconds: float) -> str:
 
 
 def pacer_table(below: pd.DataFrame) -> pd.DataFrame:
-    """The bounds as text."""
+    """Return bounds() as text."""
     times = {
         "late_p50_ns": "late: median", "late_p99_ns": "late: P99", "late_max_ns": "late: most",
         **{column: f"latency: {name}" for column, (name, _) in PERCENTILES.items()},
@@ -154,8 +157,9 @@ def pacer_table(below: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(found: pd.DataFrame) -> pd.DataFrame:
-    """Rates of the closed loop, and P99.9 in both loops, as text: a row a field and store. A °
-    marks what is below the loop's own, TOO_FEW what too few operations support."""
+    """Return the rates of the closed loop, and P99.9 in both loops, as text: one row per field and
+    store. A ° marks values below the loop's own; TOO_FEW stands for a percentile with too few
+    operations."""
     rows = where(found, percentile="p999_ns")
     shown = rows.assign(
         text=[time(row.median) + ("°" if row.median < row.bound else "") for row in each(rows)]
@@ -168,8 +172,9 @@ def table(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def hidden(rows: pd.DataFrame) -> "pd.Series[bool]":
-    """Of each field and store with P99.9 in all trials whether at half the closed loop's rate it is
-    more than ten times the closed loop's own in each of them, and more than the loop adds."""
+    """Return, for each field and store with P99.9 in all trials, whether the closed loop hides
+    latency: in every trial, P99.9 at half the closed loop's rate is more than ten times the closed
+    loop's P99.9, and more than the loop adds."""
     own, below = rows[rows.store != PACER], bounds(rows)
     key = [*FIELD, "store", "trial"]
     closed, half = (where(own, load=load).set_index(key) for load in (0, 50))
@@ -182,8 +187,8 @@ def hidden(rows: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
-    """Values for the text: how many cells the host disturbed, and how many combinations of store,
-    level and mix have a P99.9 of undisturbed trials, in the closed loop and at half its rate."""
+    """Return, for the text, how many cells the host disturbed, and how many combinations of store,
+    level and mix have a P99.9 from undisturbed trials, in the closed loop and at half its rate."""
     below, held, own = bounds(rows), hidden(rows), rows[rows.store != PACER]
     return {
         "trials": data.trials,

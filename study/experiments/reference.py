@@ -1,5 +1,5 @@
-"""The reference run: what each store costs where it is not the best, how much the machine drifted,
-and what another device would change."""
+"""The reference run: the regret of each store, the drift of the machine, and what another device
+would change."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,21 +28,23 @@ DEVICES = {"20 µs": 2e4, "100 µs": 1e5, "1 ms": 1e6, "10 ms": 1e7}  # of a syn
 
 
 def timed(data: Results) -> pd.DataFrame:
-    """The rows of single operations."""
+    """Return the rows of single operations. Raises BadInput if there are none."""
     rows: pd.DataFrame = data.operations[data.operations.operation.isin(OPERATIONS)]
     data.require(rows, f"time of {formats.listed(OPERATIONS, 'or')}")
     return rows
 
 
 def regrets_of(data: Results) -> pd.DataFrame:
-    """The regret of each store in each field of its durability level; see fields.regrets."""
+    """Return the regret of each store in each field of its durability level, as fields.regrets()
+    does."""
     return regrets(timed(data), "mean_ns", FIELD)
 
 
 def decisions(found: pd.DataFrame) -> pd.DataFrame:
-    """A row a durability level: its fields, those of which it is known for every store whether it
-    is among the best, the share of stores of which it is known, and the least regret that could be
-    told from none, in the median over the fields."""
+    """Return one row per durability level: its `fields`; those in which every store is decided,
+    that is surely among the best or surely not (`decided`); the share of `stores decided`; and
+    `tellable`, the least regret that the trials distinguish from none, as the median over the
+    fields."""
     ranked = found[found.verdict != NOT_RANKED]
     known = ranked.assign(known=ranked.verdict != "undecided")
     fields = known.groupby(FIELD, observed=True).agg(
@@ -60,10 +62,11 @@ def decisions(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def noise(data: Results) -> pd.DataFrame:
-    """What kvbench.stats.regret takes for granted of its data, a row a durability level: of the log
-    ratios of each store to the best of its field, trial by trial, the deviation in the median and
-    the upper quartile, the correlation of one trial with the next, and the skewness. Independent
-    normal ones correlate by -1 over their number, and have skewness 0, in the mean."""
+    """Return what kvbench.stats.regret assumes of its data, one row per durability level. The log
+    ratios of each store to the best of its field, trial by trial, have a `deviation` (median and
+    `upper quartile`), a `correlation` between consecutive trials, and a `skewness`. Independent
+    normal ratios would have, on average, a correlation of -1 over their number and a skewness of 0.
+    """
     rows = timed(data).assign(log=lambda own: np.log(own.mean_ns))
     found = []
     for key, field in rows.groupby(FIELD, observed=True):
@@ -94,7 +97,7 @@ def noise(data: Results) -> pd.DataFrame:
 
 
 def draw_regrets(found: pd.DataFrame, level: str, data: Results) -> Figure:
-    """A row a store, a point a field: its regret, by operation."""
+    """Draw one row per store and one point per field: its regret, by operation."""
     own = where(found, durability=level)
     stores = [store for store in data.stores() if store in set(own.store)]
     figure, axes = plt.subplots(
@@ -123,7 +126,8 @@ def draw_regrets(found: pd.DataFrame, level: str, data: Results) -> Figure:
 
 
 def worst(found: pd.DataFrame, stores: Sequence[str], count: int = 10) -> pd.DataFrame:
-    """The fields in which these stores surely cost most, by the lower bound of their regret."""
+    """Return the `count` fields in which these stores surely cost most, by the lower bound of their
+    regret, with the interval as text."""
     own = (
         found[found.store.isin(stores) & found.low.notna()]
         .sort_values("low", ascending=False)
@@ -135,9 +139,9 @@ def worst(found: pd.DataFrame, stores: Sequence[str], count: int = 10) -> pd.Dat
 
 
 def fits(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
-    """A row a store and durability level: the fields in which it is ranked, in which it is surely
-    among the best, and may be recommended, the geometric mean of its regret, and the greatest that
-    it surely has."""
+    """Return one row per store and durability level: the `fields` in which it is ranked, those in
+    which it is surely among the `best` and those in which it may be `recommended`, the geometric
+    `mean` of its regret, and `most`, the greatest lower bound of its regret."""
     ranked = found[found.verdict != NOT_RANKED]
     own = ranked.assign(
         recommended=ranked.high < RECOMMENDED,
@@ -158,7 +162,8 @@ def fits(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
 
 
 def sittings(data: Results) -> "pd.Series[int]":
-    """The sitting of each trial, from 1, by the trial's number: at least an hour is between two."""
+    """Return the number of the sitting, from 1, of each trial. At least an hour lies between two
+    sittings."""
     started = pd.to_datetime(data.cells.started, utc=True)
     begun = started.groupby(data.cells.trial).min().sort_values()
     ended = started.groupby(data.cells.trial).max().reindex(begun.index).cummax()
@@ -167,14 +172,20 @@ def sittings(data: Results) -> "pd.Series[int]":
 
 
 def replicated(data: Results) -> pd.DataFrame:
-    """Does each sitting decide alike? A row a durability level: the stores of a field that the
-    trials of at least two sittings decide each by itself, those of them that they decide
-    differently, and those whose regret over all trials is near the bound (NEAR); all stores near
-    the bound, and those of them that one sitting puts within 10% of the best and another does not;
-    by how much the log ratio of a store to the best of its field deviates from sitting to sitting,
-    beyond what the trials' own deviation explains (root of the mean over all ratios); what the mean
-    of all trials keeps of that, `shared`; and the share of stores that all trials decide if their
-    intervals are to contain it as well. Empty with one sitting."""
+    """Return whether the sittings agree: one row per durability level, and none if there is one
+    sitting. The columns are
+
+    - `decided twice`: the stores of a field that at least two sittings decide, each by its trials
+    - `differently`: those of them that the sittings decide differently
+    - `of them near`: those decided twice whose regret over all trials is near the bound (NEAR)
+    - `near the bound`: all stores near the bound
+    - `on both sides`: those of them that one sitting puts within 10% of the best and another does
+      not
+    - `deviation`: by how much the log ratio of a store to the best of its field deviates between
+      sittings, beyond what the deviation of the trials explains (root of the mean over all ratios)
+    - `shared`: how much of that deviation the mean of all trials keeps
+    - `decided with it`: the share of stores that all trials decide if intervals include `shared`
+    """
     rows = timed(data)
     rows = rows.assign(sitting=rows.trial.map(sittings(data)), log=np.log(rows.mean_ns))
     if rows.sitting.nunique() < 2:
@@ -224,15 +235,15 @@ def replicated(data: Results) -> pd.DataFrame:
 
 
 def _weight(data: Results) -> float:
-    """What the mean of all trials keeps of a deviation between their sittings."""
+    """Return how much of a deviation between the sittings the mean of all trials keeps."""
     parts = sittings(data).value_counts(normalize=True)
     return float(np.sqrt((parts**2).sum()))
 
 
 def gaps(data: Results) -> pd.DataFrame:
-    """What is between two operations, a row a record size: medians over all stores and trials of
-    the time, for an operation, and of its share of the wall time, in which an engine can work on;
-    `most` is the largest share of any row."""
+    """Return the time between two operations, during which an engine can continue to work. One row
+    per record size: the `gap` per operation in ns and its `share` of the wall time, both medians
+    over all stores and trials, and `most`, the largest share."""
     rows = timed(data)
     gap = rows.wall_s * 1e9 - rows.sum_ns
     by = rows.assign(gap=gap / rows.n, share=gap / (rows.wall_s * 1e9)).groupby("record_size")
@@ -243,9 +254,10 @@ def gaps(data: Results) -> pd.DataFrame:
 
 
 def drift(core: Results) -> pd.DataFrame:
-    """Each cell of the core fields over the same cell at the first time: a row a store, field and
-    trial with the `ratio` of the means and the `hours` since the first. Trials are in the order in
-    which they were measured: the first of a sitting opens it, the second closes it."""
+    """Return each cell of the core fields compared with the first trial of the same cell: one row
+    per store, field and trial, with the `ratio` of the means and the `hours` since the first.
+    Trials are in the order of measurement; the first of a sitting opens it, the second closes it.
+    """
     rows = timed(core)
     by = [*FIELD, "store"]
     rows = rows.merge(core.cells[["cell", "started"]], on="cell")
@@ -257,8 +269,8 @@ def drift(core: Results) -> pd.DataFrame:
 
 
 def drifted(found: pd.DataFrame) -> pd.DataFrame:
-    """A row a trial of the core fields: the median ratio to the first over all cells, and the
-    ratios that a tenth of the cells lie below and above."""
+    """Return one row per trial of the core fields: the `hours` since the first, and the ratios to
+    it that 10% (`least`), half (`middle`) and 90% (`most`) of the cells do not exceed."""
     by = found.groupby("trial")
     shares = {"least": 0.1, "middle": 0.5, "most": 0.9}
     ratios = {name: by.ratio.quantile(share) for name, share in shares.items()}
@@ -266,16 +278,18 @@ def drifted(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def varied(found: pd.DataFrame) -> dict[str, str]:
-    """For the text, the least and the greatest median of the trials after the first."""
+    """Return, for the text, the least and the greatest median ratio of the trials after the
+    first."""
     later = found[found.trial > found.trial.min()].middle
     return {"least": f"{later.min():.2f}", "greatest": f"{later.max():.2f}"}
 
 
 def elsewhere(data: Results, sync_ns: float) -> pd.DataFrame:
-    """The rows of level sync as on a device whose sync takes so long. What a write takes beyond the
-    same store's write at level process, in the same trial, is taken to be the device's and scaled
-    by the time of its sync, which is measured with the machine. A store that syncs at level process
-    as well is left out: the device's part of its time is not known."""
+    """Return the rows of level `sync` as they would be on a device whose sync takes `sync_ns`. The
+    time of a write beyond that of the same store at level `process`, in the same trial, is
+    attributed to the device and scaled with the time of its sync, which was measured with the
+    machine. Stores that also sync at level `process` are left out, because the device's part of
+    their time is unknown."""
     keys = ["operation", "record_size", "records", "compressibility", "store", "trial"]
     rows = timed(data).set_index(keys)
     process = where(rows, durability="process")
@@ -291,8 +305,8 @@ def elsewhere(data: Results, sync_ns: float) -> pd.DataFrame:
 
 
 def sensitivity(data: Results, devices: dict[str, float] | None = None) -> pd.DataFrame:
-    """The best store of each field of writes at level sync, on this device and on others, with the
-    column `here` for this one."""
+    """Return the regrets in each field of writes at level `sync` on each `device`, of which `here`
+    is the one that was measured."""
     own = {"here": 1000 * float(data.machine.sync_p50_us)} | (devices or DEVICES)
     found = []
     for name, nanoseconds in own.items():
@@ -303,7 +317,7 @@ def sensitivity(data: Results, devices: dict[str, float] | None = None) -> pd.Da
 
 
 def on_file_systems(core: dict[str, Results]) -> pd.DataFrame:
-    """The regrets in the fields that were measured on every file system, which is the column
+    """Return the regrets in the fields that were measured on every file system, which is the column
     `device`."""
     found = pd.concat(regrets_of(data).assign(device=name) for name, data in core.items())
     everywhere = found.groupby(FIELD, observed=True).device.transform("nunique") == len(core)
@@ -311,8 +325,9 @@ def on_file_systems(core: dict[str, Results]) -> pd.DataFrame:
 
 
 def turns(found: pd.DataFrame) -> pd.DataFrame:
-    """Of sensitivity() or on_file_systems(): a row a field, as text the stores that are or may be
-    the best on each device, the best first, the third and further ones counted."""
+    """Return, for the result of sensitivity() or on_file_systems(), one row per field: the stores
+    that are or may be the best on each device, as text, the best first. Only two are named; the
+    others are counted."""
     kept = found[found.verdict.isin(["in", "undecided"])]
     texts = kept.groupby([*FIELD, "device"], sort=False).store.agg(formats.some, most=2)
     devices = list(dict.fromkeys(found.device))
@@ -322,8 +337,8 @@ def turns(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def profiles(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
-    """A row a store and durability level, as text: the fields in which the store is surely among
-    the best, and the one in which it surely costs most."""
+    """Return one row per store and durability level, as text: the fields in which the store is
+    surely among the best, and the one in which it surely costs most."""
 
     def named(row: Any) -> str:
         return f"{row.operation} of {row.record_size} x {formats.count(row.records)}"
@@ -340,9 +355,9 @@ def profiles(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
 
 
 def turned(found: pd.DataFrame, home: str) -> pd.DataFrame:
-    """Of sensitivity() or on_file_systems(): a row a device, the fields, those in which another
-    store is the fastest than on the device `home`, and the geometric mean and the greatest of the
-    regret of home's fastest store there."""
+    """Return, for the result of sensitivity() or on_file_systems(), one row per device other than
+    `home`: its `fields`, those in which an `other` store is the fastest than at home, and the
+    geometric `mean` and the greatest (`most`) regret of home's fastest store on that device."""
     ranked = found[found.verdict != NOT_RANKED].sort_values("regret")
     here = where(ranked, device=home).drop_duplicates(FIELD)[[*FIELD, "store"]]
     there = ranked.merge(here, on=[*FIELD, "store"])
@@ -359,7 +374,7 @@ def turned(found: pd.DataFrame, home: str) -> pd.DataFrame:
 
 
 def turning(found: pd.DataFrame, home: str) -> dict[Any, dict[Any, Any]]:
-    """For the text: turned(), by the device's name without spaces and Greek letters."""
+    """Return turned() for the text, by the device's name without spaces and Greek letters."""
     shown = turned(found, home)
     for column in ("mean", "most"):
         shown[column] = shown[column].map(formats.number)
@@ -368,10 +383,10 @@ def turning(found: pd.DataFrame, home: str) -> dict[Any, dict[Any, Any]]:
 
 
 def transfer(found: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    """Does the fastest store of another machine do here? Both are regrets_of() data. A row a
-    durability level: the fields of both, those in which the other's fastest store is the fastest
-    here, those in which it is not surely out, and the geometric mean and the greatest of its
-    regret."""
+    """Return how well the fastest store of another machine does here; both tables are results of
+    regrets_of(). One row per durability level: the `fields` that both have, those in which the
+    other machine's fastest store is the fastest here too (`same`) or is not surely worse (`maybe`),
+    and the geometric `mean` and the greatest (`most`) of its regret here."""
     fastest = other[other.verdict != NOT_RANKED].sort_values("regret").drop_duplicates(FIELD)
     here = found[found.verdict != NOT_RANKED]
     both = fastest[[*FIELD, "store"]].merge(here, on=[*FIELD, "store"])
@@ -389,8 +404,8 @@ def transfer(found: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
 
 
 def syncing(data: Results, level: str) -> dict[str, str]:
-    """For the text, the stores whose inserts or updates sync at a level, and the syncs of a write
-    in the field where they are most; medians over the trials."""
+    """Return, for the text, the stores whose inserts or updates sync at a level, with the sync
+    calls per write in the field that has the most; medians over the trials."""
     own = where(timed(data), durability=level)
     own = own[own.operation.isin(["insert", "update"])]
     syncs = (own.syncs / own.n).groupby([own[name] for name in [*FIELD, "store"]], observed=True)
@@ -400,8 +415,8 @@ def syncing(data: Results, level: str) -> dict[str, str]:
 
 
 def growth(data: Results) -> "pd.Series[float]":
-    """The space of each durability level and store at the end of a cell of the field GROWN, as a
-    multiple of its live records; medians over the trials."""
+    """Return the space over the live bytes at the end of a cell of the field GROWN, by durability
+    level and store; medians over the trials."""
     own = where(data.cells, **GROWN)
     found: pd.Series[float] = (
         (own.disk_bytes / own.live_bytes).groupby([own.durability, own.store]).median()
@@ -410,9 +425,9 @@ def growth(data: Results) -> "pd.Series[float]":
 
 
 def growing(data: Results) -> pd.DataFrame:
-    """What the stores whose file only grows gain by that: a row a store and level, its fields,
-    those in which its mean time is below that of the best other store, the geometric mean of its
-    time over that store's, and what growth() found."""
+    """Return what the stores whose file only grows gain from it: one row per store and level, with
+    its fields, those in which its mean time is below that of the best other store, the geometric
+    mean of its time over that store's, and the result of growth()."""
     found = regrets_of(data)
     reuses = found.store.map(about.reuses).astype(bool)
     ranked = found[reuses & (found.verdict != NOT_RANKED)]
@@ -430,8 +445,8 @@ def growing(data: Results) -> pd.DataFrame:
 
 
 def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
-    """For the text, of each durability level: how much is decided, and the regret, the growth and
-    the syncs of each store. `found` has the stores that are ranked."""
+    """Return, for the text and each durability level, how much is decided, and the regret, the
+    growth and the sync calls of each store. `found` has the stores that are ranked."""
     said = decisions(found).set_index("durability")
     stores, grown = fits(found, data.stores()), growth(data).map(formats.number)
     facts: dict[str, Any] = {
@@ -463,7 +478,8 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
 
 
 def repeated(found: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """For the text, what replicated() found of each level, and of all together."""
+    """Return, for the text, the result of replicated() for each level and for all levels
+    together."""
     if found.empty:
         return {}
     both = {
@@ -484,7 +500,8 @@ def repeated(found: pd.DataFrame) -> dict[str, dict[str, Any]]:
 
 
 def advised(validation: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """For the text, what advice.validation() found of each rule, by its first two words."""
+    """Return, for the text, the result of advice.validation() for each rule, by its first two
+    words."""
     return {
         "_".join(row.rule.replace(",", "").split()[:2]): {
             "fields": int(row.fields),

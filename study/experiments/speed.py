@@ -1,4 +1,4 @@
-"""What the harness costs by itself: the measures of `make bench`."""
+"""The cost of the harness itself: the measures of `make bench`."""
 
 from typing import Any
 
@@ -34,9 +34,10 @@ SIDES = {
 
 
 class Speed:
-    """The table of measures; of it the throughput over other programs: `loops` by hand, `blind`
-    ones that look nothing up, `peers` by others, and `by_hand` loops over peers; and the
-    instructions `counted` of each engine."""
+    """The table of measures, and parts of it. Four parts have throughput ratios of the harness:
+    `loops`, over loops written by hand; `blind`, over those that do not look records up; `peers`,
+    over benchmarks by others; and `by_hand`, of hand-written loops over those benchmarks. `counted`
+    has the instructions of each engine."""
 
     def __init__(self, table: pd.DataFrame) -> None:
         self.table = table
@@ -52,7 +53,7 @@ class Speed:
         self.rounds = f"{most}" if least == most else f"{least} to {most}"
 
     def programs(self) -> str:
-        """The benchmarks by others, with the engines that each ran."""
+        """Return the benchmarks by others, with the engines that each ran, as text."""
         named = self.peers.measure.str.extract(r"(?P<engine>.*): .* of (?P<program>.*)")
         return ", ".join(
             f"{program} ({', '.join(dict.fromkeys(engines))})"
@@ -60,7 +61,7 @@ class Speed:
         )
 
     def shown(self) -> pd.DataFrame:
-        """The table as text, but for the instructions of engines."""
+        """Return the table as text, without the instructions of engines."""
         number, table = formats.number, self.table.drop(self.counted.index)
         ends = [
             "" if row.n == 1 else f"{number(row.low)} to {number(row.high)}" for row in each(table)
@@ -70,8 +71,8 @@ class Speed:
         return shown.assign(values=table.n, goal=table.goal, **{"": table.met})
 
     def instructions(self) -> pd.DataFrame:
-        """Instructions an operation: a row an engine and operation, a column for each of SIDES. No
-        row where none were counted."""
+        """Return the instructions per operation: one row per engine and operation, one column for
+        each of SIDES. Empty if none were counted."""
         names = self.counted.measure.str.extract(r"(?P<engine>.*): (?P<operation>.*), (?P<side>.*)")
         counted = names.assign(value=self.counted["value"]).dropna()
         index = ["engine", "operation"]
@@ -80,7 +81,7 @@ class Speed:
 
 
 def instruction_table(speed: Speed) -> str:
-    """What Speed.instructions found, as a Markdown table, or why nothing was counted."""
+    """Return Speed.instructions() as a Markdown table, or a sentence on why nothing was counted."""
     counted = speed.instructions()
     if counted.empty:
         return "; ".join(speed.counted.note) or formats.NO_ROWS
@@ -89,7 +90,7 @@ def instruction_table(speed: Speed) -> str:
 
 
 def instruction_variables(speed: Speed) -> dict[str, Any]:
-    """What the paper says of the instructions; empty where none were counted."""
+    """Return what the paper says of the instructions; empty if none were counted."""
     found = speed.instructions()
     if found.empty:
         return {}
@@ -114,12 +115,13 @@ def instruction_variables(speed: Speed) -> dict[str, Any]:
 
 
 def verdicts(name: str, part: pd.DataFrame) -> dict[str, int]:
-    """How many goals are met, missed and open."""
+    """Return how many goals are met, missed and open."""
     return {f"{name}_{met}": int((part.met == met).sum()) for met in ("met", "missed", "open")}
 
 
 def fastest(data: Results) -> pd.DataFrame:
-    """The row of the least median of each operation, over all stores, sizes and counts."""
+    """Return, for each operation, the row with the least median over all stores, sizes and
+    counts."""
     timed = data.operations[data.operations.operation.isin(OPERATIONS)]
     data.require(timed, f"{formats.listed(OPERATIONS, 'or')} at durability process")
     by = ["operation", "store", "record_size", "records", "compressibility"]
@@ -128,7 +130,8 @@ def fastest(data: Results) -> pd.DataFrame:
 
 
 def draw(speed: Speed, best: pd.DataFrame) -> Figure:
-    """Above the harness's own times and the fastest stores, below its throughput over others'."""
+    """Draw two charts: at the top the harness's own times and the fastest stores, at the bottom its
+    throughput compared with other programs."""
     rows = [*speed.loops.measure, *speed.peers.measure]
     bars = len(BARS) + len(best)
     figure, (top, low) = plt.subplots(

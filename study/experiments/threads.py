@@ -1,4 +1,4 @@
-"""Several threads on one store: what more readers and writers gain, and what each of them gets."""
+"""Several threads on one store: what additional readers and writers gain, and what each gets."""
 
 import math
 from typing import Any
@@ -18,9 +18,10 @@ COLUMNS = 5  # of the small charts
 
 
 def rows(data: Results) -> pd.DataFrame:
-    """A row a trial and side: its `kind`, `number` of threads, `rate` in thousand operations a
-    second, and the `least` and `most` that one thread did, over what each did on average. Without
-    the cells that the machine's host disturbed: a thread without a processor is no slow store."""
+    """Return one row per trial and side, with the further columns `kind`; `number` of threads;
+    `rate` in thousand operations per second; and the operations of the slowest and the fastest
+    thread over the average of all, `least` and `most`. Cells that the machine's host disturbed are
+    left out, because a thread without a processor would look like a slow store. Raises BadInput."""
     found = data.operations[~data.operations.disturbed]
     found = found[found.operation.isin([f"{TRAFFIC} read", f"{TRAFFIC} write"])]
     threads = {text: parse(text)[-1].threads() for text in found.workload.unique()}
@@ -40,14 +41,15 @@ def rows(data: Results) -> pd.DataFrame:
 
 
 def rates(found: pd.DataFrame) -> pd.DataFrame:
-    """The points of the rates: a panel a kind, a level a number of threads."""
+    """Return the over_trials() summary of the rates: one panel per kind, one level per number of
+    threads."""
     named = found.assign(panel=found.kind, level=found.number)
     return over_trials(named, "rate", ["panel", "store", "level"])
 
 
 def gains(found: pd.DataFrame) -> pd.DataFrame:
-    """The points of the rate over that of one thread alone in the same trial: of one reader without
-    a writer, or of one writer."""
+    """Return the over_trials() summary of the rate over that of one thread in the same trial: one
+    reader without a writer, or one writer."""
     key = ["store", "trial"]
     alone = where(found, number=1).set_index(key)
     base = {True: where(alone, kind=READS).rate, False: where(alone, kind=WRITES).rate}
@@ -59,8 +61,8 @@ def gains(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def fairness(found: pd.DataFrame) -> pd.DataFrame:
-    """What the slowest and the fastest thread did at the greatest number of threads, over the
-    average: a row a store, a column a kind, medians over the trials as text."""
+    """Return the operations of the slowest and the fastest thread over the average, at the greatest
+    number of threads: one row per store, one column per kind, medians over the trials as text."""
     text: dict[str, pd.Series[str]] = {}
     for kind in [kind for kind in KINDS if kind in set(found.kind)]:
         own = where(found, kind=kind)
@@ -73,14 +75,15 @@ def fairness(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cores(found: pd.DataFrame, data: Results) -> int:
-    """The machine's cores; as many as threads where an import does not state them."""
+    """Return the number of the machine's cores, or the greatest number of threads if an import does
+    not state it."""
     known = data.machine.cores
     return int(found.number.max() if pd.isna(known) else known)
 
 
 def draw(found: pd.DataFrame, data: Results, *lines: str) -> Figure:
-    """A chart a store: the gain over the number of threads, a line a kind. The grey part has more
-    threads than the machine has cores."""
+    """Draw one chart per store: the gain over the number of threads, one line per kind. The grey
+    part has more threads than the machine has cores."""
     stores, cores = data.stores(), _cores(found, data)
     columns, most = min(COLUMNS, len(stores)), max(int(found.number.max()), 2)
     figure, axes = figures.grid(math.ceil(len(stores) / columns), columns, 1.25)
@@ -117,8 +120,9 @@ def draw(found: pd.DataFrame, data: Results, *lines: str) -> Figure:
 
 
 def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
-    """The stores that gain least and most by as many threads as the machine has cores, and what a
-    writer leaves of one reader's rate; without the null store."""
+    """Return, for the text, the stores that gain least and most with as many threads as the machine
+    has cores, and the share of one reader's rate that remains beside a writer. The null store is
+    left out."""
     cores = _cores(found, data)
     own = ranked(found[(found.store != "null") & (found.number <= cores)])
     most = {kind: where(own, kind=kind).number.max() for kind in KINDS}

@@ -1,1 +1,1 @@
-"""What others published: of each source its claims, its re-run, and the audit of its figures."""
+"""Published benchmarks: the claims of each source, its re-run, and the audit of its figures."""

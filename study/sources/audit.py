@@ -1,7 +1,7 @@
-"""The audit of published benchmarks: where their figures, text and code contradict each other.
+"""The audit of published benchmarks: contradictions between their figures, text and code.
 
-audit.py of a source recomputes its findings from data/published: CHECKS by arithmetic, WORDS by
-reading. findings.csv there has a sentence for each.
+The audit.py of each source recomputes its findings from data/published: CHECKS by arithmetic, WORDS
+by reading. findings.csv there describes each in a sentence.
 """
 
 import pandas as pd
@@ -42,19 +42,19 @@ SHOWN = (
 
 
 def everything() -> list[Found]:
-    """All findings, recomputed."""
+    """Return all findings, recomputed."""
     return [found for check in CHECKS for found in check()] + list(WORDS)
 
 
 def sentences() -> dict[Found, str]:
-    """What findings.csv says of each finding that it lists."""
+    """Return, for each finding that findings.csv lists, its description."""
     rows = each(published.printed("findings"))
     return {Found(*(getattr(row, name) for name in Found._fields)): row.finding for row in rows}
 
 
 def shown() -> pd.DataFrame:
-    """The findings SHOWN, with what the source states and what its own figures or code show. Raise
-    KeyError for one that is not found, or not as findings.csv has it."""
+    """Return the findings SHOWN, with what the source states and what its own figures or code show,
+    as text. Raises KeyError if one is not found, or differs from findings.csv."""
     found, said = {one[:4]: one for one in everything()}, sentences()
 
     def with_unit(figure: str, unit: str) -> str:

@@ -1,8 +1,8 @@
-"""Every claim of the sources that data can decide, in our own words: a row of claims.csv each, in
-the source's folder.
+"""Every claim of the sources that data can decide, in our own words: one row in claims.csv in the
+source's folder.
 
-Each claim is tested at the source's settings and at equal ones; claims.py there says what equal is,
-and has the statistics that are the source's own.
+Each claim is tested at the source's settings and at equal settings. The source's claims.py says
+what equal means, and has the statistics that only this source needs.
 """
 
 from study.sources.files_or_store import claims as files_or_store

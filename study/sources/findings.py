@@ -1,4 +1,5 @@
-"""What the audit works with: the values that a rounded figure may stand for, and findings."""
+"""Building blocks of the audit: findings, and the range of values that a rounded figure stands
+for."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ KI, MI, GI = 1 << 10, 1 << 20, 1 << 30
 
 
 class Range(NamedTuple):
-    """The values that a rounded figure, or a result of rounded figures, may stand for."""
+    """The values that a rounded figure, or a result computed from rounded figures, may stand
+    for."""
 
     low: float
     high: float
@@ -24,7 +26,8 @@ class Range(NamedTuple):
 
 
 def rounded(text: str) -> Range:
-    """The range of half a unit of the last significant digit; whole numbers have at least two."""
+    """Return the range within half a unit of the last significant digit. Whole numbers count as
+    having at least two significant digits."""
     whole, _, decimals = text.partition(".")
     zeros = len(whole) - max(2, len(whole.rstrip("0"))) if not decimals else 0
     half = 0.5 * 10.0 ** (max(zeros, 0) - len(decimals))
@@ -32,7 +35,7 @@ def rounded(text: str) -> Range:
 
 
 class Found(NamedTuple):
-    """A row of findings.csv, without its text."""
+    """A row of findings.csv, without its description."""
 
     source: str
     section: str

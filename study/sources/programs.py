@@ -1,4 +1,4 @@
-"""What benchmark programs claim of their writes, and what they were seen to do."""
+"""What benchmark programs claim about the durability of their writes, and what was observed."""
 
 import json
 import sys
@@ -17,8 +17,8 @@ CALLS = ["fsync", "fdatasync", "msync", "syncfs", "sync", "O_DSYNC", "sync_file_
 
 
 def observed(folder: Path) -> pd.DataFrame:
-    """The reports in a folder that `kvbench audit --json` made, a row each, without the paths of
-    the machine."""
+    """Return the reports of `kvbench audit --json` in a folder, one row each, without paths of the
+    machine."""
     reports = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
     rows = [
         {
@@ -35,28 +35,29 @@ def observed(folder: Path) -> pd.DataFrame:
 
 
 def _reports() -> pd.DataFrame:
-    """A row a report, with what the program claims."""
+    """Return one row per report, with what the program claims."""
     folder = root() / "data" / "audit"
     claims, seen = (pd.read_csv(folder / name) for name in ("programs.csv", "observed.csv"))
     return claims.merge(seen, on="report", validate="one_to_one")
 
 
 def _calls(row: "pd.Series[float]", spell: Callable[[float], str]) -> str:
-    """The sync calls of a write, each kind by itself; 0 if there are none."""
+    """Return the sync calls per write, each kind of call by itself; 0 if there are none."""
     each = {call: row[call] / row.operations for call in CALLS}
     some = (f"{spell(count)} {call}" for call, count in each.items() if count >= SOME)
     return ", ".join(some) or "0"
 
 
 def syncs() -> dict[str, str]:
-    """For the text: the sync calls of a write, by the report."""
+    """Return, for the text, the sync calls per write of each report."""
     both = _reports()
     each = both.apply(_calls, axis="columns", spell="{:.1f}".format)
     return dict(zip(both.report.str.replace("-", "_"), each, strict=True))
 
 
 def table() -> pd.DataFrame:
-    """A row a program and mode: the durability level that it claims, and what was observed."""
+    """Return one row per program and mode, as text: the durability level that it claims, and what
+    was observed."""
     both = _reports()
     return pd.DataFrame(
         {

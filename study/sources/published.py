@@ -1,4 +1,4 @@
-"""What the sources printed: the tables of data/published."""
+"""The figures that the sources printed: the tables of data/published."""
 
 import functools
 from collections.abc import Mapping
@@ -15,19 +15,19 @@ KEYS = {
 
 
 def printed(name: str) -> pd.DataFrame:
-    """A table of texts, because 1.00 and 1.0 are rounded differently."""
+    """Return a table of texts, because the rounding of 1.00 and of 1.0 differs."""
     path = root() / "data" / "published" / f"{name}.csv"
     return pd.read_csv(path, dtype=str, keep_default_na=False)
 
 
 def table(name: str) -> pd.DataFrame:
-    """A table as it is; figures are texts where one of them is missing."""
+    """Return a table with its figures as numbers; a column in which one is missing has texts."""
     return pd.read_csv(root() / "data" / "published" / f"{name}.csv", keep_default_na=False)
 
 
 @functools.cache
 def numbers(name: str) -> Mapping[tuple[str, ...], float]:
-    """The figures of a table, by what names its rows."""
+    """Return the figures of a table, by the columns that name its rows."""
     rows = table(name)
     found = rows.assign(value=pd.to_numeric(rows.value, errors="coerce")).dropna(subset="value")
     names = found[KEYS[name]].astype(str).itertuples(index=False, name=None)

@@ -62,7 +62,7 @@ LIMIT = re.compile(
 
 
 def listed(text: str) -> tuple[Any, ...]:
-    """The parts of a cell; whole numbers as such."""
+    """Return the parts of a cell; whole numbers as integers."""
     return tuple(int(part) if part.isdigit() else part for part in text.split(";"))
 
 
@@ -72,7 +72,8 @@ def _number(text: str) -> float:
 
 
 def limit(text: str, claim: str = "") -> Limit:
-    """Raise ValueError, which names the claim, for a text that is none."""
+    """Return the limit that the text states. Raises ValueError, which names the claim, if it states
+    none."""
     found = LIMIT.fullmatch(text)
     if not found:
         allowed = "> 1, <= 4 theirs, within 0.8 x 1.1 and the like"
@@ -84,7 +85,7 @@ def limit(text: str, claim: str = "") -> Limit:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A row at the source's settings, or at equal ones."""
+    """A row of claims.csv at the source's settings, or at equal settings."""
 
     row: Any
     source: "Source"
@@ -113,7 +114,7 @@ class Case:
 
     @property
     def ratios(self) -> list[Figure]:
-        """Of each store and operation over its other side."""
+        """Return the ratio of each store and operation to its other side."""
         row, found = self.row, []
         for store, operation in itertools.product(self.stores, row.operation.split(";")):
             other = row.versus or store, row.versus_operation or operation
@@ -161,7 +162,7 @@ STATISTICS: dict[str, Callable[..., Figure]] = {
 
 
 def labelled(store: str, operation: str, settings: str) -> dict[str, Any]:
-    """The factors of settings that are the label of a part of the grid."""
+    """Return the factors of settings that are the label of a part of the grid."""
     return {"label": settings}
 
 
@@ -171,9 +172,9 @@ def _no_text(name: str, row: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """What the rows of a source need: the file of its claims.py, its experiment, what its settings
-    are as factors, the stores that it compares, its own statistics by their names, and the text for
-    a name in braces."""
+    """What the rows of a source need: the path of its claims.py, its experiment, the factors that
+    its settings stand for, the stores that it compares, its own statistics by name, and the text
+    for a name in braces."""
 
     file: str
     experiment: str
@@ -183,7 +184,8 @@ class Source:
     text: Callable[[str, Any], str] = _no_text
 
     def claims(self) -> list[Claim]:
-        """The rows of claims.csv beside claims.py."""
+        """Return the claims in claims.csv beside claims.py. Raises ValueError for unknown columns
+        or statistics."""
         path = Path(self.file).with_name("claims.csv")
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
         if unknown := [name for name in table if name not in COLUMNS]:

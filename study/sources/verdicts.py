@@ -1,11 +1,12 @@
 """Verdicts: published claims tested on collected data.
 
-A claim is a figure with a limit, at its source's settings and at equal ones; claims.csv in each
-source's folder has them all.
-A figure is computed trial by trial, so that both sides of a ratio share its seed; its mean has an
-interval of 95% by Student's t. The claim is replicated when the whole interval satisfies the
-limit, contradicted when none of it does, and inconclusive otherwise, also with one trial. It is out
-of scope when what it needs was not measured, or cannot be here.
+A claim is a figure with a limit, at its source's settings and at equal settings; claims.csv in each
+source's folder has all claims.
+
+A figure is computed trial by trial, so that both sides of a ratio have the same seed. Its mean has
+a 95% confidence interval by Student's t. The claim is replicated if the whole interval satisfies
+the limit, contradicted if none of it does, and otherwise inconclusive, as it is with one trial. It
+is out of scope if the data for it were not measured, or cannot be measured here.
 """
 
 import dataclasses
@@ -51,9 +52,9 @@ class Missing(Exception):  # noqa: N818 - what a figure needs is not there; the 
 
 
 def load(folders: Mapping[str, Path], evidence: Path) -> pd.DataFrame:
-    """A row a trial and operation of every experiment, with its cell's factors; cells that were not
-    measured have one row without an operation. `evidence` tells what each store's levels of
-    durability do: the table of the durability experiment."""
+    """Return the operations of all experiments: one row per trial and operation, with the factors
+    of its cell. Cells that were not measured have one row without an operation. `evidence` is the
+    table of the durability experiment that says what the levels of each store do."""
     found = []
     for name, folder in folders.items():
         frames = Frames.read(folder)
@@ -80,8 +81,8 @@ def load(folders: Mapping[str, Path], evidence: Path) -> pd.DataFrame:
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """The rows of one operation of one store. `rank` names a record count by its place among those
-    measured, so that a claim fits every scale."""
+    """The rows of one operation of one store. `rank` gives a record count as its position among
+    those measured, so that a claim can be tested at every scale."""
 
     experiment: str
     operation: str
@@ -117,8 +118,9 @@ def side(experiment: str, store: str, operation: str, **where: Any) -> Side:
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A number a trial. `sides` are what it is made of, for the reasons given. `share` is of a
-    share of fields what one field makes: trials that agree leave it as uncertain as that."""
+    """A number for each trial. `sides` are the rows that it is computed from, for which reasons are
+    given. `share` is the contribution of a single field to a share of fields: even if all trials
+    agree, the share is uncertain by that much."""
 
     text: str
     values: Callable[[pd.DataFrame], pd.Series]
@@ -135,14 +137,14 @@ class Figure:
 
 
 def value(one: Side, column: str, name: str) -> Figure:
-    """A column of one side."""
+    """Return the figure that is a column of one side."""
     return Figure(f"{name}, {one}", lambda data: one.rows(data)[column], (one,))
 
 
 def ratio(
     above: Side, below: Side, column: str = "ns", name: str = "time", text: str = ""
 ) -> Figure:
-    """A column of one side over that of another, trial by trial."""
+    """Return the figure that is a column of one side over that of another, trial by trial."""
     same = above.operation == below.operation and above.store != below.store
     what = f"{name}, {above.operation}: " if same else f"{name}: "
     shown = f"{above.store} / {below.store}" if same else f"{above} / {below}"
@@ -151,14 +153,14 @@ def ratio(
 
 
 def over(above: Figure, below: Figure) -> Figure:
-    """One figure over another."""
+    """Return the ratio of two figures."""
     text = f"({above.text}) / ({below.text})"
     sides = above.sides + below.sides
     return Figure(text, lambda data: (above.values(data) / below.values(data)).dropna(), sides)
 
 
 def combined(figures: Sequence[Figure], how: str, text: str) -> Figure:
-    """The `min`, `max` or `median` of several figures in each trial."""
+    """Return the `min`, `max` or `median` of several figures in each trial."""
 
     def values(data: pd.DataFrame) -> pd.Series:
         table = pd.concat([figure.values(data) for figure in figures], axis=1).dropna()
@@ -169,7 +171,7 @@ def combined(figures: Sequence[Figure], how: str, text: str) -> Figure:
 
 
 def tail(one: Side, share: float) -> Figure:
-    """A quantile that the tables do not have, from the histogram."""
+    """Return a quantile that the tables do not have, computed from the histogram."""
     text = f"P{share * 100:g} [ns], {one}"
     return Figure(text, lambda data: quantiles(one.rows(data), share), (one,))
 
@@ -177,9 +179,9 @@ def tail(one: Side, share: float) -> Figure:
 @dataclasses.dataclass(frozen=True)
 class Fields:
     """The fields of a grid: record size, count, kind of data, operation. `by` is the factor whose
-    levels are compared, each a column; of what else varies (compression, for example) the least
-    value counts, or the largest of the columns LARGEST. Fields that lack a level are left out, and
-    so are rows that have all levels of `but`."""
+    levels are compared, each in a column. Over factors that vary otherwise (compression, for
+    example) the least value counts, or the largest for the columns LARGEST. Fields that lack a
+    level are left out, and so are rows whose levels are all in `but`."""
 
     experiment: str
     by: str
@@ -216,14 +218,15 @@ class Fields:
         return table[list(self.levels)]
 
     def _failed(self, data: pd.DataFrame, lacking: Sequence[Any]) -> str:
-        """Why cells of these levels failed, if some did."""
+        """Return why cells of these levels failed; empty if none did."""
         where = {name: level for name, level in self.where.items() if name != "operation"}
         own = data[(data.experiment == self.experiment) & (data.status == "failed")]
         own = own[_with(own, where) & own[self.by].isin(lacking)]
         return "; ".join(sorted(set(own.reason)))
 
     def figure(self, text: str, of: Callable[[pd.DataFrame], pd.Series], how: str) -> Figure:
-        """What `of` makes of each field of the table, brought together by `how` in each trial."""
+        """Return the figure that computes `of` for each field of the table and aggregates the
+        fields of each trial by `how`."""
 
         def values(data: pd.DataFrame) -> pd.Series:
             found: pd.Series = of(self.table(data)).groupby("trial").agg(how)
@@ -233,7 +236,8 @@ class Fields:
 
 
 def _with(data: pd.DataFrame, factors: Mapping[str, Any]) -> Any:
-    """Which rows have the level, or one of the tuple of levels, of each of these factors."""
+    """Return which rows have, for each of these factors, the level or one of the tuple of
+    levels."""
     kept = pd.Series(True, data.index)
     for name, wanted in factors.items():
         kept &= data[name].isin(wanted if isinstance(wanted, tuple) else (wanted,))
@@ -249,12 +253,14 @@ def levels(
     but: Mapping[str, Any] | None = None,
     **where: Any,
 ) -> Fields:
+    """Return the fields of an experiment with the levels `found` of the factor `by` in its
+    columns."""
     return Fields(experiment, by, tuple(found), name, where, column, but or {})
 
 
 def share(fields: Fields, winners: Sequence[Any], slack: float = 1.0) -> Figure:
-    """The share of fields in which the best of the winners is the best of all, or within a factor
-    of it."""
+    """Return the share of fields in which the best of the winners is the best of all, or within a
+    factor of it."""
     within = f" within {slack - 1:.0%} of the best" if slack > 1 else " best"
     found = fields.figure(
         f"share of fields ({fields.name}) with {' or '.join(winners)}{within}",
@@ -267,7 +273,8 @@ def share(fields: Fields, winners: Sequence[Any], slack: float = 1.0) -> Figure:
 
 
 def middle(fields: Fields, most: bool = False) -> Figure:
-    """The median, or the greatest, over the fields of the first level's value over the second's."""
+    """Return the median, or with `most` the maximum, over the fields of the first level's value
+    over the second's."""
     above, below = fields.levels[:2]
     which = "greatest" if most else "median"
     text = f"{which} over fields ({fields.name}): {formats.level(above)} / {formats.level(below)}"
@@ -276,15 +283,17 @@ def middle(fields: Fields, most: bool = False) -> Figure:
 
 
 def spread(fields: Fields) -> Figure:
-    """The median over the fields of the greatest level's value over the least's."""
+    """Return the median over the fields of the greatest level's value over the least's."""
     text = f"median over fields ({fields.name}): greatest / least"
     return fields.figure(text, lambda table: table.max(axis=1) / table.min(axis=1), "median")
 
 
 def ahead(fields: Fields, store: str, place: int, alone: bool = False) -> Figure:
-    """The median over the fields of how many times as good a store is as the best of all others,
-    or the second best, and so on: above 1 it is at that place or a better one. With `alone` no
-    better one counts: the lesser of that and of how many times as good the next better store is."""
+    """Return the median over the fields of how many times as good a store is as the other store at
+    this place, counted from the best of the others (1). Above 1, the store has this place or a
+    better one. With `alone`, the result exceeds 1 only if the store has exactly this place: each
+    field counts with the lesser of the ratio and of how many times as good the store one place
+    ahead is."""
 
     def of(table: pd.DataFrame) -> pd.Series:
         own, others = table[store], np.sort(table.drop(columns=store).to_numpy(), axis=1)
@@ -303,8 +312,9 @@ def ahead(fields: Fields, store: str, place: int, alone: bool = False) -> Figure
 
 @dataclasses.dataclass(frozen=True)
 class Limit:
-    """`number` is what the figure is compared with; of "within" the factor around it. It is
-    `theirs` if the source states it, and if it asks only which of two is more."""
+    """The limit of a figure. `number` is what the figure is compared with; for "within", `factor`
+    is the factor around it. `theirs` says that the source states the number, or asks only which of
+    two values is larger."""
 
     sign: str
     number: float
@@ -318,7 +328,8 @@ class Limit:
         return bool(LIMITS[self.sign](found, self.number))
 
     def verdict(self, low: float, high: float) -> str:
-        """Of a figure that lies between the two. What a limit allows has no gaps."""
+        """Return the verdict on a figure that lies between `low` and `high`. What a limit allows
+        has no gaps."""
         ends = self.holds(low), self.holds(high)
         if all(ends):
             return HOLDS
@@ -338,10 +349,11 @@ class Limit:
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """`claim` in our own words, `place` in the source. `source` and `equal` are the same figure at
-    the source's settings and at equal ones; a text instead says why there is none, and no `equal`
-    that the source's sides differ in nothing but what is asked. `processors` are those without
-    which the claim can't hold: on fewer its figure is shown, but not judged."""
+    """A claim. `claim` is in our own words; `place` says where the source has it. `source` and
+    `equal` are the same figure at the source's settings and at equal settings. A text in their
+    place says why there is no figure; without `equal`, the sides of the source differ only in what
+    the claim is about. `processors` is the number of processors without which the claim cannot
+    hold: on fewer, its figure is shown but not judged."""
 
     id: str
     document: str
@@ -391,7 +403,7 @@ def answer(figure: Figure | str, limit: Limit, data: pd.DataFrame) -> Answer:
 
 
 def fact(one: Side, data: pd.DataFrame) -> str:
-    """What the harness knows of a side, besides its figure."""
+    """Return what the harness knows of a side besides its figure, in words."""
     rows = one.rows(data)
     first = rows.iloc[0]
     said = [f"durability {formats.stated(first.guarantee)}"]
@@ -420,7 +432,7 @@ def fact(one: Side, data: pd.DataFrame) -> str:
 
 
 def judge(claims: Sequence[Claim], data: pd.DataFrame) -> pd.DataFrame:
-    """The table of verdicts: a row a claim."""
+    """Return the table of verdicts, one row per claim; data/README.md describes its columns."""
     found = []
     for claim in claims:
         row: dict[str, Any] = {
@@ -448,7 +460,8 @@ def judge(claims: Sequence[Claim], data: pd.DataFrame) -> pd.DataFrame:
 
 
 def _on_too_few(claim: Claim, got: Answer, data: pd.DataFrame) -> Answer:
-    """The answer without a verdict where the machine has fewer processors than the claim needs."""
+    """Return the answer, without its verdict if the machine has fewer processors than the claim
+    needs."""
     here = int(data.processors.min())
     if here >= claim.processors:
         return got
@@ -462,7 +475,8 @@ def _text(claim: Claim) -> str:
 
 
 def machines(found: Mapping[str, Results]) -> str:
-    """The machines that measured some experiments, each with the experiments' names."""
+    """Return the machines that measured some experiments, each with the names of the experiments,
+    as text."""
     named: dict[str, list[str]] = {}
     for name, data in found.items():
         one = data.machine
@@ -472,8 +486,8 @@ def machines(found: Mapping[str, Results]) -> str:
 
 
 def effects(table: pd.DataFrame) -> pd.DataFrame:
-    """The claims with a published ratio and one measured at the source's settings: a row for each
-    published figure, `printed`, of which two versions of a source may have one each."""
+    """Return the claims with a published ratio and a ratio measured at the source's settings: one
+    row per published figure, `printed`. Two versions of a source may print one each."""
     texts = table.published.str.replace(",", "").str.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w%])")
     plain = table.published.str.fullmatch(r"[\d.,]+( and [\d.,]+)?")
     own = table.assign(printed=texts)[plain & table.source_value.notna()].explode("printed")
@@ -481,8 +495,8 @@ def effects(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def headlines(table: pd.DataFrame, claims: Sequence[str], names: Mapping[str, str]) -> pd.DataFrame:
-    """Some claims, by their `id`, with what was published and measured; `names` are those of the
-    sources."""
+    """Return some claims, by their `id`, with what was published and what was measured, as text.
+    `names` are the names of the sources."""
     own = table.set_index("id").loc[list(claims)].reset_index()
     return pd.DataFrame(
         {
@@ -496,7 +510,7 @@ def headlines(table: pd.DataFrame, claims: Sequence[str], names: Mapping[str, st
 
 
 def measured(table: pd.DataFrame) -> dict[str, dict[str, str]]:
-    """For the text: the figures of each claim with their intervals, by its `id`."""
+    """Return, for the text, the figures of each claim with their intervals, by its `id`."""
     return {
         row["id"].replace("-", "_").replace(".", "_"): {
             settings: _figure(row, settings)
@@ -508,7 +522,7 @@ def measured(table: pd.DataFrame) -> dict[str, dict[str, str]]:
 
 
 def _short(table: pd.DataFrame, settings: str) -> list[str]:
-    """Verdicts with their figures, but without what is missing."""
+    """Return verdicts with their figures, without the reasons for missing ones."""
     return [
         _told(row, settings) if row[f"{settings}_trials"] else str(row[f"{settings}_verdict"])
         for row in table.to_dict("records")
@@ -516,8 +530,8 @@ def _short(table: pd.DataFrame, settings: str) -> list[str]:
 
 
 def listing(table: pd.DataFrame, sources: Sequence[str]) -> str:
-    """The verdicts on the claims of some sources, and on our own questions beside them, as a
-    table in Markdown."""
+    """Return the verdicts on the claims of some sources, and on our own questions beside them, as a
+    Markdown table."""
     beside = table.source.where(table.source != OWN, table.place.str.split(",").str[0])
     own = table[beside.isin(sources)]
     notes = own.note.map(lambda note: f" ({note})" if note else "")
@@ -534,7 +548,7 @@ def listing(table: pd.DataFrame, sources: Sequence[str]) -> str:
 
 
 def _figure(row: Mapping[Any, Any], settings: str) -> str:
-    """A figure with its interval, which one trial has not."""
+    """Return a figure with its interval as text; a figure of one trial has no interval."""
     value, low, high = (
         formats.number(row[f"{settings}_{name}"]) for name in ("value", "low", "high")
     )
@@ -542,7 +556,7 @@ def _figure(row: Mapping[Any, Any], settings: str) -> str:
 
 
 def _told(row: Mapping[Any, Any], settings: str) -> str:
-    """A verdict with its figure, or with what is missing."""
+    """Return a verdict with its figure, or with the reason why there is none."""
     verdict, why, trials = (row[f"{settings}_{name}"] for name in ("verdict", "why", "trials"))
     if not trials:
         return f"{verdict}: {formats.escape(why)}"

@@ -1,8 +1,8 @@
 """Files or an embedded store, 2023: claims.
 
-Its stores ran as shipped. Equal: what is written survives the death of the process, and nothing is
-compressed. Where the source says no less than that files are faster, or so, we take nine tenths of
-the fields.
+Its stores ran as shipped. Equal settings: writes survive a crash of the process, and nothing is
+compressed. Where the source says that files are faster, without a number, we require it of nine
+tenths of the fields.
 """
 
 from dataclasses import replace
@@ -33,14 +33,15 @@ def terms(store: str, operation: str, settings: str) -> dict[str, Any]:
 
 
 def printed(number: int) -> float:
-    """The figure of a claim of data/published/files-or-store.csv; of percents a share."""
+    """Return the figure of a claim of data/published/files-or-store.csv; a percentage as a
+    share."""
     row = next(row for row in each(table("files-or-store")) if row.claim_number == number)
     return float(row.value) / (100 if row.unit == "%" else 1)
 
 
 def text(name: str, row: Any) -> str:
-    """The figure of the claim of that number, or `half` of it; or why 100,000 of the largest
-    records have none."""
+    """Return the figure of the claim with this number, or `half` of it; or why 100,000 of the
+    largest records have none."""
     if name == "beyond":
         size = RecordSize.parse(LARGE).mean * FEWER / 2**30
         return (
@@ -51,14 +52,15 @@ def text(name: str, row: Any) -> str:
 
 
 def efficiency(case: Case, how: str = "median") -> Figure:
-    """Live bytes over bytes on disk."""
+    """Return the live bytes over the bytes on disk."""
     name = f"space efficiency ({case.fields.name}): {case.store}"
     return case.fields.figure(name, lambda table: table[case.store], how)
 
 
 def worsening(case: Case) -> Figure:
-    """Of all operations the least factor by which RocksDB falls behind files from one size to the
-    next, each the median over kinds of data and the counts that both sizes have."""
+    """Return the factor by which RocksDB falls further behind files from one size to the next: for
+    each operation the median over kinds of data and the counts that both sizes have, and of these
+    the least."""
     sizes = listed(case.row.record_size)
     large, medium = (
         replace(case.fields, name=size, where={**case.fields.where, "record_size": size})
@@ -80,14 +82,14 @@ def worsening(case: Case) -> Figure:
 
 
 def size_over_count(case: Case) -> Figure:
-    """The factor from one size to the next over that from 100 records to 1,000."""
+    """Return the factor from one size to the next over the factor from 100 records to 1,000."""
     counts = replace(case.fields, by="records", levels=(1000, 100))
     return over(middle(case.fields), middle(counts))
 
 
 def cliff(case: Case) -> Figure:
-    """The factor from 100,000 records to a million: of the operations the greatest, then of stores,
-    sizes and kinds of data the least, so that all of them have it."""
+    """Return the factor from 100,000 records to a million: the greatest over the operations, then
+    the least over stores, sizes and kinds of data, so that all of them have it."""
     fields = case.fields
     every = {name: fields.where[name] for name in ("store", "record_size", "compressibility")}
 
@@ -108,8 +110,8 @@ def cliff(case: Case) -> Figure:
 
 
 def variation(case: Case) -> Figure:
-    """The median over all other factors of the greatest over the least time of the counts, without
-    the exception that the source makes."""
+    """Return the greatest time over the least time of the counts, as the median over all other
+    factors, without the exception that the source makes."""
     stores, fields = case.fields.levels, case.fields
 
     def values(data: pd.DataFrame) -> pd.Series:

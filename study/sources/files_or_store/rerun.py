@@ -1,4 +1,4 @@
-"""Files or an embedded store, 2023: the best of each field, the cliffs and the stalls."""
+"""Files or an embedded store, 2023: the best store of each field, the cliffs and the stalls."""
 
 import pandas as pd
 from kvbench.cell.factors import OPERATIONS, UNCAPPED, parse_bytes
@@ -14,8 +14,8 @@ MILLION, FEWER = 1_000_000, 100_000  # on either side of the source's cliffs
 
 
 def rows_of(data: Results, label: str) -> pd.DataFrame:
-    """The rows of the fields of a part, as shipped with and without compression; without fields
-    that were measured of a few stores alone."""
+    """Return the rows of the fields of a part, as shipped with and without compression. Fields that
+    were measured for a few stores only are left out."""
     rows: pd.DataFrame = data.operations
     rows = rows[rows.operation.isin(["load", *OPERATIONS])]
     data.require(rows[rows.label.str.startswith(PARTS)], f"part {' or '.join(PARTS)}")
@@ -24,7 +24,8 @@ def rows_of(data: Results, label: str) -> pd.DataFrame:
 
 
 def panels(rows: pd.DataFrame) -> dict[str, Panel]:
-    """Of each operation the best store of each field; each store with its best compression."""
+    """Return, for each operation, the best store of each field; each store with its best
+    compression."""
     keys = [*BY, "store", "trial", "operation"]
     least = rows.loc[rows.groupby(keys).mean_ns.idxmin()]
     return {
@@ -34,27 +35,28 @@ def panels(rows: pd.DataFrame) -> dict[str, Panel]:
 
 
 def wins(found: dict[str, Panel], stores: list[str]) -> dict[str, str]:
-    """The share of all fields in which each store has the least mean time."""
+    """Return, by store, the share of all fields in which it has the least mean time."""
     fields = pd.concat([rows for rows, _ in found.values()])
     return {store: f"{(fields.store == store).mean():.0%}" for store in stores}
 
 
 def changed(first: dict[str, Panel], second: dict[str, Panel]) -> int:
-    """The number of fields with another best store."""
+    """Return the number of fields whose best store differs."""
     both = [first[name][0].merge(second[name][0], on=BY, suffixes=("", "_equal")) for name in first]
     return sum(int((rows.store != rows.store_equal).sum()) for rows in both)
 
 
 def cliffs(data: Results) -> tuple[pd.DataFrame, list[str]]:
-    """The rows of records of 1 to 10 KiB as shipped, and with capped memory; the caps by size."""
+    """Return the rows of records of 1 to 10 KiB as shipped, with and without capped memory, and the
+    caps in order of size."""
     rows = where(data.operations, record_size=SMALL, compressibility="incompressible")
     rows = rows[rows.label.isin(["as shipped", "capped memory"])]
     return rows, sorted(set(rows.memory_max) - {UNCAPPED}, key=parse_bytes)
 
 
 def cliff(rows: pd.DataFrame, caps: list[str], store: str) -> dict[str, str]:
-    """How many times slower a get is: with a million records than with 100,000, and in memory for
-    an eighth of the data."""
+    """Return how many times slower a get is with a million records than with 100,000, and with
+    memory for an eighth of the data."""
     own = where(rows, store=store, operation="get")
     plain = where(own, memory_max=UNCAPPED).groupby("records").mean_ns.median()
     capped = own.groupby("memory_max").mean_ns.median().reindex(caps)
@@ -65,11 +67,11 @@ def cliff(rows: pd.DataFrame, caps: list[str], store: str) -> dict[str, str]:
 
 
 def stalls(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row a store: runs, those with a stall, the longest operation in ns, its greatest share, and
-    the processor time in the kernel of runs with a stall over that of all.
+    """Return one row per store: its runs, those with a stall, the longest operation in ns, its
+    greatest share, and the processor time in the kernel of runs with a stall over that of all runs.
 
-    A stall took a tenth of the time of a thousand of its kind in its trial, as longest_share has
-    it, and a hundred times their median.
+    A stall is an operation that took a tenth of the time of a thousand of its kind in its trial, as
+    longest_share() computes it, and a hundred times their median.
     """
     rows = rows[rows.operation.isin(OPERATIONS)]
     share = longest_share(rows)

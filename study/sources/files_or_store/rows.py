@@ -36,15 +36,15 @@ TIMED = ["insert", "get", "update", "remove"]
 
 
 def read(path: Path) -> pd.DataFrame:
-    """The published rows. Raises BadInput if the file is another one."""
+    """Return the published rows. Raises BadInput if the file is not the published one."""
     if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != DIGEST:
         raise BadInput(f"{path}: not the published rows; allowed: the file with SHA-256 {DIGEST}")
     return pd.read_csv(path)
 
 
 def converted(rows: pd.DataFrame) -> pd.DataFrame:
-    """A table for `kvbench import`. The rows state space as live bytes over bytes on disk, in
-    percent; the mean record makes bytes of it. Their one run is one trial."""
+    """Return a table for `kvbench import`. The rows state space efficiency in percent, live bytes
+    over bytes on disk; the mean record size converts it to bytes. Their single run is one trial."""
     cell = ["store", "size", "records", "data type"]
     space = rows[rows.op == "space"].set_index(cell)["sum"].rename("percent")
     own = rows[rows.op.isin(TIMED)].join(space, on=cell)
@@ -71,7 +71,8 @@ def converted(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def told(data: pd.DataFrame) -> pd.DataFrame:
-    """A row a claim that these rows can decide: its figure of them, and whether they agree."""
+    """Return one row per claim that these rows can decide: their figure, and whether it agrees with
+    the claim."""
     found = []
     for claim in SOURCE.claims():
         if claim.document != OWN and isinstance(claim.source, Figure):

@@ -1,4 +1,4 @@
-"""LevelDB Benchmarks, 2011: where the page's figures contradict each other or its text."""
+"""LevelDB Benchmarks, 2011: where the figures of the page contradict each other or its text."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,19 +15,19 @@ Cell = tuple[str, str, str, str]
 
 
 def rows_by_place() -> dict[Cell, Any]:
-    """The page's figures, by version, section, workload and store."""
+    """Return the figures of the page, by version, section, workload and store."""
     rows = each(published.printed("leveldb-2011"))
     return {(row.source, row.section, row.workload, row.store): row for row in rows}
 
 
 def baseline(rows: dict[Cell, Any], row: Any) -> Any:
-    """The row of the baseline that a row is a factor of."""
+    """Return the row of the baseline to which a row states its factor."""
     section = {"readseq": "1.A", "readrandom": "1.B", "fillseq": "1.C", "fillrandom": "1.D"}
     return rows[row.source, section[row.workload], row.workload, row.store]
 
 
 def of_rows() -> Iterator[Found]:
-    """Checks each row: its factor, its bar, and the speed that the disk's rotation allows."""
+    """Check each row: its factor, its bar, and the speed that the rotation of the disk allows."""
     rows = rows_by_place()
     settings = published.printed("leveldb-2011-settings").set_index(["source", "setting"]).value
     for row in rows.values():
@@ -57,7 +57,7 @@ def of_rows() -> Iterator[Found]:
 
 
 def of_text() -> Iterator[Found]:
-    """Checks the statements of the text, and compares the two versions."""
+    """Check the statements of the text, and compare the two versions."""
     rows = rows_by_place()
     old, new = VERSIONS
     for (source, section, workload, store), row in rows.items():

@@ -1,9 +1,9 @@
 """LevelDB Benchmarks, 2011: claims.
 
-The page runs every store asynchronously, in 4 MB. Equal: LevelDB without compression, as SQLite has
-none; TreeDB shares no level of durability with the two. Settings are the parts of the page, of
-SQLite with its write-ahead log unless they name the rollback journal. We take "significantly" for
-half as much again.
+The page runs every store asynchronously with 4 MB of memory. Equal settings: LevelDB without
+compression, because SQLite has none; TreeDB has no durability level in common with the two.
+Settings name parts of the page. SQLite has its write-ahead log unless they name the rollback
+journal. We take "significantly" to mean half as much again.
 """
 
 from typing import Any
@@ -28,7 +28,8 @@ VERSIONS = {"leveldb-2011": False, "leveldb-2011-wal": True}  # has SQLite a wri
 
 
 def terms(store: str, operation: str, settings: str) -> dict[str, Any]:
-    """The page reads in random order, and in key order too, what was filled at random."""
+    """Return the factors of settings. The page fills at random, and reads it in random order and in
+    key order."""
     part = settings.removesuffix(JOURNAL)
     label = (OF_LEVELDB if store == "leveldb" else {}).get(part, LABELS[part])
     if store == "sqlite":
@@ -39,7 +40,8 @@ def terms(store: str, operation: str, settings: str) -> dict[str, Any]:
 
 
 def run(store: str, operation: str, part: str = BASE, log: bool = True) -> Side:
-    """A store in a part of the page, as the page set it; SQLite with or without its log."""
+    """Return a store in a part of the page, with the settings of the page; SQLite with or without
+    its log."""
     settings = part + ("" if log else JOURNAL)
     return side("leveldb-2011", store, operation, **terms(store, operation, settings))
 
@@ -48,9 +50,9 @@ Place = tuple[str, str, str]  # part, workload, store
 
 
 def page(above: Place, below: Place, log: bool | None = None) -> str:
-    """The ratio of two figures of LevelDB's page: one, or that of the first version and that of the
-    later one. They differ in SQLite's journal: of its figures that of the version whose SQLite has
-    a log, or has none."""
+    """Return the ratio of two figures of LevelDB's page as text: that of the first version and that
+    of the later one, or one if they agree. The versions differ in SQLite's journal, so a figure of
+    SQLite is from the version whose SQLite has a log, or has none."""
     found = numbers("leveldb-2011")
     both = [
         found[version, *above] / found[version, *below]
@@ -61,7 +63,8 @@ def page(above: Place, below: Place, log: bool | None = None) -> str:
 
 
 def _printed(row: Any, settings: str, versus_settings: str) -> str:
-    """What the page has for a ratio of times: the inverse ratio of operations a second."""
+    """Return what the page prints for a ratio of times: the inverse ratio of operations per
+    second."""
     own = (settings.removesuffix(JOURNAL), row.operation, row.store)
     against = (
         (versus_settings or settings).removesuffix(JOURNAL),
@@ -73,13 +76,14 @@ def _printed(row: Any, settings: str, versus_settings: str) -> str:
 
 
 def gain() -> float:
-    """By how many percent a write-ahead log speeds up SQLite's writes, says the first version."""
+    """Return by how many percent a write-ahead log speeds up SQLite's writes, according to the
+    first version."""
     rows = each(table("leveldb-2011-settings"))
     return next(float(row.value) for row in rows if row.setting.startswith("gain of writes"))
 
 
 def factor(part: str, operation: str, store: str) -> str:
-    """The factor to its baseline that the page prints beside a figure."""
+    """Return the factor over its baseline that the page prints beside a figure."""
     rows = each(table("leveldb-2011"))
     place = (part, operation, store)
     return next(
@@ -100,8 +104,8 @@ def text(name: str, row: Any) -> str:
 
 
 def kills(one: Side) -> Figure:
-    """Of each kill of the durability experiment whether it lost no write. Kills that agree leave
-    the share as uncertain as one of them."""
+    """Return the share of kills of the durability experiment that lost no write. Even if all kills
+    agree, the share is uncertain by one of them."""
 
     def outcomes(data: pd.DataFrame) -> pd.Series:
         first = one.rows(data).iloc[0]

@@ -1,4 +1,4 @@
-"""LevelDB Benchmarks, 2011: the page's two versions, and the same work today."""
+"""LevelDB Benchmarks, 2011: the two versions of the page, and the same work today."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ READS, WRITES = ("readseq", "readrandom"), ("fillseq", "fillrandom")
 
 
 class Page:
-    """The page's figures, operations a second, and those measured in its place."""
+    """The figures of the page, in operations per second, and those that we measured."""
 
     def __init__(self, data: Results) -> None:
         self.printed = numbers("leveldb-2011")
@@ -30,12 +30,12 @@ class Page:
         )
 
     def speed(self, part: str, step: str, store: str, log: bool = True) -> "pd.Series[float]":
-        """One figure of the page as measured, a value a trial."""
+        """Return one figure of the page as measured, one value per trial."""
         own = where(self.rows, operation=step, **dict(run(store, step, part, log).where))
         return own.set_index("trial").speed.sort_index()
 
     def printed_ratio(self, source: str, step: str, store: str) -> float:
-        """The throughput of a store in the baseline over LevelDB's, as printed."""
+        """Return the printed throughput of a store over LevelDB's, in the baseline."""
         return self.printed[source, BASE, step, store] / self.printed[source, BASE, step, "leveldb"]
 
     def _row(self, part: str, step: str, store: str) -> dict[str, str]:
@@ -57,8 +57,8 @@ class Page:
         return row
 
     def beside(self, parts: Sequence[str], steps: Sequence[str]) -> pd.DataFrame:
-        """The rows of the page's tables, published beside measured: operations a second, their
-        share of LevelDB's, and outside the baseline the factor from it."""
+        """Return the rows of the page's tables, published and measured, as text: operations per
+        second, their share of LevelDB's, and outside the baseline the factor over the baseline."""
         shown = pd.DataFrame(
             self._row(part, step, store)
             for part in parts
@@ -69,7 +69,7 @@ class Page:
         return shown if len(parts) > 1 else shown.drop(columns="part")
 
     def versions(self) -> pd.DataFrame:
-        """SQLite's throughput in the later version over that in the first."""
+        """Return SQLite's throughput in the later version over that in the first, as text."""
         parts = (BASE, "Large values", "Batches", "Synchronous writes")
         cases = [(part, step) for part in parts for step in WRITES]
         found = []
@@ -81,7 +81,8 @@ class Page:
         return pd.DataFrame(found)
 
     def over_leveldb(self, step: str) -> pd.DataFrame:
-        """The points of every store's throughput in the baseline over LevelDB's."""
+        """Return the over_trials() summary of every store's throughput over LevelDB's, in the
+        baseline."""
         filled = "fillseq" if step == "fillseq" else "fillrandom"
         own = where(self.rows, operation=step, filled=filled)
         own = own[own.label.str.startswith("baseline")]

@@ -1,4 +1,4 @@
-"""LMDB's In-Memory Microbenchmark, 2014: where its tables contradict themselves or its text."""
+"""LMDB's In-Memory Microbenchmark, 2014: where its tables contradict each other or its text."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from study.sources.findings import KI, Found, Range
 
 
 def runs() -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Each table: its section, its store, and its figures by quantity."""
+    """Iterate over the tables: the section, the store, and the figures by quantity."""
     table = published.printed("lmdb-2014")
     for (section, store), group in table.groupby(["section", "store"], sort=False):
         yield str(section), str(store), dict(zip(group.quantity, group.value, strict=True))

@@ -1,7 +1,7 @@
 """LMDB's In-Memory Microbenchmark, 2014: claims.
 
-Durability is the same for all in the source, caches are as large as each engine likes. At the
-source's settings: on a tmpfs. Equal: the same, on a disk.
+The source gives all stores the same durability, and caches as large as each engine can use. At the
+source's settings the stores are on a tmpfs; at equal settings they are the same on a disk.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ def terms(store: str, operation: str, settings: str) -> dict[str, Any]:
 
 
 def page(section: str, store: str, quantity: str, place: int) -> str:
-    """What verdicts.ahead() makes of the printed figures, of the engines that we measured."""
+    """Return verdicts.ahead() of the printed figures, over the engines that we measured."""
     found, most = numbers("lmdb-2014"), quantity == "reads"
     own = found[section, store, quantity]
     others = sorted(
@@ -36,7 +36,7 @@ def page(section: str, store: str, quantity: str, place: int) -> str:
 
 
 def text(name: str, row: Any) -> str:
-    """Figures of a row's store as printed."""
+    """Return a printed figure of the row's store."""
     if name == "page":
         quantity = "reads" if row.operation == READ else "load wall"
         return page(row.section, row.store, quantity, int(row.statistic.split()[1]))

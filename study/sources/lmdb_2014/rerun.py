@@ -1,4 +1,4 @@
-"""LMDB's In-Memory Microbenchmark, 2014: its table for today's engines."""
+"""LMDB's In-Memory Microbenchmark, 2014: its table, with today's engines beside it."""
 
 from typing import Any
 
@@ -35,7 +35,8 @@ def _number(value: float) -> str:
 
 
 class Page:
-    """`measured` has a row a cell, `printed` one a section and store, with the same quantities."""
+    """The tables of the source. `measured` has one row per cell, `printed` one per section and
+    store, with the same quantities."""
 
     def __init__(self, data: Results) -> None:
         page = published.table("lmdb-2014")
@@ -71,7 +72,8 @@ class Page:
         )
 
     def table(self, section: str, label: str) -> pd.DataFrame:
-        """A row an engine as printed, one as measured on a tmpfs; the source's columns."""
+        """Return two rows per engine with the source's columns, as text: as printed, and as
+        measured on a tmpfs."""
         found = []
         for store in self.stores:
             found.append(_row(f"{store}, 2014", self.printed.loc[(section, store)]))
@@ -82,7 +84,7 @@ class Page:
         return pd.DataFrame(found).fillna("")
 
     def on_disk(self) -> pd.DataFrame:
-        """The smaller data set on a disk, and its reads over those on the tmpfs."""
+        """Return the smaller data set on a disk, and its reads over those on the tmpfs, as text."""
         found = []
         for store in self.stores:
             small = where(self.measured, store=store, label=SMALL)
@@ -103,18 +105,19 @@ class Page:
         return pd.DataFrame(found)
 
     def printed_reads(self, section: str) -> "pd.Series[float]":
-        """Reads of every store over LMDB's, as printed."""
+        """Return the printed reads of every store over LMDB's."""
         reads: pd.Series[float] = self.printed.reads.loc[section]
         return reads / reads["lmdb"]
 
     def reads(self, place: str) -> pd.DataFrame:
-        """The points of every store's reads over the median of LMDB's."""
+        """Return the over_trials() summary of every store's reads over the median of LMDB's."""
         own = where(self.measured, label=SMALL, place=place)
         lead = where(own, store="lmdb").reads.median()
         return over_trials(own.assign(value=own.reads / lead), "value", ["store"])
 
     def timelines(self) -> dict[str, Any]:
-        """Of each store measured: reads and writes in each tenth of a second of the first trial."""
+        """Return, for each measured store, the reads and writes in each tenth of a second of the
+        first trial."""
         own = where(self.measured, label=SMALL, place="tmpfs").sort_values("trial")
         first = own.reset_index().groupby("store").cell.first()
         return {
@@ -125,7 +128,7 @@ class Page:
 
 
 def _row(name: str, found: "pd.Series[float] | None") -> dict[str, str]:
-    """A row of the table; a long name may break within a word."""
+    """Return a row of the table. A long name may break within a word."""
     for part, broken in (("wiredtiger", "wired\u200btiger"), ("hyper", "hyper\u200b")):
         name = name.replace(part, broken)
     if found is None:

@@ -1,5 +1,5 @@
-"""redb's benchmark: its table of August 2025 beside the same work on today's stores, and verdicts
-on what the table says."""
+"""redb's benchmark: its table of August 2025 compared with the same work on today's stores, and the
+verdicts on what the table claims."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -24,8 +24,9 @@ ONE, READERS, REMOVALS, COMPACTED = "one thread", "readers", "removals", "compac
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """A row of the source's table, and the step that stands for it here. The source's time covers
-    the product of these of its settings, each named by the workload that it is of."""
+    """A row of the source's table, and the step that corresponds to it here. The time that the
+    source prints covers as many operations as the product of the settings in `counts`, each given
+    with its workload."""
 
     name: str
     label: str
@@ -73,14 +74,14 @@ UNITS = {"ms": 1e6, "MiB": 2**20, "GiB": 2**30}  # ns or bytes
 
 
 def readers(rows: pd.DataFrame) -> "pd.Series[int]":
-    """The readers of each row's workload; 0 without."""
+    """Return the number of readers in the workload of each row; 0 if it has none."""
     counts = {text: parse(text)[-1].get("readers", 0) for text in set(rows.workload)}
     return rows.workload.map(counts)
 
 
 class Page:
-    """The source's figures and those measured, each an operation's time in ns or a live record's
-    space in bytes."""
+    """The figures of the source and those measured: times per operation in ns, or bytes of space
+    per live record."""
 
     def __init__(self, data: Results) -> None:
         table = published.table(SOURCE)
@@ -104,25 +105,28 @@ class Page:
         )
 
     def count(self, work: Work) -> int:
-        """The operations that the source's figure covers; of a size, the records that are left."""
+        """Return the number of operations that the source's figure covers; for a size, the
+        remaining records."""
         number = {key: int(value) for key, value in self.settings.items() if value.isdecimal()}
         if work in SPACE:
             return number["removals", "", "records"]  # as many as were removed
         return prod(number[workload, "", setting] for workload, setting in work.counts)
 
     def published(self, work: Work, store: str) -> float:
-        """For one operation or live record; NaN where the source has none."""
+        """Return the published figure for one operation or live record; NaN if the source has
+        none."""
         return self.printed.get((work.row, store), float("nan")) / self.count(work)
 
     def _rows(self, work: Work, store: str) -> pd.DataFrame:
-        """The rows of a work and store, by trial; `value` is what `published` has."""
+        """Return the rows of a work and store, by trial; `value` corresponds to the result of
+        `published`."""
         own = where(self.rows, store=store, label=work.label, operation=work.step)
         own = own[own.readers == work.readers].set_index("trial").sort_index()
         return own.assign(value=own["space" if work in SPACE else "time"])
 
     def beside(self, works: tuple[Work, ...], stores: list[str]) -> pd.DataFrame:
-        """A row a work and store: what one operation took or one record occupied, and its ratio to
-        redb's of the same table or trial."""
+        """Return one row per work and store, as text: the time of one operation or the space of one
+        record, and its ratio to redb's in the same table or trial."""
         found = []
         for work in works:
             show = formats.size if work in SPACE else formats.time
@@ -137,7 +141,7 @@ class Page:
         return pd.DataFrame(found)
 
     def over_redb(self, works: tuple[Work, ...]) -> pd.DataFrame:
-        """The points of every store's value over redb's, trial by trial."""
+        """Return the over_trials() summary of every store's value over redb's, trial by trial."""
         found = []
         for work in works:
             lead = self._rows(work, BASE).value
@@ -147,13 +151,14 @@ class Page:
         return over_trials(pd.concat(found), "value", ["work", "store"])
 
     def scaling(self) -> pd.DataFrame:
-        """The points of the gets a second of each store and number of readers."""
+        """Return the over_trials() summary of the gets per second, by store and number of
+        readers."""
         own = where(self.rows, label=READERS, operation=f"{TRAFFIC} read")
         return over_trials(own.assign(rate=1e9 / own.time), "rate", ["store", "readers"])
 
 
 def stores_table(page: Page, data: Results) -> pd.DataFrame:
-    """Of each store its version and durability, published and here."""
+    """Return the version and the durability of each store, published and here."""
     found = []
     measured = data.cells[data.cells.label == ONE].groupby("store")
     for store in [*page.stores, *(one for one in data.stores() if one not in page.stores)]:
@@ -171,7 +176,7 @@ def stores_table(page: Page, data: Results) -> pd.DataFrame:
 
 
 def differences(page: Page, data: Results) -> pd.DataFrame:
-    """What the two runs do differently, besides the engines' versions."""
+    """Return what differs between the two runs, besides the versions of the engines."""
     said, machine = page.settings, data.facts()
     one, removal = (
         parse(own.iloc[0]) if len(own := where(data.cells, label=label).workload) else ()
@@ -231,7 +236,7 @@ def _side(work: Work, store: str) -> Side:
 
 
 def _over(work: Work, store: str, other: str) -> Figure:
-    """How many times the store's time or space another one takes."""
+    """Return how many times the store's time or space another store takes."""
     if work.readers:  # the rate of all threads together
         return ratio(_side(work, store), _side(work, other), "rate", "gets a second")
     column = "disk_bytes" if work in SPACE else "ns"
@@ -239,8 +244,8 @@ def _over(work: Work, store: str, other: str) -> Figure:
 
 
 def claims(page: Page) -> Iterator[Claim]:
-    """What redb's README says by printing a figure in bold, or in words; without sled, which is no
-    store of this package."""
+    """Iterate over the claims that redb's README makes by bold figures or in words; without sled,
+    which this package does not include."""
     rows = published.table("claims-2026")
     for row in each(rows[rows.source == SOURCE]):
         number = int(row.claim_number)
@@ -264,7 +269,8 @@ def claims(page: Page) -> Iterator[Claim]:
 
 
 def judge(page: Page, folder: Path) -> pd.DataFrame:
-    """A row a claim: what the source's table says, what was measured, and the verdict."""
+    """Return one row per claim, as text: what the source's table says, what we measured, and the
+    verdict."""
     evidence = root() / "data" / "durability" / "evidence.csv"
     data = verdicts.load({EXPERIMENT: folder}, evidence)
     table = verdicts.judge(list(claims(page)), data.assign(readers=readers(data)))
@@ -281,7 +287,7 @@ def judge(page: Page, folder: Path) -> pd.DataFrame:
 
 
 def facts(page: Page, data: Results) -> dict[str, Any]:
-    """What the text says of the run."""
+    """Return the values of the run that the text states."""
     return {
         "trials": data.trials,
         "records": f"{data.counts()[-1]:,}",

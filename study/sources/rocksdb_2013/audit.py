@@ -1,4 +1,4 @@
-"""RocksDB's benchmarks, 2013: where the page's figures and commands contradict each other."""
+"""RocksDB's benchmarks, 2013: where the figures and commands of the page contradict each other."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,8 @@ def figure(section: str, store: str, quantity: str) -> str:
 
 
 def of_figures() -> Iterator[Found]:
-    """Sizes are in GiB and rates in MiB/s wherever these agree better."""
+    """Check the figures. Sizes are taken as GiB and rates as MiB/s wherever these units agree
+    better."""
     record = int(figure("1", "", "key")) + int(figure("1", "", "value"))
     records = int(figure("1", "", "records"))
     loaded = rounded(figure("2", "rocksdb", "size"))
@@ -58,7 +59,7 @@ def of_figures() -> Iterator[Found]:
 
 
 def of_commands() -> Iterator[Found]:
-    """Compares the commands with the text, with each other, and each with itself."""
+    """Compare the commands with the text, with each other, and each with itself."""
     table = published.printed("rocksdb-2013-settings")
     table = table[table.step == "1"]
     options = table.set_index(["section", "store", "setting"]).value.to_dict()

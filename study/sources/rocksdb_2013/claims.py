@@ -1,8 +1,8 @@
 """RocksDB's benchmarks, 2013: claims.
 
-At the source's settings: what its commands did, by the audit of its figures (RocksDB without its
-log, with many compactions; values that hardly compress), and as its text states. Equal: both with
-their log, Snappy and the same buffers, one compaction at a time.
+The source's settings are what its commands did, according to the audit of its figures (RocksDB
+without its log, with many compactions; values that hardly compress), and what its text states.
+Equal settings: both stores with their log, Snappy, the same buffers and one compaction at a time.
 """
 
 from typing import Any
@@ -19,8 +19,8 @@ BUFFERED = "as audited, overwritten"  # LevelDB with the larger buffer of that c
 
 
 def loads(workload: str, store: str) -> float:
-    """Seconds that a workload of RocksDB's page took for its billion keys; what was stopped after a
-    day, at its rate."""
+    """Return the seconds that a workload of RocksDB's page took for its billion keys. A run that
+    was stopped after a day is extrapolated from its rate."""
     found = numbers("rocksdb-2013")
     if (workload, store, "wall time") in found:
         return 60 * found[workload, store, "wall time"]
@@ -28,7 +28,8 @@ def loads(workload: str, store: str) -> float:
 
 
 def _two_passes(case: Case) -> Figure:
-    """Of RocksDB's load at random and the compaction that ends it, a record."""
+    """Return the time per record of RocksDB's load in random order and of the compaction that ends
+    it."""
     first, second = (
         case.side("rocksdb", step, case.settings) for step in ("fillrandom", "compact")
     )
@@ -53,13 +54,14 @@ def _one_pass(case: Case, store: str) -> Figure:
 
 
 def bulk(case: Case) -> Figure:
-    """LevelDB's load at random over RocksDB's, of two passes but at equal settings."""
+    """Return LevelDB's load in random order over RocksDB's, which has two passes, except at equal
+    settings."""
     rocksdb = _one_pass(case, "rocksdb") if case.settings == EQUAL else _two_passes(case)
     return over(_one_pass(case, "leveldb"), rocksdb)
 
 
 def text(name: str, row: Any) -> str:
-    """A ratio of two printed figures."""
+    """Return a ratio of two printed figures."""
     size = {
         store: numbers("rocksdb-2013")[ORDER, store, "size"] for store in ("leveldb", "rocksdb")
     }

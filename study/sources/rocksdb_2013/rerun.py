@@ -1,5 +1,5 @@
-"""RocksDB's benchmarks, 2013: the page's workloads as its commands ran them, as its text states, at
-equal settings, and with one setting changed."""
+"""RocksDB's benchmarks, 2013: the workloads of the page as its commands ran them, as its text
+states them, at equal settings, and with one setting changed."""
 
 from collections.abc import Mapping, Sequence
 
@@ -43,7 +43,8 @@ class Page:
         )
 
     def trials(self, work: str, store: str, label: str) -> pd.DataFrame:
-        """A row a trial; of two passes their sum. LevelDB's overwrite as audited has its buffer."""
+        """Return one row per trial; a load in two passes has their sum. LevelDB's overwrite as
+        audited has the buffer of its command."""
         if (work, store, label) == (OVERWRITE, "leveldb", AUDITED):
             label = BUFFERED
         own = where(self.rows, store=store, label=label)
@@ -65,7 +66,8 @@ class Page:
     def speedup(
         self, work: str, one: tuple[str, str], other: tuple[str, str]
     ) -> "pd.Series[float]":
-        """The throughput of one store at its settings over another's, trial by trial."""
+        """Return the throughput of one store at its settings over that of another, trial by
+        trial."""
         return self.trials(work, *one).mb_s / self.trials(work, *other).mb_s
 
     def _printed(self, work: str, store: str, quantity: str) -> str:
@@ -75,7 +77,7 @@ class Page:
         return f"{own.value.iloc[0]} {own.unit.iloc[0]}".replace(" us", " µs").strip()
 
     def published(self, work: str, store: str) -> dict[str, str]:
-        """A row of the page."""
+        """Return a row of the page, as text."""
         found = {name: self._printed(work, store, name) for name in ("wall time", "size", "P99.99")}
         found["MB/s"] = self._printed(work, store, "throughput").replace(" MB/s", "")
         if keys := self._printed(work, store, "keys inserted in 24 h").split(" ")[0]:
@@ -86,7 +88,7 @@ class Page:
         return where_ | found
 
     def measured(self, work: str, store: str, label: str) -> dict[str, str]:
-        """The same of what was measured."""
+        """Return the same row as measured."""
         own = self.trials(work, store, label)
         return {
             "workload": STEPS[work],
@@ -100,7 +102,7 @@ class Page:
         }
 
     def beside(self, labels: Mapping[str, Sequence[str]], printed: bool = True) -> pd.DataFrame:
-        """The rows of each workload and store: as printed, and as measured at its labels."""
+        """Return the rows of each workload and store: as printed, and as measured at its labels."""
         found = []
         for work in STEPS:
             for store, own in labels.items():
@@ -110,7 +112,8 @@ class Page:
         return pd.DataFrame(found, columns=[*heads, self.amplification]).fillna("")
 
     def leads(self, work: str) -> dict[str, "pd.Series[float]"]:
-        """RocksDB's throughput over LevelDB's: as published, if it is, and at each setting."""
+        """Return RocksDB's throughput over LevelDB's: as published, if the page has it, and at each
+        setting."""
         own = {
             label: self.speedup(work, ("rocksdb", label), ("leveldb", label)) for label in LABELS
         }
@@ -119,7 +122,8 @@ class Page:
         return {"as published": pd.Series([loads(work, "leveldb") / loads(work, "rocksdb")])} | own
 
     def one_at_a_time(self, work: str) -> dict[str, "pd.Series[float]"]:
-        """The throughput with one setting changed over RocksDB's at equal ones; and LevelDB's."""
+        """Return the throughput over RocksDB's at equal settings, with one setting changed, and
+        LevelDB's."""
         equal = ("rocksdb", EQUAL)
         changed = [
             label for label in sorted(set(self.rows.label)) if label.startswith(f"{EQUAL}, ")

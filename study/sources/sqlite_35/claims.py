@@ -1,7 +1,7 @@
 """SQLite's "35% Faster Than The Filesystem": claims.
 
-The page writes without syncs on either side, SQLite with a write-ahead log: what it wrote survives
-the death of the process, which is equal durability, too.
+The page writes without syncs on both sides, SQLite with a write-ahead log. Writes therefore survive
+a crash of the process on both sides, so durability is equal.
 """
 
 from study.sources.table import Source

@@ -10,8 +10,8 @@ CLAIMED = {"readrandom": 1.35, "overwrite": 1.35, "space": 0.8}
 
 
 def over_files(data: Results) -> pd.DataFrame:
-    """The points of each panel, store and label: speed and space over those of files in one flat
-    folder, trial by trial."""
+    """Return the over_trials() summary of each panel, store and label: speed and space over those
+    of files in one flat folder, trial by trial."""
     files = where(data.operations, store="flat")
     data.require(files[files.operation.isin(PANELS)], f"{' or '.join(list(PANELS)[:2])} of flat")
     space = data.cells.set_index("cell").disk_bytes

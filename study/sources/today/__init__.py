@@ -1,1 +1,1 @@
-"""What the benchmarks of today say (data/published/claims-2026.csv)."""
+"""The claims of today's benchmarks (data/published/claims-2026.csv)."""

@@ -1,4 +1,5 @@
-"""The benchmarks of today: where their figures contradict each other, and durability is unequal."""
+"""Today's benchmarks: where their figures contradict each other, and where durability is
+unequal."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +16,7 @@ LEVELS = ("none", "process", "sync")
 
 
 def exact(row: Any) -> Range:
-    """A figure in seconds, operations a second, or its own unit."""
+    """Return a figure in seconds, operations per second, or its own unit."""
     return rounded(row.value).times(SCALE.get(row.unit, 1))
 
 
@@ -29,8 +30,8 @@ def durability(source: str) -> list[Any]:
 
 
 def level(rows: list[Any], place: tuple[str, str, str]) -> str:
-    """The durability of a figure, by section, workload and store: that of the row of `durability`
-    which names the most of them."""
+    """Return the durability of a figure by its section, workload and store: that of the row of
+    `durability` that matches the most of them."""
     found: dict[int, list[str]] = {}
     for row in rows:
         named = row.section, row.workload, row.store
@@ -41,7 +42,7 @@ def level(rows: list[Any], place: tuple[str, str, str]) -> str:
 
 
 def factors() -> Iterator[Found]:
-    """Checks each factor of two stores whose figures are printed beside it."""
+    """Check each factor of two stores whose figures are printed beside it."""
     for source in SOURCES:
         rows = {(r.section, r.workload, r.store, r.quantity): r for r in each(today(source))}
         for (section, workload, store, quantity), row in rows.items():
@@ -54,7 +55,7 @@ def factors() -> Iterator[Found]:
 
 
 def ranges() -> Iterator[Found]:
-    """Checks each "from ... to ..." with the factors that it sums up."""
+    """Check each "from ... to ..." against the factors that it summarises."""
     sums = [
         ("tidesdb-2026", "9.8.0", "bulk writes", "throughput", "(sequential|random) writes"),
         ("tidesdb-2026", "9.8.0", "bulk writes", "p99", "(sequential|random) writes"),
@@ -82,7 +83,7 @@ def ranges() -> Iterator[Found]:
 
 
 def figures_twice() -> Iterator[Found]:
-    """Compares kvbench's overview of the engines with the pages that it sums up."""
+    """Compare kvbench's overview of the engines with the pages that it summarises."""
     table = today("kvbench-2026")
     rest = table[table.section != "engines"]
     pages = {(r.workload, r.store, r.quantity): r for r in each(rest)}
@@ -98,7 +99,7 @@ READ_ONLY = "(.*reads.*|.*scan.*|.*seeks.*|YCSB C|all.*)"
 
 
 def unequal() -> Iterator[Found]:
-    """Finds sections that compare writes of stores with different durability."""
+    """Find sections that compare writes of stores with different durability."""
     found = set()
     for source in SOURCES:
         table = published.printed(source)

@@ -1,10 +1,10 @@
-"""What the benchmarks of today say (data/published/claims-2026.csv): claims on TidesDB and fjall.
+"""Today's benchmarks (data/published/claims-2026.csv): claims on TidesDB and fjall.
 
-Those on redb are judged beside its table, in redb_2026/rerun.py. At the source's settings TidesDB
-has its own default, which keeps acknowledged writes in the process. Equal: what is written survives
-the death of the process in every store. fjall's author does not state the durability of the
-curves, so they have equal settings only. Of two stores compared, above 1 the one that the source
-names is ahead; two within a factor of 1.25 are equally fast.
+Claims on redb are judged with its table, in redb_2026/rerun.py. At the source's settings TidesDB
+has its own default, which keeps acknowledged writes in the process. Equal settings: writes survive
+a crash of the process in every store. fjall's author does not state the durability of the curves,
+so these have equal settings only. If a claim compares two stores, a ratio above 1 means that the
+store named by the source is ahead; two stores within a factor of 1.25 are equally fast.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ def terms(store: str, operation: str, settings: str) -> dict[str, Any]:
 
 
 def factors(quantity: str) -> str:
-    """The range of keybench's factors of a quantity, RocksDB's over TidesDB's."""
+    """Return the range of keybench's factors of a quantity, RocksDB's over TidesDB's, as text."""
     rows = each(published.table("keybench-2026"))
     found = [
         float(row.value)
@@ -33,7 +33,8 @@ def factors(quantity: str) -> str:
 
 
 def text(name: str, row: Any) -> str:
-    """The claim, in our words, or its figure: of the row of the same number in claims-2026.csv."""
+    """Return the claim in our words, or its figure, from the row with the same number in
+    claims-2026.csv."""
     if name == "printed" and row.id in RANGES:
         return factors(RANGES[row.id])
     table = each(published.table("claims-2026"))

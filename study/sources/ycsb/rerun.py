@@ -19,22 +19,23 @@ def _closed(data: Results) -> pd.DataFrame:
 
 
 def throughput(data: Results) -> pd.DataFrame:
-    """The points of each workload and store in the closed loop, in thousands a second."""
+    """Return the over_trials() summary of each workload and store in the closed loop, in thousand
+    operations per second."""
     rows = _closed(data)
     speed = rows.n / rows.sum_ns * 1e9 / 1000
     return over_trials(rows.assign(speed=speed), "speed", ["operation", "store"])
 
 
 def best(data: Results) -> dict[str, str]:
-    """The stores that are or may be the best at each workload, the best first, as text."""
+    """Return the stores that are or may be the best at each workload, as text, the best first."""
     found = regrets(_closed(data), "mean_ns", ["operation"])
     maybe = found[found.verdict.isin(["in", "undecided"])]
     return {str(name): formats.some(own.store, 2) for name, own in maybe.groupby("operation")}
 
 
 def waits(data: Results, operation: str = "ycsb-a") -> pd.DataFrame:
-    """Percentiles of an operation in the closed and in the open loop, in ns: a row a store of the
-    open one, medians over the trials."""
+    """Return percentiles of an operation in the closed and in the open loop, in ns: one row per
+    store of the open loop, medians over the trials."""
     rows = where(data.operations, operation=operation)
     closed, opened = (
         where(rows, label=loop).groupby("store")[list(COLUMNS)].median().rename(columns=COLUMNS)
@@ -45,6 +46,6 @@ def waits(data: Results, operation: str = "ycsb-a") -> pd.DataFrame:
 
 
 def rate(data: Results) -> int:
-    """The rate of the open loop; 0 where none was measured."""
+    """Return the rate of the open loop; 0 if none was measured."""
     workloads = where(data.operations, label=OPEN).workload
     return int(parse(workloads.iloc[0])[0].get("rate", 0)) if len(workloads) else 0
