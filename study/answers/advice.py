@@ -17,7 +17,7 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     "95% gets, 5% updates": {"get": 0.95, "update": 0.05},
     "half gets, half updates": {"get": 0.5, "update": 0.5},
 }
-ALWAYS = ("sqlite", "lmdb")  # the rules that people go by
+ALWAYS = ("sqlite", "lmdb")  # stores that people choose without looking at data
 
 
 class Case(NamedTuple):
@@ -52,7 +52,7 @@ def cases(data: Measured, levels: Iterable[str] = ("process", "sync")) -> Iterat
                 query = Query(point[0], point[1], mix, level)
                 try:
                     told = advise(data, query, without=point)
-                except BadInput:  # a corner: beyond all others
+                except BadInput:  # a corner: not between other fields
                     continue
                 times = _times(data, query)
                 others = [other for other in points if other != point]

@@ -97,21 +97,21 @@ def page(reference: str, folder: str) -> str:
     if ours.empty:
         return (
             f"The paper has no field of these results (durability level `{level}`). "
-            "`make measure` measures fields that it has.\n"
+            "`make measure` measures fields that the paper has.\n"
         )
     names = [store for store in paper.stores() if store in set(ours.store)]
-    return f"""The machines, and how often each measured:
+    return f"""The machines, and the number of trials on each:
 
 {machines(paper, here)}
 
 The best of {formats.listed(names, "and")} in each field that both measured, at durability level
-`{level}`, with its mean time (geometric mean over the trials). The last column has how many times
-as long the paper's best store takes here as the best one here.
+`{level}`, with its mean time (geometric mean over the trials). The last column is the time that the
+paper's best store takes here, divided by that of the best store here.
 
 {fields(theirs, ours, here.sizes())}
 
-How many times as long each store takes as the best of its field, over these fields (geometric
-mean). Fields where a store is not ranked are left out.
+The time of each store divided by that of the best store of its field, over these fields (geometric
+mean). Fields in which a store is not ranked are left out.
 
 {stores(theirs, ours)}
 """
@@ -119,7 +119,7 @@ mean). Fields where a store is not ranked are left out.
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m study.answers.beside", description="Put results beside those of the paper."
+        prog="python -m study.answers.beside", description="Compare results with the paper's."
     )
     parser.add_argument("results", help="a collected folder, from the repository's root")
     parser.add_argument("--reference", default="data/reference", help="the paper's results")

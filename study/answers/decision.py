@@ -152,7 +152,7 @@ NEEDS = (
     ),
     Need("gets from Python", DEFAULT, mix={"get": 1.0}, experiment="bindings"),
 )
-SAFE = (MIXED, READS)  # the mixes over which a store should never be far from the best
+SAFE = (MIXED, READS)  # the mixes in which a store should never be far from the best
 
 
 def ranking(data: Results, need: Need, shared: float = 0.0) -> Ranking:

@@ -29,26 +29,26 @@ from scipy.special import stdtrit
 from study.common.fields import where
 from study.common.results import Results
 
-# A field, but for its operation; the order in which the page asks for them is its own.
+# The factors of a field, without the operation. The page asks for them in another order.
 FIELD = ["access", "memory", "compressibility", "durability", "record_size", "records"]
 WAYS = ("c", "python")
 MOST_TRIALS, MOST_STORES = 15, 40
-DIGITS = 4  # of a time, which no trial repeats to more
-DEVICES = (2e4, 1e5, 1e6, 1e7)  # of a sync, in ns
-FIRST = {  # the choice that the page begins with, or the one nearest to it that was measured
+DIGITS = 4  # significant digits of a time: no trial repeats more of them
+DEVICES = (2e4, 1e5, 1e6, 1e7)  # times of a sync, in ns
+FIRST = {  # the page's initial choice; if it was not measured, the nearest one that was
     "access": "c", "memory": DEFAULT, "data": "incompressible", "durability": "process",
     "size": "1 KiB", "records": 10_000, "measure": "mean", "grow": False, "c": False,
     "mix": {"insert": 5, "get": 90, "update": 5, "remove": 0},
 }  # fmt: skip
 MEASURES = {"mean": "mean_ns", "p99": "p99_ns"}
-# The levels of what the page does not ask for: warm caches, no cap on memory and the like.
+# The levels of the factors that the page does not offer: warm caches, no cap on memory and so on.
 PLAIN = {name: FACTORS[name].default for name in (*COMPARED, "options") if name not in FIELD}
-# What keeps a reader's own results apart from each other: levels, and what is known of a machine.
+# Columns that must not be mixed in a reader's own results: levels, and facts of the machine.
 APART = [
     *(name for name in CONDITION if name not in ("store", "binding")),
     "seed", "access", "machine", *GIVEN["machines"],
 ]  # fmt: skip
-# Of a reader's own files, so that none freezes the page: a CSV file as `kvbench import` takes it.
+# Limits of a reader's own CSV file, which `kvbench import` takes too, so that none freezes the page.
 LIMITS = {
     "csv_bytes": MOST_BYTES, "parquet_bytes": 8 * MOST_BYTES, "rows": 100_000,
     "trials": factors.MOST_TRIALS, "stores": MOST_STORES - 1, "fields": 1000,
@@ -126,7 +126,7 @@ def fields(
     rows = data.operations[data.operations.operation.isin(OPERATIONS)]
     rows = rows[rows.store != "null"]  # the harness's own floor
     rows = rows.assign(store=rows.full_name, trial=rows.trial.fillna(1).astype(int))
-    rows = rows[rows.trial <= MOST_TRIALS]  # no look counts more of them
+    rows = rows[rows.trial <= MOST_TRIALS]  # the last look at the data counts no more trials
     cells = data.cells.assign(store=data.cells.full_name)
     kept = warm(rows, [*FIELD, "operation"])
     known = data.machine.get("sync_p50_us")
@@ -178,7 +178,7 @@ def _facts(name: str, guarantee: str) -> dict[str, Any]:
     store, _, binding = name.partition("/")
     known, facts = catalogue.known().get(name), about(store)
     named = facts.name if facts else store
-    levels = (DEFAULT,) if binding else DURABILITY  # bindings are measured as shipped
+    levels = (DEFAULT,) if binding else DURABILITY  # bindings are only measured as shipped
     lost = {level: consequence(name, level, guarantee) for level in levels}
     found: dict[str, Any] = {
         "name": f"{named} from {binding}" if binding else named,

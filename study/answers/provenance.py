@@ -22,15 +22,15 @@ from study.common.notebook import root
 
 HEAD = """# Provenance
 
-Written by `python -m study.answers.provenance` from each folder's tables `cells` and `machines`.
+Written by `python -m study.answers.provenance` from the tables `cells` and `machines` of each folder.
 
-- **machine** covers the file system of the stores: one host has several.
+- **machine** includes the file system of the stores: one host has several.
 - **revision** is the commit that the shims were built from; `-dirty`: the work tree had changes.
-- **code**: folders with one letter were measured from C by one build, by the column `checksum`.
+- **code**: folders with the same letter were measured from C by the same build, according to the column `checksum`.
 - **measured**: the first and the last day, in UTC.
-- **trials** are the most that a cell has; **ok** counts the cells that were measured.
+- **trials** is the greatest number of trials of a cell; **ok** counts the cells that were measured.
 """
-SHORT = 7  # digits of a revision
+SHORT = 7  # digits of a revision in the table
 
 
 def row(name: str, found: Frames) -> dict[str, object]:
@@ -95,7 +95,7 @@ def page(data: Path) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m study.answers.provenance",
-        description="Say what measured each folder of data.",
+        description="List what measured each folder of data.",
     )
     parser.add_argument("data", type=Path, nargs="?", help="a folder of results folders; data/")
     parser.add_argument("--out", type=Path, help="the file to write instead of standard output")

@@ -31,7 +31,7 @@ from study.sources.rocksdb_2013.claims import AUDITED, ORDER
 from study.sources.rocksdb_2013.rerun import Page
 
 REPRODUCED, DIFFERS, OPEN, MISSING = "reproduced", "differs", "inconclusive", "not measured"
-SHARE = 0.5  # of the log of the reference's effect
+SHARE = 0.5  # the least share of the log of the reference's effect
 
 
 def _band(there: float) -> tuple[float, float]:
@@ -176,7 +176,7 @@ def measured(folder: Path) -> pd.DataFrame:
     return cells[(cells.status == "ok") & (cells.access != "python")]
 
 
-@functools.cache  # several findings rest on one experiment
+@functools.cache  # several findings use the same experiment
 def results(folder: Path) -> Results | None:
     """Return an experiment's results; None if no cell was measured from C."""
     if not collected(folder) or measured(folder).empty:
@@ -211,7 +211,7 @@ def _judge(known: "pd.Series[float]", own: "pd.Series[float]") -> str:
     if known.empty or own.empty:
         return MISSING
     low, high = _band(float(points(known).median))
-    if low >= high:  # the reference itself shows no effect of these stores
+    if low >= high:  # the reference itself shows no effect for these stores
         return OPEN
     if low <= own.min() and own.max() <= high:
         return REPRODUCED

@@ -14,7 +14,7 @@ from kvbench.stats.regret import rank
 
 from study.common import formats
 
-NOT_WARM, ALONE = "not warm", "no store to compare"  # why no store of a field is ranked
+NOT_WARM, ALONE = "not warm", "no store to compare"  # reasons why a field has no ranked store
 NOT_RANKED = "not ranked"  # the verdict on a store that lacks trials; see kvbench.stats.regret
 
 WRITTEN = {
@@ -22,7 +22,7 @@ WRITTEN = {
 }  # fmt: skip
 SPACE = {"ended_disk_bytes": "space at the end", "debt_disk_bytes": "space once quiet"}
 
-# What best_of() found, and how its values are shown.
+# A result of best_of(), and the function that formats its values.
 Panel = tuple[pd.DataFrame, Callable[[float], str]]
 
 

@@ -24,10 +24,10 @@ from study.common.results import Results
 from study.common.stores import colour, ink, marker, tint
 
 LEGEND_COLUMNS = 8
-FOOT_CHARACTERS = 150  # that a line below a figure holds
-LINES = "|x+1234"  # markers that enclose nothing
-BESIDE = 6  # columns at most of two tables that stand beside each other
-MARGINS = (1.1, 1.5, 2.0)  # least regrets of the next store from which on a field is drawn darker
+FOOT_CHARACTERS = 150  # in a line below a figure
+LINES = "|x+1234"  # markers without an area to fill
+BESIDE = 6  # the most columns of two tables side by side
+MARGINS = (1.1, 1.5, 2.0)  # regrets of the next store at which a field becomes a tone darker
 TONES = (0.2, 0.4, 0.6, 0.85)
 
 # A colour and a marker for each level of a factor; colours of Okabe and Ito.
@@ -56,7 +56,7 @@ def use_style() -> None:
         set_matplotlib_formats("svg", metadata={"Date": None})  # type: ignore[no-untyped-call]
     mpl.rcdefaults()
     fonts = font_manager.fontManager
-    fonts.ttflist.clear()  # a system's font of the same name may have other glyphs
+    fonts.ttflist.clear()  # a system font of the same name may have other glyphs
     for path in sorted(Path(mpl.get_data_path()).glob("fonts/ttf/*.ttf")):
         fonts.addfont(path)
     sns.set_theme(context="paper", style="whitegrid", font="DejaVu Sans")
@@ -382,7 +382,7 @@ def level_figure(
                 elinewidth=0.7,
             )
             if "near_floor" in rows:
-                near = rows.near_floor.eq(True)  # not for the stores without a row
+                near = rows.near_floor.eq(True)  # False for stores without a row
                 hollow(axis, rows["median"], places, near, colour, marker)
             if "cooled" in rows:
                 ring(axis, rows["median"], places, rows.cooled.eq(True))

@@ -10,9 +10,9 @@ from kvbench.experiment.factors import NOT_STATED
 from kvbench.stats.intervals import points
 
 NO_ROWS = "These results have no rows for this table."
-RULE = 36  # dashes at most below a table's column
+RULE = 36  # the most dashes below a column's head
 LONG_COUNT = re.compile(r"(?<![\d.,])\d{5,}(?![\d.,])")
-SPECIAL = re.compile(r"[\\`*$\[\]|]")  # what Markdown acts upon
+SPECIAL = re.compile(r"[\\`*$\[\]|]")  # characters with a meaning in Markdown
 
 
 def escape(text: str) -> str:

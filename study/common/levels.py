@@ -16,7 +16,7 @@ SPREAD = (
     "record size", "compared", "stores", "fastest", "its time", "slowest", "the slowest's time",
     "factor",
 )  # fmt: skip
-LEVELS = ("process", "sync")  # that stores are compared at
+LEVELS = ("process", "sync")  # the durability levels at which stores are compared
 
 
 def points_of(rows: pd.DataFrame, panel: Any, level: str, value: Any) -> pd.DataFrame:
@@ -84,7 +84,7 @@ def evidence(folder: Path) -> pd.DataFrame:
     if not path.exists():
         return pd.DataFrame()
     found = read_table(path, {"store": str, "durability": str}, "store", "durability")
-    engines = found.store.str.split("/").str[0]  # bindings follow the store that they bind
+    engines = found.store.str.split("/").str[0]  # sort a binding directly after its store
     found = found.iloc[engines.map(about.position).argsort(kind="stable")]
     lost = [f"{row.survived_power_loss}/{row.crashes}" for row in each(found)]
     return found.assign(

@@ -79,7 +79,7 @@ def read_table(
         table = pd.read_csv(text, dtype=dict(columns), keep_default_na=missing, na_values=numbers)
     except FileNotFoundError:
         raise
-    except (OSError, ValueError) as error:  # pandas' own errors are of the second kind
+    except (OSError, ValueError) as error:  # errors of pandas are ValueErrors
         reason = error.strerror if isinstance(error, OSError) else error
         raise BadInput(f"{path}: {reason!s:.150}; write it anew, or move it away") from None
     for name in columns:

@@ -53,7 +53,7 @@ def figure(drawn: Figure, name: str, png: bool = False) -> None:
     The layout is computed once, so that the notebook's own picture has the same bytes whether or
     not the figure was saved first.
     """
-    for axis in drawn.axes:  # a chart without values cannot place its logarithmic axis
+    for axis in drawn.axes:  # a chart without values has no limits for a logarithmic axis
         if axis.get_xscale() == "log" and not min(axis.get_xlim()) > 0:
             axis.set_xlim(1, 10)
         if axis.get_yscale() == "log" and not min(axis.get_ylim()) > 0:

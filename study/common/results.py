@@ -29,7 +29,7 @@ from study.common import formats
 from study.common.fields import where
 from study.common.notebook import parameter_folder
 
-FLOORS = 3  # times that lie within so many of the harness's own are marked
+FLOORS = 3  # times below this multiple of the harness's own are marked
 ORDER: dict[str, Sequence[str]] = {
     "compressibility": COMPRESSIBILITY, "durability": DURABILITY, "compression": COMPRESSION,
     "cache": CACHE,
@@ -219,7 +219,7 @@ class Results:
         rows = self.cells[self.cells.cache == state]
         if state == "cold":
             how = " or ".join(sorted(set(rows.eviction.dropna()))) or NOT_STATED
-            most = rows.cached_share.max()  # missing in newer data: looking would warm the cache
+            most = rows.cached_share.max()  # missing in newer data: to measure it warms the cache
             left = "" if pd.isna(most) else f", at most {most:.1%} left"
             return f"page cache cold (by {how}{left})"
         kept = rows.resident[rows.memory_max == UNCAPPED]

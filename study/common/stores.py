@@ -9,10 +9,10 @@ from zlib import crc32
 from kvbench.stores.about import engine, entry
 from matplotlib.colors import to_rgb
 
-# Of stores of which none is stated: colours of Tol.
+# For stores without a stated colour: colours of Tol.
 COLOURS = ("#332288", "#AA4499", "#117733", "#882255", "#DDCC77", "#6699CC")
 MARKERS = "oDs^vP"
-SECOND = "H"  # of the second build of an engine, in its colour
+SECOND = "H"  # the marker of an engine's second build, which has the engine's colour
 
 
 def _look(store: str) -> tuple[str, str]:

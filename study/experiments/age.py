@@ -15,9 +15,9 @@ from study.common import figures, formats
 from study.common.fields import each, where
 from study.common.results import Results
 
-WINDOW, LEAST_WINDOW = 30, 3  # seconds; with fewer than three a slow decline is not seen
-SHARE = 8  # a window is an eighth of a shorter run at most
-COLUMNS = 4  # of the small charts
+WINDOW, LEAST_WINDOW = 30, 3  # seconds; windows shorter than 3 s miss a slow decline
+SHARE = 8  # in short runs, a window is at most an eighth of the run
+COLUMNS = 4  # of small charts
 BY = ["store", "records"]
 WRITES = [f"{CHURN} update", f"{CHURN} insert"]
 
@@ -114,7 +114,7 @@ def draw_rates(data: Results, rows: pd.DataFrame, each_window: int) -> Figure:
         for store, axis in charts.items():
             own = where(rows, store=store, records=count)
             for _, trial in own.groupby("trial"):
-                # A second in which no operation ended has no place on a logarithmic axis.
+                # A logarithmic axis cannot show a second in which no operation ended.
                 shown = axis.plot(trial.second, trial.n.where(trial.n > 0), alpha=0.7, **look)
                 handles[names(data)[count]] = shown[0]
             if own.empty:

@@ -27,7 +27,7 @@ def steps(data: Results) -> pd.DataFrame:
     rows, found = data.operations, []
     for kind in KINDS:
         own = rows[rows.operation.str.match(rf"mix( \d+)? {kind}$")]
-        step = own.operation.str.removesuffix(f" {kind}")  # the counters are on the step's own row
+        step = own.operation.str.removesuffix(f" {kind}")  # only the step's own row has counters
         keys = pd.MultiIndex.from_arrays([own.cell, step])
         read = (rows.read_bytes / rows.n).set_axis([rows.cell, rows.operation]).reindex(keys)
         found.append(own.assign(kind=kind, read=read.to_numpy()))

@@ -8,7 +8,7 @@ import pandas as pd
 from study.common import formats, levels
 from study.common.fields import quantiles, where
 
-LATER = " later"  # ends the name of the operations that are not the first after an eviction
+LATER = " later"  # suffix of the operations that are not the first after an eviction
 
 
 def apart(rows: pd.DataFrame) -> bool:

@@ -18,8 +18,8 @@ from study.common.fields import each, where
 from study.common.notebook import read_table
 
 FILE = "crashes.csv"
-ALL = 0.99  # of the time of writing: such a window says only that it is no shorter
-# What was lost, with its colour and marker.
+ALL = 0.99  # a window of this share of the time of writing is only a lower bound
+# The kinds of loss, with colour and marker.
 LOSSES = {
     "nothing, or a clean suffix": ("#0072B2", "o"),
     "writes between others that were kept": ("#D55E00", "s"),

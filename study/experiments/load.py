@@ -19,7 +19,7 @@ from study.common.stores import colour, marker
 PACER = "null"  # the store that does nothing
 PERCENTILES = {"p50_ns": ("median", 0.5), "p99_ns": ("P99", 0.99), "p999_ns": ("P99.9", 0.999)}
 LATE = ("p50", "p99", "max")
-BEHIND = 0.95  # of the rate asked for: a loop that reaches less fell behind
+BEHIND = 0.95  # a loop that reaches less than this share of the rate asked for fell behind
 FIELD = ["durability", "reads"]
 TOO_FEW = "too few"
 
@@ -73,7 +73,7 @@ def curves(rows: pd.DataFrame) -> pd.DataFrame:
     found = pd.concat(parts).join(rate, on=by)
     at = zip(found.reads, found.rate, found.percentile, strict=True)
     floors = pd.Series([bound(below, *place) for place in at], found.index)
-    return found.assign(bound=floors.where(found.load > 0))  # a closed loop has no pace
+    return found.assign(bound=floors.where(found.load > 0))  # a closed loop is not paced
 
 
 def behind(rows: pd.DataFrame) -> list[str]:
@@ -119,7 +119,7 @@ def draw(rows: pd.DataFrame, data: Results) -> Figure:
     counts = f"{max(data.counts()):,} records of {', '.join(data.sizes())}, one thread."
     slow = "; ".join(behind(rows))
     told = [counts, pacer_note(below, data), slow and f"Fell behind the rate asked for: {slow}."]
-    of_stores = copy.copy(data)  # the harness's floor is not near the store that does nothing
+    of_stores = copy.copy(data)  # without the null store: its times are the harness's floor
     of_stores.operations = data.operations[data.operations.store != PACER]
     figures.foot(figure, of_stores, *filter(None, told), settings=False)
     return figure

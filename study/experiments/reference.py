@@ -22,9 +22,9 @@ VERDICTS = {
     "in": ("#0072B2", "o"), "undecided": ("#E69F00", "D"), "out": ("#888888", "s"),
     NOT_RANKED: ("#888888", "x"),
 }  # fmt: skip
-NEAR = (1.05, 1.25)  # regrets about which two measurements may well disagree
+NEAR = (1.05, 1.25)  # the range of regrets in which two measurements may well disagree
 GROWN = {"record_size": "10 KiB", "records": 10_000}
-DEVICES = {"20 µs": 2e4, "100 µs": 1e5, "1 ms": 1e6, "10 ms": 1e7}  # of a sync, in ns
+DEVICES = {"20 µs": 2e4, "100 µs": 1e5, "1 ms": 1e6, "10 ms": 1e7}  # the time of a sync in ns
 
 
 def timed(data: Results) -> pd.DataFrame:
@@ -211,7 +211,7 @@ def replicated(data: Results) -> pd.DataFrame:
             within = (ratios.var() / ratios.count()).mean()
             surplus += [(key[0], value) for value in ratios.mean().var() - within]
     spread = pd.DataFrame(surplus, columns=["durability", "surplus"]).groupby("durability").surplus
-    if not surplus:  # no two stores to compare
+    if not surplus:  # no field has two stores to compare
         return pd.DataFrame()
     deviation = np.sqrt(spread.mean().clip(lower=0))
     shared = deviation.reindex(rows.durability.unique(), fill_value=0.0) * _weight(data)

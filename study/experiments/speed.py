@@ -26,7 +26,7 @@ BARS = {
     "the whole loop, of which the clock sees the call alone": (LOOP, "#777777"),
 }
 LOOK_UP, OWN = " without the look-up", " by the bare loop"
-COUNTED = "instructions"  # the group and the unit of what callgrind counts
+COUNTED = "instructions"  # the group and the unit of callgrind's counts
 SIDES = {
     "harness": "harness", "bare loop": "hand-written loop", "values": "more for values",
     "memory": "more in malloc", "overhead": "overhead",

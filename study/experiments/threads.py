@@ -27,7 +27,7 @@ def rows(data: Results) -> pd.DataFrame:
     threads = {text: parse(text)[-1].threads() for text in found.workload.unique()}
     readers, writers = (found.workload.map(lambda text, i=i: threads[text][i]) for i in (0, 1))
     reads = found.operation == f"{TRAFFIC} read"
-    kind = reads.map({True: BESIDE, False: ""})  # the writer beside readers is no kind of its own
+    kind = reads.map({True: BESIDE, False: ""})  # a writer beside readers has no kind
     kind = kind.mask(reads & (writers == 0), READS).mask(~reads & (readers == 0), WRITES)
     shown: pd.DataFrame = found.assign(
         kind=kind,

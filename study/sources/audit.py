@@ -25,7 +25,7 @@ CHECKS = (
 )
 WORDS = (*files_or_store.WORDS, *today.WORDS)
 
-# The findings that the paper itself shows: source, section, check and item.
+# The findings that the paper's main text shows: source, section, check and item.
 SHOWN = (
     ("leveldb-2011", "2.C", "turns of the disk", "fillseq leveldb"),
     ("leveldb-2011-wal", "2.C", "times baseline", "fillseq leveldb"),

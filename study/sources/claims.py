@@ -13,7 +13,7 @@ from study.sources.sqlite_35 import claims as sqlite_35
 from study.sources.today import claims as today
 from study.sources.verdicts import Claim
 
-# What each source is known for: the claims that the paper itself shows.
+# What each source is known for: the claims that the paper's main text shows.
 HEADLINES = (
     "L-1.D-sqlite", "L-2.A-fillrandom-sqlite", "L-2.B-order-sqlite", "L-2.C-fillrandom-sqlite",
     "R-2-faster", "R-3-faster", "R-3-threads", "R-2-amplification",

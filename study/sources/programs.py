@@ -12,7 +12,7 @@ from study.common.notebook import root
 
 FACTS = ["operations", "status", "writes", "bytes_written", "settled", "level"]
 COUNTED = ["unsynced", "unsynced_folders", "mapped"]
-SOME = 0.05  # calls a write: fewer do not belong to each write
+SOME = 0.05  # calls per write; fewer calls do not belong to the writes
 CALLS = ["fsync", "fdatasync", "msync", "syncfs", "sync", "O_DSYNC", "sync_file_range"]
 
 

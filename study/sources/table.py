@@ -1,22 +1,23 @@
-"""Claims as rows: claims.csv in a source's folder has one for each of its claims, in our own words.
+"""Claims as rows: claims.csv in a source's folder has one row per claim, in our own words.
 
-A file has those of these columns that its claims need:
+A file has the columns that its claims need, out of these:
 
 id, source, section, claim, published, note   as in verdicts.Claim
-statistic       makes the figure: one of STATISTICS, or of the source's own in its claims.py
-column, name    what is measured, `ns` if empty, and what the predicate calls it
+statistic       computes the figure: one of STATISTICS, or one that the source's claims.py adds
+column, name    the measured column, `ns` if empty, and its name in the predicate
 store, operation   of the figure; `;` between several
-settings        of the source; claims.py spells them as factors. `none: why` where nothing has them
-versus, versus_operation, versus_settings   the other side of a ratio; empty: as this one
-equal, equal_versus   the settings of both sides at equal terms; empty: the source's sides differ in
-                nothing but what is asked
+settings        of the source; claims.py translates them into factors. `none: why` if no data have
+                them
+versus, versus_operation, versus_settings   the other side of a ratio; empty: same as the first
+equal, equal_versus   the equal settings of both sides; empty: the sides of the source differ only in
+                what the claim is about
 by, levels      the factor whose levels each field compares, the store if empty, and these levels
 record_size, records, compressibility   of the fields; empty: all
-text            the predicate, where the statistic does not word it
+text            the predicate, if the statistic does not state it
 limit           `> 1`; `within 0.8 x 1.1`, a factor around it; `theirs`, `once` as in verdicts.Limit
-processors      without which the claim can't hold; empty: one will do
+processors      the number without which the claim cannot hold; empty: one
 
-Names in braces stand for what claims.py reads from the source's printed figures.
+Names in braces stand for values that claims.py reads from the source's printed figures.
 """
 
 import dataclasses
@@ -53,7 +54,7 @@ COLUMNS = (
     "levels", "record_size", "records", "compressibility", "text", "limit", "published", "note",
     "processors",
 )  # fmt: skip
-FACTORS = ("operation", "record_size", "records", "compressibility")  # that choose fields
+FACTORS = ("operation", "record_size", "records", "compressibility")  # these select fields
 NONE = "none: "
 LIMIT = re.compile(
     r"(?P<sign>[<>]=?|within) (?P<number>\S+)(?: x (?P<factor>\S+))?"
@@ -146,7 +147,7 @@ def _place(case: Case, place: str, alone: str = "") -> Figure:
     return ahead(case.fields, case.store, int(place), bool(alone))
 
 
-# By its first word; further words are arguments.
+# The first word of a statistic selects the function; further words are its arguments.
 STATISTICS: dict[str, Callable[..., Figure]] = {
     "ratio": _ratio,
     "least-ratio": lambda case: combined(case.ratios, "min", case.row.text),

@@ -29,14 +29,14 @@ from study.common.results import Results
 
 HOLDS, FAILS, OPEN = "replicated", "contradicted", "inconclusive"
 SCOPE = "out of scope"
-OWN = "this paper"  # the source of our own questions
-LARGEST = ("efficiency", "rate", "longest_share")  # columns whose largest value is asked for
+OWN = "this paper"  # the `source` of our own questions
+LARGEST = ("efficiency", "rate", "longest_share")  # columns whose largest value counts
 LIMITS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le
 }  # fmt: skip
 
 
-# Columns of cells of which operations have one of the same name, or a machine.
+# Columns of cells that are renamed because operations, or machines, have one of the same name.
 OF_WHOLE = {"disk_bytes": "closed_bytes", "wall_s": "cell_s", "memory_bytes": "peak_bytes"}
 RATIOS = {
     "ns": ("sum_ns", "items"),
@@ -47,8 +47,8 @@ RATIOS = {
 }
 
 
-class Missing(Exception):  # noqa: N818 - what a figure needs is not there; the text says why
-    """What a figure needs was not measured."""
+class Missing(Exception):  # noqa: N818 - not an error: it becomes the reason of a verdict
+    """The data that a figure needs were not measured; the text says why."""
 
 
 def load(folders: Mapping[str, Path], evidence: Path) -> pd.DataFrame:
@@ -320,7 +320,7 @@ class Limit:
     number: float
     factor: float = 1.0
     theirs: bool = False
-    once: bool = False  # of "can" and "up to": one trial shows it, and none refutes it
+    once: bool = False  # for claims with "can" or "up to": one trial shows them, none refutes them
 
     def holds(self, found: float) -> bool:
         if self.sign == "within":
@@ -363,7 +363,7 @@ class Claim:
     equal: Figure | str | None
     limit: Limit
     published: str = ""  # the source's own figure
-    note: str = ""  # what the data can't know
+    note: str = ""  # what the data cannot show
     processors: int = 1
 
 
@@ -409,7 +409,7 @@ def fact(one: Side, data: pd.DataFrame) -> str:
     said = [f"durability {formats.stated(first.guarantee)}"]
     writes = not one.operation.startswith(("read", "get"))
     if writes and np.isfinite(first.syncs_per_write):
-        # The evidence was measured without options.
+        # Sync calls were counted without options.
         bare = "" if first.options in ("", NOT_STATED) else " without its options"
         said.append(f"{first.syncs_per_write:.3g} syncs a write{bare}")
     amplification = rows.amplification.median()

@@ -1,5 +1,5 @@
-"""The rows that Hines and others published beside their paper (2023): as a results folder, and what
-they say about the claims of its text.
+"""The rows that Hines and others published with their paper (2023): as a results folder, and what
+they show about the claims of its text.
 
 The rows have no licence, so they are not kept here. Fetch results/benchmark.csv at commit
 519d18635a93c8619fc4a3f05af3982ab224c843 of jesse-r-s-hines/KeyValueStoreBenchmark on GitHub, then:
@@ -84,8 +84,8 @@ def told(data: pd.DataFrame) -> pd.DataFrame:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
-        description="What the published rows say about the claims of their paper, as CSV, and the "
-        "rows as the tables of a results folder."
+        description="Print what the published rows show about the claims of their paper, as CSV, "
+        "and write the rows as a results folder."
     )
     parser.add_argument("rows", type=Path, help="the file, as fetched")
     parser.add_argument("--out", type=Path, required=True, help="the folder to make; new or empty")

@@ -24,7 +24,7 @@ LABELS = {
 }  # fmt: skip
 OF_LEVELDB = {MEMORY: "large write buffer", CACHES: "large cache"}  # where most of its memory goes
 JOURNAL = ", rollback journal"
-VERSIONS = {"leveldb-2011": False, "leveldb-2011-wal": True}  # has SQLite a write-ahead log?
+VERSIONS = {"leveldb-2011": False, "leveldb-2011-wal": True}  # whether SQLite has its log
 
 
 def terms(store: str, operation: str, settings: str) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def terms(store: str, operation: str, settings: str) -> dict[str, Any]:
     part = settings.removesuffix(JOURNAL)
     label = (OF_LEVELDB if store == "leveldb" else {}).get(part, LABELS[part])
     if store == "sqlite":
-        label = label.replace("no compression", "baseline")  # it has none
+        label = label.replace("no compression", "baseline")  # SQLite has no compression
         label += settings.removeprefix(part)
     filled = "fillseq" if operation == "fillseq" else "fillrandom"
     return {"label": label, "filled": filled}

@@ -12,7 +12,7 @@ from study.sources import published
 from study.sources.lmdb_2014.claims import READ, RUN, SMALL, WRITE
 
 LARGE = "larger data set"
-# The source's quantities, in its units; how they are headed, and the unit here in theirs.
+# The source's quantities: their heads in the table, and our unit in units of the source.
 HEADS = {
     "load wall": ("load wall [s]", 1),
     "load user": ("user [s]", 1),

@@ -32,7 +32,7 @@ class Work:
     label: str
     step: str
     counts: tuple[tuple[str, str], ...]
-    printed: str = ""  # the row's name, where it is another
+    printed: str = ""  # the row's name in the source's table, if it differs
     readers: int = 0
 
     @property
@@ -70,7 +70,7 @@ SPACE = (
     Work("size", REMOVALS, "deleterandom", (), "uncompacted size"),
     Work("compacted size", COMPACTED, "compact", (), "compacted size"),
 )
-UNITS = {"ms": 1e6, "MiB": 2**20, "GiB": 2**30}  # ns or bytes
+UNITS = {"ms": 1e6, "MiB": 2**20, "GiB": 2**30}  # in ns or bytes
 
 
 def readers(rows: pd.DataFrame) -> "pd.Series[int]":
@@ -220,14 +220,14 @@ def differences(page: Page, data: Results) -> pd.DataFrame:
     )
 
 
-# The claims of data/published/claims-2026.csv, by number: the rows of the table they speak of.
+# The rows of the source's table that each claim of data/published/claims-2026.csv is about.
 CLAIMED = {
     2: TIMES[1:2], 3: TIMES[:1], 4: TIMES[2:3], 5: TIMES[3:4], 6: TIMES[4:5], 7: TIMES[5:7],
     8: TIMES[7:], 9: SPACE[:1], 10: SPACE[1:],
 }  # fmt: skip
-# What the harness can't do as the source does.
+# Claims that the harness cannot test as the source does.
 OTHERWISE = {8: "the source removes in one synced transaction, here each is one and not synced"}
-ALIKE = 2.0  # a factor within which two stores perform alike
+ALIKE = 2.0  # two stores within this factor perform alike
 
 
 def _side(work: Work, store: str) -> Side:
