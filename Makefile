@@ -13,15 +13,15 @@
 # make reference EXPERIMENT=NAME   one experiment of harness/experiments.toml (5 to 100 minutes), into
 #                 build/reference/NAME. FS=own uses this disk's own file system, without root, into
 #                 build/reference-own; else each trial has a new ext4. Caps on memory need root
-# make reference  all of them: one sitting of two hours, as root, from where the last one stopped;
-#                 SITTING=60 sets its minutes, DRY_RUN=1 prints what is left
-# make headline   the paper's findings 1 to 4 again, on this machine (40 minutes, as root; without, two of them)
-# make verify DIR=FOLDER   compare results, a folder an experiment, with the reference data; fails if one differs
+# make reference  all of them: one sitting of two hours, as root, which continues where the last one stopped;
+#                 SITTING=60 sets its minutes, DRY_RUN=1 prints what remains
+# make headline   the paper's findings 1 to 4 again, on this machine (40 minutes as root; two of them without root)
+# make verify DIR=FOLDER   compare results (one folder per experiment) with the reference data; fails if one differs
 # make archive    all sources and data, with those of the engines, as one zip with checksums
 #
 # Check the harness itself:
 # make bench      measure what the harness costs, until each goal is met or missed (an hour at most, idle machine)
-# make torture    inject faults, and count what goes unnoticed (40 minutes on two cores; full disks need root)
+# make torture    inject faults, and count those that go unnoticed (40 minutes on two cores; full disks need root)
 # make sanitize   run all C code under sanitizers: addresses, undefined behaviour, threads, leaks (10 minutes)
 
 PYTHON ?= python3
@@ -29,15 +29,15 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 GRID := harness/grids/quick.toml
 LOCAL := build/local
-# Those that draw: the other one measures.
+# The notebooks that draw; sweep.ipynb measures.
 NOTEBOOKS := $(filter-out notebooks/sweep.ipynb, $(wildcard notebooks/*.ipynb))
 SOURCES := $(shell find harness/shims harness/kvbench study -name '*.[ch]' -o -name '*.py' -o -name CMakeLists.txt -o -name '*.cmake' -o -name '*.rs' -o -name 'Cargo.*' -o -name '*.toml')
 
-# The environment comes first on the PATH: papermill, Quarto and nbval find its Python and kernel there.
+# The environment comes first on the PATH, where papermill, Quarto and nbval find its Python and kernel.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export JUPYTER_PREFER_ENV_PATH := 1
 export PYTHONWARNINGS := ignore::DeprecationWarning
-# Notebooks run without a user's startup files; what settings change in figures, use_style() undoes.
+# Notebooks run without a user's startup files; use_style() undoes the effect of settings on figures.
 export IPYTHONDIR := $(CURDIR)/build/ipython
 export MPLCONFIGDIR := $(CURDIR)/build/matplotlib
 unexport PYTHONSTARTUP
@@ -138,9 +138,10 @@ verify: setup
 archive: setup
 	python harness/archive.py build
 
-# The harness itself: its times, and by valgrind its instructions. PEERS: the engines' own benchmarks, as "leveldb=PROGRAM lmdb=PROGRAM";
-# RocksDB's is db_bench of Debian's rocksdb-tools, if it is on the PATH. BENCH=--quick: nine rounds
-# each, whatever is open (20 minutes). BENCH=--original: also the time of a long sweep (25 minutes).
+# The harness itself: its times, and its instructions counted by valgrind. PEERS: the engines' own benchmarks, as
+# "leveldb=PROGRAM lmdb=PROGRAM"; for RocksDB, db_bench of Debian's rocksdb-tools, if it is on the PATH.
+# BENCH=--quick: nine rounds each, even if goals stay open (20 minutes). BENCH=--original: also the time of a
+# long sweep (25 minutes).
 
 bench: setup bare-loops
 	rm -rf build/bench/quick

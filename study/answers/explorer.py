@@ -48,7 +48,7 @@ APART = [
     *(name for name in CONDITION if name not in ("store", "binding")),
     "seed", "access", "machine", *GIVEN["machines"],
 ]  # fmt: skip
-# Limits of a reader's own CSV file, which `kvbench import` takes too, so that none freezes the page.
+# Limits of a reader's own files, so that none freezes the page; CSV files as for `kvbench import`.
 LIMITS = {
     "csv_bytes": MOST_BYTES, "parquet_bytes": 8 * MOST_BYTES, "rows": 100_000,
     "trials": factors.MOST_TRIALS, "stores": MOST_STORES - 1, "fields": 1000,

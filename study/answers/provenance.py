@@ -22,11 +22,11 @@ from study.common.notebook import root
 
 HEAD = """# Provenance
 
-Written by `python -m study.answers.provenance` from the tables `cells` and `machines` of each folder.
+Written by `python -m study.answers.provenance` from each folder's tables `cells` and `machines`.
 
 - **machine** includes the file system of the stores: one host has several.
 - **revision** is the commit that the shims were built from; `-dirty`: the work tree had changes.
-- **code**: folders with the same letter were measured from C by the same build, according to the column `checksum`.
+- **code**: folders with the same letter were measured from C by the same build (column `checksum`).
 - **measured**: the first and the last day, in UTC.
 - **trials** is the greatest number of trials of a cell; **ok** counts the cells that were measured.
 """

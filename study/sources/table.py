@@ -9,7 +9,7 @@ store, operation   of the figure; `;` between several
 settings        of the source; claims.py translates them into factors. `none: why` if no data have
                 them
 versus, versus_operation, versus_settings   the other side of a ratio; empty: same as the first
-equal, equal_versus   the equal settings of both sides; empty: the sides of the source differ only in
+equal, equal_versus   the equal settings of both sides; empty: the source's sides differ only in
                 what the claim is about
 by, levels      the factor whose levels each field compares, the store if empty, and these levels
 record_size, records, compressibility   of the fields; empty: all
