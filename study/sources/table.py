@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from kvbench.common.messages import BadInput
 
 from study.common.fields import each
 from study.sources.verdicts import (
@@ -73,12 +74,12 @@ def _number(text: str) -> float:
 
 
 def limit(text: str, claim: str = "") -> Limit:
-    """Return the limit that the text states. Raises ValueError, which names the claim, if it states
+    """Return the limit that the text states. Raises BadInput, which names the claim, if it states
     none."""
     found = LIMIT.fullmatch(text)
     if not found:
         allowed = "> 1, <= 4 theirs, within 0.8 x 1.1 and the like"
-        raise ValueError(f"{claim}: limit {text!r}: allowed: {allowed}")
+        raise BadInput(f"{claim}: limit {text!r}: allowed: {allowed}")
     factor = _number(found["factor"] or "1")
     theirs, once = bool(found["theirs"]), bool(found["once"])
     return Limit(found["sign"], _number(found["number"]), factor, theirs, once)
@@ -185,12 +186,12 @@ class Source:
     text: Callable[[str, Any], str] = _no_text
 
     def claims(self) -> list[Claim]:
-        """Return the claims in claims.csv beside claims.py. Raises ValueError for unknown columns
+        """Return the claims in claims.csv beside claims.py. Raises BadInput for unknown columns
         or statistics."""
         path = Path(self.file).with_name("claims.csv")
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
         if unknown := [name for name in table if name not in COLUMNS]:
-            raise ValueError(f"{path}: unknown columns {unknown}; allowed: {COLUMNS}")
+            raise BadInput(f"{path}: unknown columns {unknown}; allowed: {COLUMNS}")
         return [self._claim(row) for row in each(table.reindex(columns=COLUMNS, fill_value=""))]
 
     def _claim(self, row: Any) -> Claim:
@@ -203,7 +204,7 @@ class Source:
             name, *arguments = row.statistic.split()
             known = {**STATISTICS, **self.statistics}
             if name not in known:
-                raise ValueError(f"{row.id}: statistic {name!r} is unknown; allowed: {[*known]}")
+                raise BadInput(f"{row.id}: statistic {name!r} is unknown; allowed: {[*known]}")
             return known[name](Case(row, self, settings, versus or settings), *arguments)
 
         return Claim(

@@ -1,11 +1,18 @@
 """A claim is a row of claims.csv."""
 
 import dataclasses
+import functools
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kvbench.common.messages import BadInput
+from kvbench.experiment.grid import read_grids
+from kvbench.stores.catalogue import names
+from support import ROOT
 
+from study.sources import claims
 from study.sources.table import Source, limit
 from study.sources.verdicts import Claim, Figure, Limit, Side
 
@@ -112,5 +119,25 @@ def test_limits_are_read(text: str, found: Limit) -> None:
     ],
 )
 def test_a_wrong_row_is_refused_by_name(cells: dict[str, str], words: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(BadInput, match=words):
         read(tmp_path, **cells)
+
+
+@functools.cache
+def labels(experiment: str) -> set[str]:
+    """The labels of the parts of an experiment's grid, at its reference scale if it has one."""
+    grid = ROOT / "harness/grids" / f"{experiment}.toml"
+    scales = tomllib.loads(grid.read_text()).get("scale", {})
+    scale = "reference" if "reference" in scales else "1"
+    return {part.label for part in read_grids(grid, names(), {}, scale)}
+
+
+@pytest.mark.parametrize("module", claims.MODULES, ids=lambda module: module.SOURCE.experiment)
+def test_settings_are_parts_of_the_experiment(module: Any) -> None:
+    """A misspelt one would only find that nothing was measured."""
+    figures = [one for claim in module.SOURCE.claims() for one in (claim.source, claim.equal)]
+    for figure in (one for one in figures if isinstance(one, Figure)):
+        for side in figure.sides:
+            named = side.where.get("label", "")
+            known = labels(side.experiment)
+            assert {named} <= known if isinstance(named, str) else set(named) <= known, figure.text

@@ -59,9 +59,10 @@ def read_toml(path: str | os.PathLike[str], most: int = MOST_READ) -> dict[str, 
         values = tomllib.loads(read_whole(path, most).decode())
         repr(values)  # raises if too long or deep for a message
         return values
-    except (OSError, ValueError, RecursionError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise BadInput(f"not a readable TOML file: {reason}") from None
+    except OSError as error:
+        raise BadInput(f"cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"not a readable TOML file: {error}") from None
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:

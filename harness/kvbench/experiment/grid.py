@@ -422,4 +422,5 @@ def _scale(scales: Mapping[str, Any], wanted: str | None) -> tuple[list[str], di
         return [], {"factor": float(wanted or "")}
     except ValueError:
         names = listed([*scales, "a number"], wanted or "")
-        raise BadInput(f"scale: {wanted!r:.60} is none of its scales; allowed: {names}") from None
+        why = f"{wanted!r:.60} is none of its scales" if wanted else "none was chosen"
+        raise BadInput(f"scale: {why}; allowed: {names}") from None

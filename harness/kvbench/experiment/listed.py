@@ -65,11 +65,20 @@ def read(root: Path = Path()) -> Listed:
     """The list of the repository at `root`. Raises BadInput if it cannot be read."""
     path = root / LIST
     try:
-        found = msgspec.convert(tomllib.loads(read_whole(path).decode()), Listed)
+        values = tomllib.loads(read_whole(path).decode())
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}") from None
-    except (ValueError, msgspec.ValidationError) as error:
+    except ValueError as error:
         raise BadInput(f"{path}: {error}") from None
+    at = ""  # the entry that is being read
+    try:
+        for name, entry in values.get("experiment", {}).items():
+            at = f"experiment.{name}: "
+            msgspec.convert(entry, Experiment)
+        at = ""
+        found = msgspec.convert(values, Listed)
+    except (AttributeError, msgspec.ValidationError) as error:
+        raise BadInput(f"{path}: {at}{error}") from None
     for name, entry in found.experiment.items():
         found.experiment[name] = replace(entry, name=name, grid=entry.grid or name)
     return found

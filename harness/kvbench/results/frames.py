@@ -137,4 +137,5 @@ def _refuse(values: "pd.Series[Any]", what: str, way: str) -> None:
     if len(levels) > 1:
         levels.sort(key=lambda level: (level == NOT_STATED, level if level != NOT_STATED else 0))
         how = way.format(column=values.name, level=levels[0])
-        raise BadInput(f"{what}: {listed(levels)}; {how}")
+        shown = ["(empty)" if level == "" else level for level in levels]
+        raise BadInput(f"{what}: {listed(shown)}; {how}")

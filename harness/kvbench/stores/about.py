@@ -12,14 +12,16 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from kvbench.cell.factors import DEFAULT
+from kvbench.cell.factors import DEFAULT, DURABILITY
 from kvbench.cell.library import shims_folder
 from kvbench.common.files import read_toml
 from kvbench.common.messages import BadInput, listed
+from kvbench.stores.bindings import BINDINGS
 
 DISTRIBUTED = "-debian"  # suffix of a store that uses the distribution's build of an engine
 MOST_BYTES = 1 << 20  # in such a file
 C = "c"  # the key of the shim's rates
+FACTS = ("licence", "latest", "maintained_by", "platforms", "processes", "known")  # have sources
 LAST = 10_000  # position of a store without a file
 USUAL = {  # by level, what a crash may cost in an engine that keeps a log
     "none": "a crash of the process, or a loss of power, may lose the last writes",
@@ -100,9 +102,16 @@ def _read(path: Path) -> About:
         found = msgspec.convert(values, About)
     except msgspec.ValidationError as error:
         raise BadInput(str(error)) from None
-    for name in found.families:
-        if name not in FAMILIES:
-            raise BadInput(f"families: {name!r:.60} is unknown; allowed: {listed(FAMILIES, name)}")
+    facts = [*FACTS, "consequence"]
+    for key, names, known in (
+        ("families", found.families, [*FAMILIES]),
+        ("sources", found.sources, facts),
+        ("consequence", found.consequence, [*DURABILITY, *BINDINGS]),
+        ("rates", found.rates, [C, *BINDINGS]),
+    ):
+        for name in names:
+            if name not in known:
+                raise BadInput(f"{key}: {name!r:.60} is unknown; allowed: {listed(known, name)}")
     return found
 
 
@@ -161,7 +170,9 @@ def everything() -> dict[str, About]:
 
 def about(store: str) -> About | None:
     """The facts about a store, or for another build such as `lmdb-debian` about its engine; None if
-    none are stated."""
+    none are stated. Raises BadInput if the store's file cannot be used."""
+    if fault := faults().get(engine(store)):
+        raise BadInput(fault)
     return everything().get(engine(store))
 
 
