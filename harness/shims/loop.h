@@ -55,8 +55,7 @@ struct loop {
     uint64_t longest; /* ns after which a run ends before its plan does; 0: never */
     struct meter meter;
     uint64_t *times; /* receives the time at which each operation returned, at once; or NULL */
-    /* Internal: when the last operation ended, when the phase began, and the counters at that time.
-     * */
+    /* Internal: when the last operation ended, when the phase began, and the counters then. */
     uint64_t ended, entered;
     struct meter_counts mark;
     char error[768];

@@ -168,9 +168,9 @@ def in_turn(before: Side, after: Side) -> bool | None:
     return not any(len(set(sides[at : at + 3])) == 1 for at in range(len(sides) - 2))
 
 
-def shown(found: pd.DataFrame) -> list[str]:
+def shown(cells: pd.DataFrame) -> list[str]:
     """The columns of KEY that a table shows: ALWAYS, and those with several levels."""
-    varying = [name for name in KEY if name not in ALWAYS and found[name].nunique() > 1]
+    varying = [name for name in KEY if name not in ALWAYS and cells[name].nunique() > 1]
     return [*ALWAYS, *varying]
 
 
@@ -191,13 +191,13 @@ def report(before: Side, after: Side, stores: pd.DataFrame, cells: pd.DataFrame)
     return "\n\n".join(parts)
 
 
-def _table(found: pd.DataFrame, columns: Sequence[str]) -> str:
-    rows = found[list(columns)].rename(columns={"record_size": "record size"})
-    rows["before"], rows["after"] = found.before.map(_time), found.after.map(_time)
-    spans = zip(found.ratio, found.low, found.high, strict=True)
+def _table(table: pd.DataFrame, columns: Sequence[str]) -> str:
+    rows = table[list(columns)].rename(columns={"record_size": "record size"})
+    rows["before"], rows["after"] = table.before.map(_time), table.after.map(_time)
+    spans = zip(table.ratio, table.low, table.high, strict=True)
     rows["after / before"] = [f"{x:.2f} ({low:.2f} to {high:.2f})" for x, low, high in spans]
-    rows["changed"] = found.changed.map({True: "yes", False: ""})
-    trials = zip(found.trials_before, found.trials_after, strict=True)
+    rows["changed"] = table.changed.map({True: "yes", False: ""})
+    trials = zip(table.trials_before, table.trials_after, strict=True)
     rows["trials"] = [f"{one}, {other}" for one, other in trials]
     return str(rows.to_markdown(index=False, disable_numparse=True))
 
@@ -209,16 +209,16 @@ def _time(nanoseconds: float) -> str:
     return f"{nanoseconds / size:.3g} {unit}"
 
 
-def slower(found: pd.DataFrame, share: float) -> pd.DataFrame:
+def slower(table: pd.DataFrame, share: float) -> pd.DataFrame:
     """The rows that became slower by more than `share`, beyond the noise."""
-    return found[found.changed & (found.ratio > 1 + share)]
+    return table[table.changed & (table.ratio > 1 + share)]
 
 
 def to_json(before: Side, after: Side, stores: pd.DataFrame, cells: pd.DataFrame) -> str:
     """The differing conditions and all comparisons as JSON; times are in ns."""
 
-    def rows(found: pd.DataFrame) -> Any:
-        known = found.where(found != NOT_STATED, None)
+    def rows(table: pd.DataFrame) -> Any:
+        known = table.where(table != NOT_STATED, None)
         return json.loads(known.to_json(orient="records", double_precision=6))
 
     names = ("what", "before", "after")

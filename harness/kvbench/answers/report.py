@@ -151,14 +151,14 @@ def _interval(low: float | None, high: float | None) -> str:
     return f"{_number(low)} to {_number(high)}" if known else f"{_number(low)} or more"
 
 
-def answer(found: Mapping[str, Any]) -> list[str]:
+def answer(values: Mapping[str, Any]) -> list[str]:
     """The recommendation of a report in one or two lines; for computed times, which stores to
     measure."""
-    rows = found["stores"]
+    rows = values["stores"]
     maybe = [row["store"] for row in rows if row["candidate"]]
     sure = [row["store"] for row in rows if row["recommended"]]
-    if found["computed"]:
-        device = _time(found["query"]["sync_ns"])
+    if values["computed"]:
+        device = _time(values["query"]["sync_ns"])
         return [
             f"computed, not measured: times as on a device that syncs in {device}",
             f"to measure there: {', '.join(maybe) or 'no store was measured whole here'}",
@@ -175,10 +175,10 @@ def answer(found: Mapping[str, Any]) -> list[str]:
     return [*lines, f"may be as good: {', '.join(others)}"] if others else lines
 
 
-def table(found: Mapping[str, Any]) -> str:
+def table(values: Mapping[str, Any]) -> str:
     """The stores of a report as a text table, the best first."""
-    mix = found["query"]["mix"]
-    time = "time" if found["average"] == "mean" else "median time"
+    mix = values["query"]["mix"]
+    time = "time" if values["average"] == "mean" else "median time"
     tail = f"P99 of {max(mix, key=mix.get)}"
     headers = ("store", "verdict", time, "regret", "95% interval", tail, "space", "memory",
                "syncs a write")  # fmt: skip
@@ -190,7 +190,7 @@ def table(found: Mapping[str, Any]) -> str:
             _number(row["memory_bytes"] and row["memory_bytes"] / 2**20, "{:.0f} MiB"),
             _number(row["syncs_per_write"]),
         )
-        for row in found["stores"]
+        for row in values["stores"]
     ]  # fmt: skip
     return str(tabulate(rows, headers=headers, disable_numparse=True))
 
@@ -218,10 +218,10 @@ def _asked(query: Mapping[str, Any]) -> str:
     return f"for {query['record_size']} x {query['records']:,}; {mix}; {level}"
 
 
-def text(found: Mapping[str, Any]) -> str:
+def text(values: Mapping[str, Any]) -> str:
     """The report as text, the answer first."""
-    rows, query = found["stores"], found["query"]
-    lines = [*answer(found), _asked(query), table(found)]
+    rows, query = values["stores"], values["query"]
+    lines = [*answer(values), _asked(query), table(values)]
     candidates = [row for row in rows if row["candidate"] or row["recommended"]]
     sure = [row for row in candidates if row["recommended"]]
     chosen = (sure or candidates or rows)[:MOST_SHOWN]
@@ -230,45 +230,45 @@ def text(found: Mapping[str, Any]) -> str:
         lines.append("\n".join(f"{row['store']}: {row['known']}" for row in chosen if row["known"]))
         lines.append(CAUTIONS.get(query["guarantee"], ""))
     fields = [
-        f"{at['record_size']} x {at['records']:,} ({at['weight']:.0%})" for at in found["rests_on"]
+        f"{at['record_size']} x {at['records']:,} ({at['weight']:.0%})" for at in values["rests_on"]
     ]
     lines.append(LEGEND)
     if len(fields) > 1:
-        heaviest = max(found["rests_on"], key=lambda at: at["weight"])
+        heaviest = max(values["rests_on"], key=lambda at: at["weight"])
         at = f"{heaviest['record_size']} x {heaviest['records']:,}"
         lines.append(f"P99, memory and syncs are those of {at}")
     lines.append(SPACE if any(row["space"] for row in rows) else NO_SPACE)
-    some = "s" if found["trials"] != 1 else ""
+    some = "s" if values["trials"] != 1 else ""
     how = "measured in" if len(fields) == 1 else "interpolated between"
-    machine = found["machine"] or f"machine {NOT_STATED}"
-    trials = f"{found['trials']} trial{some}"
-    lines.append(f"{how} {', '.join(fields)} of {found['data']}; {trials}; {machine}")
-    if found["average"] == "median":
+    machine = values["machine"] or f"machine {NOT_STATED}"
+    trials = f"{values['trials']} trial{some}"
+    lines.append(f"{how} {', '.join(fields)} of {values['data']}; {trials}; {machine}")
+    if values["average"] == "median":
         lines.append("times are medians: no mean time is stated")
-    for reason in sorted(set(found["left_out"].values())):
-        names = [store for store, own in found["left_out"].items() if own == reason]
+    for reason in sorted(set(values["left_out"].values())):
+        names = [store for store, own in values["left_out"].items() if own == reason]
         lines.append(f"left out: {', '.join(names)} ({reason})")
     return "\n\n".join(line for line in lines if line)
 
 
-def both(found: Mapping[str, Any]) -> str:
+def both(values: Mapping[str, Any]) -> str:
     """The text of an answer after measuring here: the data it uses, the recommendation, and next to
     it the recommendation from the other data, measured here or known before."""
-    measured, known = found["measured"], found.get("known")
+    measured, known = values["measured"], values.get("known")
     if known:
         beside = [f"beside it, {known['data']} says", *answer(known), table(known)]
-        return "\n\n".join(["measured here", text(found), *beside])
+        return "\n\n".join(["measured here", text(values), *beside])
     head = measured["why"]
     own = measured["report"]
     if not measured["finished"]:
         trials = own["trials"] if own else 0
         head = (
             f"measuring did not finish: {head}, after {trials} whole "
-            f"trial{'' if trials == 1 else 's'}; the answer rests on {found['data']}"
+            f"trial{'' if trials == 1 else 's'}; the answer rests on {values['data']}"
         )
     beside = ["beside it, as far as it was measured here", table(own)] if own else []
-    return "\n\n".join([head, text(found), *beside])
+    return "\n\n".join([head, text(values), *beside])
 
 
-def to_json(found: object) -> str:
-    return json.dumps(found, indent=1, allow_nan=False)
+def to_json(values: object) -> str:
+    return json.dumps(values, indent=1, allow_nan=False)

@@ -60,5 +60,5 @@ def read_effective_options(driver: Driver, kv: Any) -> dict[str, str]:
         raise StoreError(f"effective options: {reason(driver, status)}")
     lines = text.value.decode(errors="replace").splitlines()
     if bad := [line for line in lines if "=" not in line]:
-        raise StoreError(f"effective options: {bad[0]!r:.80} is no line of name=value")
+        raise StoreError(f"effective options: {bad[0]!r:.80} is not a line of name=value")
     return dict(line.split("=", 1) for line in lines)

@@ -76,7 +76,7 @@ class Store:
         the shim declared when it was probed."""
         driver = load_driver(self.path)
         if self.version and (changed := _difference(self, declared(self.path))):
-            raise StoreError(f"it declares something else than when it was asked: {changed}")
+            raise StoreError(f"its declaration has changed since it was probed: {changed}")
         return driver
 
 

@@ -100,8 +100,8 @@ class Checker:
             try:
                 os.close(self._to)
                 die_with_parent(parent)
-                with os.fdopen(below, "rb") as told, os.fdopen(above, "w") as out:
-                    json.dump(self._answer(work, told), out)
+                with os.fdopen(below, "rb") as state, os.fdopen(above, "w") as out:
+                    json.dump(self._answer(work, state), out)
             except BaseException:
                 traceback.print_exc()
             finally:
@@ -111,24 +111,24 @@ class Checker:
         os.close(above)
 
     @staticmethod
-    def _answer(work: "Measurement", told: BinaryIO) -> dict[str, Any]:
+    def _answer(work: "Measurement", state: BinaryIO) -> dict[str, Any]:
         try:
-            work.records.restore(told)
+            work.records.restore(state)
             return work.check()
         except (StoreError, OSError) as error:
             return {"reason": str(error)}
 
     def check(self, records: Records) -> dict[str, float]:
         """The result of Measurement.check in that process. Raises StoreError."""
-        with os.fdopen(self._to, "wb") as told, contextlib.suppress(BrokenPipeError):
-            records.save(told)
+        with os.fdopen(self._to, "wb") as state, contextlib.suppress(BrokenPipeError):
+            records.save(state)
         with os.fdopen(self._from) as out:
-            said = out.read()
+            output = out.read()
         _, status = os.waitpid(self._process, 0)
-        if not said:
+        if not output:
             how = how_it_ended(os.waitstatus_to_exitcode(status))
             raise StoreError(f"check: its process ended without an answer: {how}")
-        answer: dict[str, Any] = json.loads(said)
+        answer: dict[str, Any] = json.loads(output)
         if "reason" in answer:
             raise StoreError(answer["reason"])
         return answer
@@ -386,10 +386,10 @@ def main() -> None:
                 task.cell, task.store, Path(task.folder), task.members, task.mounted,
                 Board(task.board),
             )  # fmt: skip
-            said = {"status": "ok", "reason": ""} | dataclasses.asdict(answer)
+            values = {"status": "ok", "reason": ""} | dataclasses.asdict(answer)
         except (StoreError, OSError) as error:
-            said = {"status": "failed", "reason": str(error)}
-        json.dump(said, out)
+            values = {"status": "failed", "reason": str(error)}
+        json.dump(values, out)
     # Skip exit handlers and threads that engines leave behind; nothing else needs clean-up.
     with contextlib.suppress(OSError):
         sys.stderr.flush()

@@ -7,7 +7,7 @@ import click
 from tabulate import tabulate
 
 from kvbench.experiment.estimate import seconds
-from kvbench.experiment.factors import told
+from kvbench.experiment.factors import non_default
 from kvbench.machine.description import fsync_milliseconds
 from kvbench.machine.scratch import own_folder
 from kvbench.results.folder import Folder
@@ -42,7 +42,7 @@ def print_plan(sweep: Sweep) -> None:
         fit += [] if why or cell not in left else [cell]
         plan.append(Planned(why, loaded, cost, cell.trial <= grid.trials[0], cell in left))
         if cell.trial == 1:
-            levels = ", ".join(told(cell))
+            levels = ", ".join(non_default(cell))
             factors = (cell.full_name, cell.record_size, cell.records, cell.compressibility, levels)
             rows.append((*factors, why or f"{cell.live_bytes:,} B, {cost:.1f} s"))
     headers = ("store", "record size", "records", "compressibility", "levels", "each trial")

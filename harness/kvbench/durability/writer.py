@@ -30,30 +30,32 @@ def records(size: int) -> Records:
     return Records(Cell("null", "null", sizes, RECORDS, "incompressible", (), 1, 1))
 
 
-def writes(own: Records, count: int) -> Plan:
+def writes(population: Records, count: int) -> Plan:
     """A plan that repeats: two inserts, an update of the first record, a remove of the second. A
     longer plan begins like a shorter one."""
     cycle = itertools.islice(itertools.cycle(enumerate(CYCLE)), count)
     codes = [CODES[name] for _, name in cycle]
     numbers = [i // 4 * 2 + i % 2 for i in range(count)]
     versions = [int(i % 4 == CYCLE.index("update")) for i in range(count)]
-    return own.listed(codes, numbers, versions)
+    return population.listed(codes, numbers, versions)
 
 
 def replay(count: int, size: int) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield the key and value of each write; the value is None for a remove."""
-    own = records(size)
-    loop = PythonLoop(Store("null", "null"), own, make_pool("incompressible", size, 1))
-    for code, _, key, value in loop.taken(writes(own, count)):
+    population = records(size)
+    loop = PythonLoop(Store("null", "null"), population, make_pool("incompressible", size, 1))
+    for code, _, key, value in loop.taken(writes(population, count)):
         yield key, None if code == CODES["remove"] else value
 
 
 def main() -> None:
     folder, name, count, size, trace, *pairs = sys.argv[1:]
-    own = records(int(size))
-    loop = make_loop(named(name), own, make_pool("incompressible", int(size), 1))
+    population = records(int(size))
+    loop = make_loop(named(name), population, make_pool("incompressible", int(size), 1))
     loop.open(Path(folder), dict(pair.split("=", 1) for pair in pairs))
-    loop.run_into(writes(own, int(count)), np.memmap(trace, np.uint64, "w+", shape=int(count)))
+    loop.run_into(
+        writes(population, int(count)), np.memmap(trace, np.uint64, "w+", shape=int(count))
+    )
     os._exit(0)  # do not close: closing may sync, and the test is about the writes
 
 

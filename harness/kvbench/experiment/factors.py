@@ -23,7 +23,7 @@ class Factor:
     key: str = ""  # in a grid, if it differs from the name
     usual: Any = None  # default in a grid, if the cell has none
     unit: str = ""
-    told: str = "{}"  # format of a non-default level in the name of a cell
+    in_name: str = "{}"  # format of a non-default level in the name of a cell
     varied: bool = True  # whether a grid lists its levels
     compared: bool = True  # whether stores are compared at one level of it
     name: str = ""  # as in Cell
@@ -92,10 +92,10 @@ _SAID = {
     ),
     "memory_max": Factor(
         "Cap on all memory of a cell, page cache included; needs root",
-        told="max {}",
+        in_name="max {}",
     ),
     "workload": Factor("`rounds` of single operations, or steps", "workloads"),
-    "key_size": Factor("Size of a key", unit="B", told="keys of {} B"),
+    "key_size": Factor("Size of a key", unit="B", in_name="keys of {} B"),
     "place": Factor(
         "Where the store's folder is: `disk`, below the results; `tmpfs`, in `/dev/shm`"
     ),
@@ -103,7 +103,7 @@ _SAID = {
         "Least time for each operation of `rounds`, which is repeated until then; also for "
         "`readrandom` and the mixes without inserts, unless `ops` or `seconds` is given",
         unit="ms",
-        told="{} ms",
+        in_name="{} ms",
         varied=False,
         compared=False,
     ),
@@ -117,13 +117,13 @@ COMPARED = tuple(name for name in LEVELS if FACTORS[name].compared)
 CONDITION = tuple(name for name in FACTORS if name not in ("operations", "trial", "seed"))
 
 
-def told(cell: Cell) -> list[str]:
+def non_default(cell: Cell) -> list[str]:
     """The non-default levels of a cell, in words."""
     found = ((FACTORS[name], getattr(cell, name)) for name in LEVELS)
-    return [factor.told.format(level) for factor, level in found if level != factor.default]
+    return [factor.in_name.format(level) for factor, level in found if level != factor.default]
 
 
 def title(cell: Cell) -> str:
     """A description of a cell for people."""
     what = (cell.full_name, f"{cell.record_size} x {cell.records}", cell.compressibility)
-    return ", ".join((*what, *told(cell)))
+    return ", ".join((*what, *non_default(cell)))

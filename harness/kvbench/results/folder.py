@@ -31,7 +31,7 @@ from kvbench.cell.store import Store
 from kvbench.common.files import read_whole, why_not, write_whole
 from kvbench.common.messages import BadInput, one_line
 from kvbench.experiment.decide import means
-from kvbench.experiment.factors import FACTORS, told
+from kvbench.experiment.factors import FACTORS, non_default
 from kvbench.experiment.grid import Grid
 from kvbench.machine.scratch import whole
 from kvbench.results.tables import (
@@ -472,20 +472,20 @@ class NoAnswerError(Exception):
     """A worker's answer cannot be used; the message states why."""
 
 
-def answer_of(said: Any, join: Callable[[Any], list[dict[str, Any]]] = list) -> dict[str, Any]:
+def answer_of(output: Any, join: Callable[[Any], list[dict[str, Any]]] = list) -> dict[str, Any]:
     """The answer of a worker, without unknown keys. `join` adds the sweep's measurements to the
     rows of its timeline. Raises NoAnswerError."""
     try:
-        status, reason = said["status"], said["reason"]
+        status, reason = output["status"], output["reason"]
         if status == "failed" and isinstance(reason, str):
             return {"status": status, "reason": one_line(reason)[:MOST_OF_REASON]}
         if status != "ok":
             raise NoAnswerError(f"status {status!r:.40}")
-        answer = {name: said[name] for name in ("status", "reason", *MEASURED, "operations")}
+        answer = {name: output[name] for name in ("status", "reason", *MEASURED, "operations")}
         unknown = WARM_ONLY if answer["eviction"] else ()
         columns = SCHEMAS[TIMELINE].names
         answer[TIMELINE] = [
-            {name: row[name] for name in columns if name in row} for row in join(said[TIMELINE])
+            {name: row[name] for name in columns if name in row} for row in join(output[TIMELINE])
         ]
         lacking = [name for name in MEASURED if answer[name] is None and name not in unknown]
         if lacking or not answer["operations"]:
@@ -517,7 +517,7 @@ def readable_name(cell: Cell) -> str:
     """The readable part of a result file's name, which lists the cell's factors."""
     size = str(cell.record_size).replace(" ", "")
     where = (cell.store, cell.binding or cell.access)
-    levels = [re.sub("[^A-Za-z0-9.=-]", "", level) for level in told(cell)]
+    levels = [re.sub("[^A-Za-z0-9.=-]", "", level) for level in non_default(cell)]
     parts = (*where, size, cell.records, cell.compressibility, *levels, f"t{cell.trial}")
     return "_".join(map(str, parts))[:MOST_CHARACTERS]
 

@@ -83,11 +83,11 @@ def look(trials: int) -> tuple[int, float]:
     return (done[-1], LOOKS[done[-1]]) if done else (trials, ERROR)
 
 
-def by_trial(found: "pd.Series[float]") -> dict[str, dict[int, float]]:
+def by_trial(series: "pd.Series[float]") -> dict[str, dict[int, float]]:
     """The values for `rank`, from a series indexed by store and trial."""
     values: dict[str, dict[int, float]] = {}
     key: Any
-    for key, value in found.items():
+    for key, value in series.items():
         store, trial = key
         values.setdefault(str(store), {})[int(trial)] = float(value)
     return values

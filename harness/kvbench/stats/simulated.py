@@ -41,22 +41,22 @@ class Field(NamedTuple):
         """The ranking at each look of a sweep."""
         return map(self.ranking, LOOKS)
 
-    def wrong(self, found: Ranking) -> bool:
+    def wrong(self, ranking: Ranking) -> bool:
         """Whether a store has the wrong verdict. For a regret exactly at the limit, both verdicts
         are wrong."""
         edge = math.log(IN)
         true = {"in": self.truth < edge - 1e-9, "out": self.truth > edge + 1e-9}
         return any(
             not true[own.verdict][int(store[1:])]
-            for store, own in found.regrets.items()
+            for store, own in ranking.regrets.items()
             if own.verdict in true
         )
 
-    def missed(self, found: Ranking) -> bool:
+    def missed(self, ranking: Ranking) -> bool:
         """Whether the interval of any store misses its true regret."""
         return any(
             not own.low - 1e-9 <= math.exp(self.truth[int(store[1:])]) <= own.high + 1e-9
-            for store, own in found.regrets.items()
+            for store, own in ranking.regrets.items()
         )
 
 
@@ -139,9 +139,9 @@ def table(
     return pd.DataFrame(found)
 
 
-def missed(found: pd.DataFrame) -> dict[str, str]:
+def missed(errors: pd.DataFrame) -> dict[str, str]:
     """From table(), for the text: the greatest share of fields in which an interval is missed, by
     the deviation between sittings, at the last look."""
-    last = found[found.trials == f"{max(LOOKS)}"].set_index("between sittings")
+    last = errors[errors.trials == f"{max(LOOKS)}"].set_index("between sittings")
     shares = last["an interval missed"].groupby(level=0).max()
     return {f"at_{str(name).rstrip('%')}": f"{share:.0%}" for name, share in shares.items()}

@@ -160,12 +160,12 @@ def family(name: str) -> list[str]:
     since that store may belong to the family."""
     for fault in faults().values():
         raise BadInput(fault)
-    return [store for store, said in described().items() if name in said.families]
+    return [store for store, facts in described().items() if name in facts.families]
 
 
 def everything() -> dict[str, About]:
     """The facts about each store whose facts are stated, by name."""
-    return {store: said for store, said in described().items() if said.what}
+    return {store: facts for store, facts in described().items() if facts.what}
 
 
 def about(store: str) -> About | None:

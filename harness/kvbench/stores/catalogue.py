@@ -55,16 +55,16 @@ def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
             os.killpg(child, signal.SIGKILL)  # with the processes that it started
         _, status = os.waitpid(child, 0)
         answer.seek(0)
-        said = answer.read()
+        output = answer.read()
     if late:
         return dataclasses.replace(
-            store, reason=f"it said nothing within {PROBE_LIMIT} s of being loaded"
+            store, reason=f"it did not answer within {PROBE_LIMIT} s of being loaded"
         )
-    if not said:
+    if not output:
         how = how_it_ended(os.waitstatus_to_exitcode(status))
         return dataclasses.replace(store, reason=f"its process died when it was loaded: {how}")
     try:
-        found = _store_of(json.loads(said))
+        found = _store_of(json.loads(output))
         if found.reason:
             return dataclasses.replace(store, reason=one_line(found.reason)[:MOST_OF_TEXT])
         _refuse_unfit(found)
@@ -72,7 +72,9 @@ def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
     except BadInput as error:
         return dataclasses.replace(store, reason=str(error))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return dataclasses.replace(store, reason=f"asked what it is, it answers {said[:40]!r}")
+        return dataclasses.replace(
+            store, reason=f"its answer to the probe is not valid: {output[:40]!r}"
+        )
 
 
 def _store_of(values: dict[str, Any]) -> Store:

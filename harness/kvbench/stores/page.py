@@ -21,8 +21,8 @@ def table() -> str:
         if binding.counterpart:
             bound.setdefault(binding.store, []).append(name)
     rows = (
-        (f"`{store}`", said.name, _code(said.families), _code(bound.get(store, ())))
-        for store, said in described().items()
+        (f"`{store}`", facts.name, _code(facts.families), _code(bound.get(store, ())))
+        for store, facts in described().items()
     )
     head = ("store", "engine", "families", "from Python"), ("---",) * 4
     return "".join(f"| {' | '.join(row)} |\n" for row in (*head, *rows))

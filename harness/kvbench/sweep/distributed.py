@@ -272,11 +272,11 @@ class Distributed:
         where = {"workers": [worker], "allow_other_workers": False} if worker else {}
         return client.submit(measure, task, resources=RESOURCE, pure=False, **where)
 
-    def _keep(self, said: Any, field: Cell | None, kept: Kept) -> None:
+    def _keep(self, answer: Any, field: Cell | None, kept: Kept) -> None:
         """Store the valid results of an answer. Raises BadInput, which names what is invalid or
         missing."""
         try:
-            found = json.loads(json.dumps(said))  # plain values only
+            found = json.loads(json.dumps(answer))  # plain values only
             host = str(found["host"])
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise BadInput(f"no valid answer: {error!s:.{MOST_SHOWN}}") from None

@@ -126,7 +126,7 @@ def run_cell(
     """
     uncapped = cell.memory_max == UNCAPPED
     with nullcontext() if uncapped else capped(parse_bytes(cell.memory_max)) as group:
-        told = functools.partial(
+        make_task = functools.partial(
             Task,
             factors=cell.factors(),
             store=catalogue.known()[cell.full_name],
@@ -136,13 +136,15 @@ def run_cell(
             mounted=mounted,
         )
         disk = Disk(folder, mounted is not None)
-        answer = _answer(told, time_limit, owner or os.urandom(8).hex(), disk)
+        answer = _answer(make_task, time_limit, owner or os.urandom(8).hex(), disk)
         if group and answer["status"] == "failed" and group.killed():
             answer["reason"] = f"needs more memory than its cap of {cell.memory_max}"
         return answer
 
 
-def _answer(told: Callable[..., Task], time_limit: float, owner: str, disk: Disk) -> dict[str, Any]:
+def _answer(
+    make_task: Callable[..., Task], time_limit: float, owner: str, disk: Disk
+) -> dict[str, Any]:
     """The answer of a worker or how it ended, and what else the machine did."""
     # Files in memory, not pipes: a process that the engine started may keep a pipe open.
     with (
@@ -164,7 +166,7 @@ def _answer(told: Callable[..., Task], time_limit: float, owner: str, disk: Disk
         try:
             watch.follow(process.pid)
             memory.follow(process.pid)
-            task = told(board=board.fileno())
+            task = make_task(board=board.fileno())
             process.communicate(msgspec.json.encode(task), timeout=time_limit)
         except subprocess.TimeoutExpired:
             late = True
@@ -174,17 +176,17 @@ def _answer(told: Callable[..., Task], time_limit: float, owner: str, disk: Disk
             process.wait()
             end_processes(owner)  # including those in other sessions
             peaks = memory.columns()
-        said, complaint = (_content(file) for file in (answer, errors))
+        output, complaint = (_content(file) for file in (answer, errors))
     if late:
         result = _unanswered(f"took longer than {time_limit:g} s", complaint)
     else:
-        result = _checked(said, process.returncode, complaint, disk)
+        result = _checked(output, process.returncode, complaint, disk)
     return result | watch.row() | peaks
 
 
-def _checked(said: str, code: int, complaint: str, disk: Disk) -> dict[str, Any]:
+def _checked(output: str, code: int, complaint: str, disk: Disk) -> dict[str, Any]:
     try:
-        return answer_of(json.loads(said), disk.join)
+        return answer_of(json.loads(output), disk.join)
     except (ValueError, RecursionError):
         how = how_it_ended(code)
         return _unanswered(f"worker ended without an answer: {how}", complaint)

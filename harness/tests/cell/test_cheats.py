@@ -444,7 +444,7 @@ def test_a_store_that_declares_something_else_when_it_is_measured_fails(
     store = turncoats(alter_shim, before=CHANGES[name])
     (found,) = cells(kvbench, write_grid(stores=[store.name]), tmp_path / "out")
     assert found["status"] == "failed"
-    assert "declares something else than when it was asked" in found["reason"] or (
+    assert "declaration has changed since it was probed" in found["reason"] or (
         name in ("abi", "all") and "built for ABI 0" in found["reason"]
     )
 

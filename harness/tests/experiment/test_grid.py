@@ -13,7 +13,7 @@ from kvbench.cell.factors import Cell, RecordSize, format_bytes, parse_bytes
 from kvbench.common.messages import BadInput
 from kvbench.experiment.decide import needed
 from kvbench.experiment.estimate import seconds
-from kvbench.experiment.factors import told
+from kvbench.experiment.factors import non_default
 from kvbench.experiment.grid import Grid, read_grids
 from kvbench.experiment.listed import read
 from kvbench.stores import catalogue
@@ -252,7 +252,7 @@ def test_levels_become_the_settings_of_a_store() -> None:
 
 def test_a_default_cell_has_no_settings() -> None:
     for cell in grid().cells():
-        assert (cell.settings(), told(cell)) == ({}, [])
+        assert (cell.settings(), non_default(cell)) == ({}, [])
 
 
 def test_a_cell_over_the_byte_limit_is_skipped_with_the_reason() -> None:
@@ -266,7 +266,7 @@ def test_parts_that_differ_only_in_their_label_are_measured_separately() -> None
     first, second = (grid(label=label, trials=1) for label in ("as shipped", "equal settings"))
     assert not {*first.cells()} & {*second.cells()}
     (cell,) = (cell for cell in second.cells() if cell.store == "lmdb")
-    assert (told(cell), cell.settings()) == (["equal settings"], {})
+    assert (non_default(cell), cell.settings()) == (["equal settings"], {})
     assert Grid.from_values(second.values(), STORES) == second
 
 
