@@ -24,7 +24,7 @@ def times(rows: pd.DataFrame, operations: Sequence[str]) -> pd.DataFrame:
     return levels.times(own, own.operation, "cache", "p50_ns" if apart(rows) else "mean_ns")
 
 
-def said(rows: pd.DataFrame) -> str:
+def times_shown(rows: pd.DataFrame) -> str:
     """Return a sentence that says which operations the cold times cover."""
     if not (rows.cache == "cold").any():
         return ""

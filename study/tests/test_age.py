@@ -1,4 +1,4 @@
-"""The experiment with stores that grow old, at a tiny scale, and what the study makes of it."""
+"""The experiment with stores that grow old, at a tiny scale, and its analysis."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,12 +17,12 @@ def test_the_study_shows_how_each_store_grows_old(tiny: Callable[[str], Path]) -
     rows = age.seconds(data)
     assert age.window(data) == age.LEAST_WINDOW
     assert rows.groupby("cell").n.count().min() >= 5
-    # Six seconds are no five windows of three.
+    # Six seconds are too short for five windows of three seconds.
     assert set(age.verdicts(rows, 3).values()) == {"not steady after 0.1 minutes"}
     assert not age.lost(data)
     peaks = age.peaks(data)
     assert len(peaks) == len(data.cells)
-    # No less than the values: names of files are keys that take no space of their own everywhere.
+    # At least the bytes of the values: keys that are names of files may take no space of their own.
     cells = data.cells.set_index("cell")
     values = cells.live_bytes - cells.live_records * cells.key_size
     assert (peaks * cells.live_bytes >= values).all()

@@ -1,4 +1,4 @@
-"""The page that puts a reader's results beside the paper's, on committed data."""
+"""The page that compares a reader's results with the paper's, on committed data."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The experiment with data larger than memory, at a tiny scale, and what the study makes of it."""
+"""The experiment with data larger than memory, at a tiny scale, and its analysis."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The second builds of engines: current ones carry no assertions, as the distribution's may."""
+"""The two builds of engines: current ones have no assertions; the distribution's may have them."""
 
 import re
 import subprocess
@@ -45,7 +45,7 @@ def test_current_builds_carry_no_assertions(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ASSERTING)
 def test_the_assertions_of_debian_s_builds_are_found(engine: str) -> None:
-    """So that a current build without them is known to be without them."""
+    """This shows that the search would find assertions in a current build."""
     store = store_or_skip(engine + DISTRIBUTED, "(debian 12)")
     loaded = subprocess.run(["ldd", store.path], capture_output=True, text=True, check=True).stdout
     found = [Path(path) for path in re.findall(rf"=> (\S*lib{engine}\S*)", loaded)]

@@ -32,7 +32,7 @@ Altered = Callable[..., Path]
 
 @pytest.fixture
 def altered(tmp_path: Path) -> Altered:
-    """Writes committed data as they would be with newer columns, and returns the folder."""
+    """Write committed data, changed as newer columns would be, and return the folder."""
 
     def write(name: str, change: Callable[[Frames], Any]) -> Path:
         frames = {key: table.to_pandas() for key, table in read_tables(DATA / name).items()}
@@ -52,8 +52,8 @@ BY = ["operation", *FIELD]
 
 
 def chill(share: float, *stores: str) -> Callable[[Frames], None]:
-    """All cells stay warm, but in one field these stores end more trials than a warm store may with
-    a smaller share of their files in the page cache."""
+    """All cells stay warm, except that in one field these stores have a smaller share of their
+    files in the page cache at the end, in more trials than a warm store may."""
 
     def change(frames: Frames) -> None:
         cells = frames["cells"]
@@ -66,7 +66,7 @@ def chill(share: float, *stores: str) -> Callable[[Frames], None]:
 
 
 def forget(frames: Frames) -> None:
-    """As in data that do not know what was in the page cache."""
+    """Remove the columns on the page cache, as in data that lack them."""
     frames["cells"][["cached_share", "cached_end"]] = np.nan
 
 
@@ -150,8 +150,8 @@ def test_capped_cells_and_cold_ones_are_ranked_whatever_stays_cached() -> None:
 
 
 def mix_gets(frames: Frames) -> None:
-    """The first operation after each eviction in one row with the later ones, as imports may have
-    it."""
+    """Put the first operation after each eviction into one row with the later ones, as imports may
+    have them."""
     rows = frames["operations"]
     rows = rows[~rows.operation.str.endswith(cold.LATER)]
     frames["operations"] = rows.assign(per_eviction=np.nan)
@@ -166,7 +166,7 @@ def table_of(notebook: Path, label: str) -> str:
 def test_first_cold_gets_are_told_from_later_ones() -> None:
     data = Results(str(DATA / "cold-cache"), varying=["cache"])
     rows = data.operations
-    assert cold.said(rows).startswith("Cold: the first of 10 operations after each eviction alone")
+    assert cold.times_shown(rows).startswith("Cold: the first of 10 operations after each eviction alone")
     found = fields.where(cold.times(rows, ["get"]), level="cold", store="lmdb")
     own = fields.where(rows, operation="get", cache="cold", store="lmdb")
     assert found["median"].tolist() == [own.p50_ns.median() / 1000]
@@ -183,7 +183,7 @@ def test_first_cold_gets_are_told_from_later_ones() -> None:
 def test_cold_data_with_one_row_for_all_say_so(altered: Altered) -> None:
     rows = Results(str(altered("cold-cache", mix_gets)), varying=["cache"]).operations
     said = "Cold: mean of the first operation after each eviction and of the later ones."
-    assert cold.said(rows) == said
+    assert cold.times_shown(rows) == said
     assert cold.first_gets(rows, ["lmdb"]).empty
     found = fields.where(cold.times(rows, ["get"]), level="warm", store="lmdb")
     own = fields.where(rows, operation="get", cache="warm", store="lmdb")
@@ -215,7 +215,7 @@ def test_a_machine_that_was_not_probed_bounds_nothing(altered: Altered) -> None:
 
 
 def test_the_longest_operation_is_set_against_a_thousand() -> None:
-    """However many there were; of a single one it is not known."""
+    """The number of operations does not matter; for a single one the share is not known."""
     rows = pd.DataFrame(
         {"max_ns": [500, 500, 9], "sum_ns": [1499, 500 + 1999, 9], "n": [1000, 2000, 1]}
     )

@@ -35,10 +35,10 @@ def test_a_killed_process_loses_nothing_that_the_system_has(name: str, tmp_path:
 
 
 def test_a_killed_process_loses_all_that_only_it_had(tmp_path: Path) -> None:
-    """RocksDB without its log keeps so few writes in memory alone."""
+    """RocksDB without its log keeps this few writes only in memory."""
     row = crash(KNOWN["rocksdb"], "none", KILL, tmp_path)
     assert row["reason"] == ""
-    # The record of the write under way is not looked at; the first write may have been to it.
+    # The record of the interrupted write is not checked; the first write may have been to it.
     assert row["acknowledged_writes"] - row["window_writes"] in (0, 1)
     assert row["kept_writes"] == row["damaged_records"] == 0
     assert 0 < row["window_writes"] - row["lost_writes"] + 1 <= row["window_writes"] / 300 + 2

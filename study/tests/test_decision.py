@@ -21,9 +21,9 @@ OPERATIONS = ("insert", "get", "update", "remove")
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """Ten trials of some stores in four fields, or `trials` of a record size; `times` is how long
-    each operation of a store takes, in units of 1 µs, by default 1, and `larger` of records of
-    1 KiB, if it is another. Means differ by 2% from trial to trial."""
+    """Import ten trials, or as many as `trials` says for a record size, of some stores in four
+    fields. `times` has the time of each operation of a store in µs, by default 1; `larger` has that
+    of records of 1 KiB, if it differs. Means differ by 2% from trial to trial."""
 
     def imported(
         times: Mapping[str, Mapping[str, float]],
@@ -82,7 +82,7 @@ def test_a_store_that_lacks_a_field_or_does_not_suit_is_left_out(make: Make) -> 
 
 
 def test_stores_are_marked_that_a_crash_may_cost_more_than_the_last_writes(make: Make) -> None:
-    """Files, whose updates may tear, and LMDB, of which all may be lost, but not at sync."""
+    """Files, whose updates may tear, and LMDB, which may lose all data, but not at sync."""
     data = make({"lmdb": {}, "flat": {}})
     rows = decision.table({"reference": data}, [MIXED])
     both = pd.concat([rows, rows.assign(level="sync")])
@@ -92,7 +92,7 @@ def test_stores_are_marked_that_a_crash_may_cost_more_than_the_last_writes(make:
 
 
 def test_a_store_is_recommended_only_if_it_is_at_every_size(make: Make) -> None:
-    """The mean over both sizes is the same for the stores, but neither does at both."""
+    """The stores have the same mean over both sizes, but neither is recommended at both."""
     few, many = {"lmdb": {}, "leveldb": {"insert": 5}}, {"lmdb": {"insert": 5}, "leveldb": {}}
     data = make(few | {"redb": {"insert": 2}}, larger=many | {"redb": {"insert": 2}})
     (row,) = decision.table({"reference": data}, [MIXED]).to_dict("records")
@@ -145,8 +145,8 @@ def test_a_bound_names_the_place_that_exceeds_it() -> None:
 
 
 def test_a_need_counts_the_trials_that_all_its_fields_have(make: Make) -> None:
-    """A field that was decided after seven trials has no more. A need with it has seven, too, and
-    may spend on them what a look after seven may."""
+    """A field that was decided after seven trials has no more. A need with this field has seven,
+    too, and may spend as much of the error as a look after seven trials."""
     data = make({"lmdb": {}, "leveldb": {"get": 1.3}}, trials={"100 B": 7})
     both = decision.ranking(data, MIXED).regrets
     assert {own.trials for own in both.values()} == {7}

@@ -1,4 +1,4 @@
-"""What the explorer is given: equal work, guarantees beside times, and no value lost."""
+"""The explorer's data have space after equal work, guarantees beside times, and every value."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,8 +25,8 @@ def found() -> dict[str, Any]:
 
 
 def test_space_is_that_after_equal_work(found: dict[str, Any]) -> None:
-    """Rounds end by the clock: `tkrzw-hash`, which keeps all that it wrote, had over a hundred
-    times its data in them."""
+    """Rounds end by the clock: after them `tkrzw-hash`, which frees nothing, took over a hundred
+    times the space of its data."""
     cells = pd.read_parquet(DATA / "space" / "cells.parquet")
     cells = cells[cells.workload.str.endswith("overwrite") & (cells.status == "ok")]
     known = {(size, count) for size, count in zip(cells.record_size, cells.records, strict=True)}

@@ -1,4 +1,4 @@
-"""Latency under load: what the figure and the tables make of a sweep."""
+"""Latency under load: the figure and the tables of a sweep."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -56,8 +56,8 @@ def test_the_figure_and_the_tables_follow_from_a_sweep(data: Results) -> None:
 
 
 def closed_and_half(*trials: tuple[float, float]) -> pd.DataFrame:
-    """P99.9 of a store in the closed loop and at half its rate, in each trial; the store that does
-    nothing has 50 at that rate."""
+    """Return the P99.9 of a store in the closed loop and at half its rate, in each trial; the store
+    that does nothing has 50 at that rate."""
     shared = {"durability": "sync", "reads": 90, "user_s": 1.0, "system_s": 0.0, "wall_s": 1.0}
     shared |= {"p50_ns": 1.0, "p99_ns": 1.0, "operation": "mix"}
     shared |= {f"late_{name}_ns": 1.0 for name in load.LATE}

@@ -18,8 +18,8 @@ from kvbench.stats import simulated
 from support import ROOT
 
 LISTED = read(ROOT).experiment
-CSV = {"stores"}  # notebooks of a table that no sweep wrote
-MANY = {"verdicts"}  # and of a folder of experiments
+CSV = {"stores"}  # notebooks that draw a table which no sweep wrote
+MANY = {"verdicts"}  # notebooks that draw a folder of experiments
 # The notebooks of collected results, with the experiment that each one's refusals name: the quick
 # look at a machine, or else the first that it draws.
 GRIDS = {
@@ -77,7 +77,7 @@ def _cooled(frames: Frames) -> Frames:
 
 
 def _plain_machine(frames: Frames) -> Frames:
-    """Without what only some machines state."""
+    """Remove the facts that only some machines state."""
     machines = frames["machines"].copy()
     for column in ("sync_p50_us", "memory_rate", "probe", "compiler", "python"):
         machines[column] = None
@@ -145,7 +145,7 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def refusal(shell: InteractiveShell, stem: str, folder: Path) -> str:
-    """What the notebook says of the results, when it refuses them; any other error is raised."""
+    """Return the message with which the notebook refuses the results; other errors are raised."""
     try:
         run(shell, stem, results=str(folder))
     except BadInput as error:

@@ -1,4 +1,4 @@
-"""What `python -m study.answers.provenance` says of the committed data."""
+"""The page of `python -m study.answers.provenance` on the committed data."""
 
 import subprocess
 import sys

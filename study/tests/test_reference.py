@@ -179,7 +179,7 @@ def test_another_device_scales_what_a_sync_adds(make: Make) -> None:
 
 
 def test_on_this_device_nothing_is_scaled(make: Make) -> None:
-    """Even where a store's synced write is the faster one."""
+    """This holds even if a store's synced write is the faster one."""
     data = make(TWO | {("c", "process"): 9.0, ("c", "sync"): 0.9})
     assert reference.timed(data).durability.isin(["process", "sync"]).all()
     found = reference.turns(reference.sensitivity(data))
@@ -260,7 +260,8 @@ def test_file_systems_are_compared_in_the_fields_that_all_have(make: Make) -> No
 def test_a_trial_in_which_a_store_was_not_warm_is_left_out_of_its_field(
     make: Make, cold: int, trials: int
 ) -> None:
-    """Of all stores, since trials are paired; a store that is often not warm is left out itself."""
+    """The trial is left out for all stores, because trials are paired; a store that is often not
+    warm is left out itself."""
     data = make(TWO | {("c", "process"): 9.0, ("c", "sync"): 9.0})
     rows = data.operations
     rows["cooled"] = (rows.store == "b") & (rows.durability == "sync") & (rows.trial <= cold)
@@ -277,7 +278,7 @@ def test_figures_have_a_row_a_store(make: Make) -> None:
 
 
 def test_a_store_that_syncs_at_process_is_left_out_elsewhere() -> None:
-    """What its time at level sync has of the device's is not known."""
+    """The device's part of its time at level sync is not known."""
     data = Results("data/reference", varying=["durability"])
     rows = reference.elsewhere(data, 1e7)
     updates = rows[(rows.operation == "update") & (rows.record_size == "1 KiB")]

@@ -37,7 +37,7 @@ def test_rows_decide_a_claim_of_their_text(files: int, agrees: bool, tmp_path: P
     data = load({"files-or-store": tmp_path / "out"}, root() / "data/durability/evidence.csv")
     assert set(data.efficiency) == {0.5}
     assert data.set_index("store").ns["flat"] == files
-    found = source_rows.told(data).set_index("id")
+    found = source_rows.decided_claims(data).set_index("id")
     assert found.agrees["F-5.1-large-files"] == agrees
 
 

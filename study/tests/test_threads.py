@@ -1,4 +1,4 @@
-"""The experiment with several threads, at a tiny scale, and what the study makes of it."""
+"""The experiment with several threads, at a tiny scale, and its analysis."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `python -m study.answers.verify` says of results beside the reference data."""
+"""The report of `python -m study.answers.verify` on results and the reference data."""
 
 import os
 import shutil
@@ -37,8 +37,8 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def change(of: Callable[[pd.DataFrame], "pd.Series[bool]"], column: str, factor: float) -> Change:
-    """A change that multiplies a column in the operations of which `of` is true, which knows the
-    factors of their cells."""
+    """Return a change that multiplies a column in the operations for which `of` is true; `of` gets
+    the operations with the factors of their cells."""
 
     def apply(frames: dict[str, pd.DataFrame]) -> None:
         rows = frames["operations"]
@@ -51,7 +51,7 @@ def change(of: Callable[[pd.DataFrame], "pd.Series[bool]"], column: str, factor:
 
 
 def test_all_data_reproduce_themselves(tmp_path: Path) -> None:
-    """Also where a folder has results from Python alone, as data/python."""
+    """This includes a folder with results only from Python, data/python."""
     for path in DATA.glob("*/cells.parquet"):
         (tmp_path / path.parent.name).symlink_to(path.parent)
     done = run(tmp_path)
@@ -118,8 +118,9 @@ ALTERED = {
     [(name, *altered) for name, each in ALTERED.items() for altered in each],
 )
 def test_altered_data_differ(tmp_path: Path, finding: str, experiment: str, alter: Change) -> None:
-    """RocksDB or LevelDB 20 times slower, MDBX's gets within memory as slow as from the device,
-    LMDB's setting of no use though another store's is, SQLite's default as fast as it can be."""
+    """RocksDB or LevelDB is 20 times slower, MDBX's gets within memory are as slow as from the
+    device, LMDB gains nothing from its setting though another store does, or SQLite's default is as
+    fast as possible."""
     copy(experiment, tmp_path, alter)
     found = verify.findings(tmp_path, DATA).set_index("finding")
     assert found.outcome[finding] == verify.DIFFERS
@@ -156,7 +157,7 @@ def test_findings_without_data_are_not_measured(tmp_path: Path) -> None:
 
 
 def test_findings_compare_the_stores_that_both_have(tmp_path: Path) -> None:
-    """The slowest insert as shipped is a store's that is not here."""
+    """The store with the slowest insert as shipped is missing from the results."""
 
     def leave(frames: dict[str, pd.DataFrame]) -> None:
         kept = frames["cells"].store.isin(["lmdb", "sqlite", "wiredtiger-btree"])

@@ -70,7 +70,7 @@ def converted(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def told(data: pd.DataFrame) -> pd.DataFrame:
+def decided_claims(data: pd.DataFrame) -> pd.DataFrame:
     """Return one row per claim that these rows can decide: their figure, and whether it agrees with
     the claim."""
     found = []
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BadInput as error:
         parser.exit(2, f"{error}\n")
     data = load({"files-or-store": given.out}, root() / "data/durability/evidence.csv")
-    told(data).to_csv(sys.stdout, index=False, float_format="%.4g")
+    decided_claims(data).to_csv(sys.stdout, index=False, float_format="%.4g")
 
 
 if __name__ == "__main__":
