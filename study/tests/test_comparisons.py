@@ -166,7 +166,9 @@ def table_of(notebook: Path, label: str) -> str:
 def test_first_cold_gets_are_told_from_later_ones() -> None:
     data = Results(str(DATA / "cold-cache"), varying=["cache"])
     rows = data.operations
-    assert cold.times_shown(rows).startswith("Cold: the first of 10 operations after each eviction alone")
+    assert cold.times_shown(rows).startswith(
+        "Cold: the first of 10 operations after each eviction alone"
+    )
     found = fields.where(cold.times(rows, ["get"]), level="cold", store="lmdb")
     own = fields.where(rows, operation="get", cache="cold", store="lmdb")
     assert found["median"].tolist() == [own.p50_ns.median() / 1000]
