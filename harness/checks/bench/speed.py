@@ -31,7 +31,7 @@ from tabulate import tabulate
 from tqdm import tqdm
 from upkeep import analysis, cells, memory, original
 
-FOLDER = click.Path(path_type=Path)
+FOLDER = click.Path(path_type=Path, resolve_path=True)  # peers run in folders of their own
 GROUPS = ("floor", "instructions", "bare", "peers", "pauses", "cells", "scale", "analysis")
 
 
