@@ -21,7 +21,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from IPython.display import Markdown
 
-from study import figures, formats, publish
+from study.common import figures, formats, publish
 
 figures.use_style()
 """,

@@ -376,7 +376,7 @@ def measure(
 
 
 def main() -> None:
-    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    task = msgspec.convert(json.load(sys.stdin), Task)  # json takes paths that are not UTF-8
     die_with_parent(task.parent)
     # Keep a separate output for the answer: engines print to the standard output.
     with os.fdopen(os.dup(1), "w") as out:

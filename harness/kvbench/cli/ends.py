@@ -87,6 +87,8 @@ def run(command: click.Command, arguments: Sequence[str] | None) -> NoReturn:
         printed = "standard output" if error.errno in UNWRITTEN else ""  # else it has a name
         where = f"{error.filename or printed}: ".removeprefix(": ")
         say(f"kvbench: {one_line(f'{where}{why_not(error)}')}")
+        if printed:  # what is left of the output would fail again at exit, with another status
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = BAD_INPUT
     except (click.Abort, KeyboardInterrupt) as stop:
         say(f"kvbench: stopped; {one_line(str(stop.__cause__ or stop)) or NOTHING_KEPT}")

@@ -422,5 +422,5 @@ def _scale(scales: Mapping[str, Any], wanted: str | None) -> tuple[list[str], di
         return [], {"factor": float(wanted or "")}
     except ValueError:
         names = listed([*scales, "a number"], wanted or "")
-        why = f"{wanted!r:.60} is none of its scales" if wanted else "none was chosen"
+        why = f"{wanted!r:.60} is none of its scales" if wanted is not None else "none was chosen"
         raise BadInput(f"scale: {why}; allowed: {names}") from None

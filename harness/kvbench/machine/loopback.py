@@ -16,6 +16,7 @@ import psutil
 from kvbench.cell.factors import Cell
 from kvbench.cell.filesystem import Mounted, unmount
 from kvbench.common.messages import BadInput, say
+from kvbench.experiment.factors import title
 
 # The command that makes each kind, and its Debian package. No command discards blocks, so the
 # backing file stays allocated. ext4 gets an inode per 4 KiB, because stores of files need many.
@@ -211,7 +212,7 @@ def size_for(cells: Sequence[Cell], folder: Path, had: int = 0) -> int:
         room = max(0, free - (256 << 20)) * 4 // 5 - (64 << 20)
         most = max(0, room // _per_record(largest)) if free > LEAST else 0
         raise BadInput(
-            f"--fs: {largest} needs a file system of {_gib(least)}, and {folder} "
+            f"--fs: {title(largest)} needs a file system of {_gib(least)}, and {folder} "
             f"has room for {_gib(max(0, free))}; allowed there: {most:,} such records at most; or "
             "name a folder on another disk with --stores"
         )

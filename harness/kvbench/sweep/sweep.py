@@ -167,7 +167,7 @@ def _answer(
             watch.follow(process.pid)
             memory.follow(process.pid)
             task = make_task(board=board.fileno())
-            process.communicate(msgspec.json.encode(task), timeout=time_limit)
+            process.communicate(json.dumps(msgspec.to_builtins(task)).encode(), timeout=time_limit)
         except subprocess.TimeoutExpired:
             late = True
         finally:

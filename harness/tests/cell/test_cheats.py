@@ -572,7 +572,6 @@ def test_a_store_that_promises_syncs_and_makes_too_few_is_flagged(
         stores=[*names.values(), "flat"],
         durability=[level, "process"],
         records=[50],
-        operations=["update"],
     )
     out = on_disk / "out"
     done = kvbench("sweep", grid, "--out", out)
