@@ -102,8 +102,9 @@ def scratch(place: Path) -> Iterator[Path]:
     clear_dead(place)
     with contextlib.ExitStack() as stack:
         try:
-            folder, owner = stack.enter_context(own_folder(place))
-            aside, _ = stack.enter_context(own_folder(Path(tempfile.gettempdir())))
+            with uninterrupted():  # a folder that is made is one that the stack removes
+                folder, owner = stack.enter_context(own_folder(place))
+                aside, _ = stack.enter_context(own_folder(Path(tempfile.gettempdir())))
         except OSError as error:
             where = os.path.dirname(error.filename or "") or place
             raise BadInput(f"{where}: no folder can be made here: {why_not(error)}") from None
@@ -124,7 +125,8 @@ def whole(out: Path) -> Iterator[Path]:
         raise BadInput(f"{out}: holds other files; allowed: a new or empty folder")
     with contextlib.ExitStack() as stack:
         try:
-            own, _ = stack.enter_context(own_folder(place))
+            with uninterrupted():
+                own, _ = stack.enter_context(own_folder(place))
         except OSError as error:
             raise BadInput(f"{out}: can't be written: {why_not(error)}") from None
         yield own
