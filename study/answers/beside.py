@@ -5,15 +5,12 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from kvbench.cell.factors import OPERATIONS
-from kvbench.common.files import write_whole
-from kvbench.common.messages import BadInput
 
-from study.common import formats
+from study.common import formats, publish
 from study.common.fields import NOT_RANKED, best_of, regrets
 from study.common.results import Results
 
@@ -123,17 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("results", help="a collected folder, from the repository's root")
     parser.add_argument("--reference", default="data/reference", help="the paper's results")
-    parser.add_argument("--out", type=Path, help="the file to write instead of standard output")
-    given = parser.parse_args(arguments)
-    try:
-        text = page(given.reference, given.results)
-        if given.out:
-            write_whole(given.out, text.encode())
-        else:
-            print(text, end="")
-    except BadInput as error:
-        parser.exit(2, f"beside: {error}\n")
-    return 0
+    return publish.print_page(parser, lambda given: page(given.reference, given.results), arguments)
 
 
 if __name__ == "__main__":

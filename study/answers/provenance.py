@@ -12,12 +12,11 @@ from pathlib import Path
 from string import ascii_uppercase
 
 import pandas as pd
-from kvbench.common.files import write_whole
 from kvbench.common.messages import BadInput
 from kvbench.experiment.factors import NOT_STATED
 from kvbench.results.frames import Frames
 
-from study.common import formats
+from study.common import formats, publish
 from study.common.notebook import root
 
 HEAD = """# Provenance
@@ -98,17 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="List what measured each folder of data.",
     )
     parser.add_argument("data", type=Path, nargs="?", help="a folder of results folders; data/")
-    parser.add_argument("--out", type=Path, help="the file to write instead of standard output")
-    given = parser.parse_args(arguments)
-    try:
-        text = page(given.data or root() / "data")
-        if given.out:
-            write_whole(given.out, text.encode())
-        else:
-            print(text, end="")
-    except BadInput as error:
-        parser.exit(2, f"provenance: {error}\n")
-    return 0
+    return publish.print_page(parser, lambda given: page(given.data or root() / "data"), arguments)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Publish figures, tables and variables for the paper, if KVBENCH_FIGURES names a folder."""
 
+import argparse
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 from kvbench.cell.factors import KEY_SIZE, format_bytes
 from kvbench.cell.plan import PER_EVICTION, SAMPLES, TRIED
 from kvbench.common.files import write_whole
+from kvbench.common.messages import BadInput
 from kvbench.experiment.factors import FACTORS
 from kvbench.machine.noise import SPREAD
 from kvbench.results.warm import WARM
@@ -104,3 +106,23 @@ def variables(name: str, values: Mapping[str, Any]) -> None:
     """Save values for the paper's text under the key `name`."""
     plain = json.loads(json.dumps({name.replace("-", "_"): _safe(values)}))
     text(yaml.safe_dump(plain, allow_unicode=True, sort_keys=True), f"{name}.yml")
+
+
+def print_page(
+    parser: argparse.ArgumentParser,
+    page: Callable[[argparse.Namespace], str],
+    arguments: Sequence[str] | None,
+) -> int:
+    """Print the page that the arguments ask for, or write it to the file of `--out`. Returns the
+    exit status; bad input ends the process with one line and 2."""
+    parser.add_argument("--out", type=Path, help="the file to write instead of standard output")
+    given = parser.parse_args(arguments)
+    try:
+        text = page(given)
+        if given.out:
+            write_whole(given.out, text.encode())
+        else:
+            print(text, end="")
+    except BadInput as error:
+        parser.exit(2, f"{parser.prog.rpartition('.')[2]}: {error}\n")
+    return 0

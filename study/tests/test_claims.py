@@ -2,12 +2,12 @@
 
 import dataclasses
 import functools
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kvbench.common.messages import BadInput
+from kvbench.experiment import listed
 from kvbench.experiment.grid import read_grids
 from kvbench.stores.catalogue import names
 from support import ROOT
@@ -125,11 +125,10 @@ def test_a_wrong_row_is_refused_by_name(cells: dict[str, str], words: str, tmp_p
 
 @functools.cache
 def labels(experiment: str) -> set[str]:
-    """The labels of the parts of an experiment's grid, at its reference scale if it has one."""
-    grid = ROOT / "harness/grids" / f"{experiment}.toml"
-    scales = tomllib.loads(grid.read_text()).get("scale", {})
-    scale = "reference" if "reference" in scales else "1"
-    return {part.label for part in read_grids(grid, names(), {}, scale)}
+    """The labels of the parts of an experiment's grid, at the scale at which it is measured."""
+    own = listed.read(ROOT).experiment[experiment]
+    grid = ROOT / "harness/grids" / f"{own.grid}.toml"
+    return {part.label for part in read_grids(grid, names(), {}, own.scale)}
 
 
 @pytest.mark.parametrize("module", claims.MODULES, ids=lambda module: module.SOURCE.experiment)

@@ -5,7 +5,8 @@ Answer with `status` "ok", or `status` "failed" and a `reason`.
 """
 
 import dataclasses
-from typing import Any
+import json
+from typing import Any, Self
 
 import msgspec
 
@@ -28,6 +29,15 @@ class Task(msgspec.Struct, frozen=True):
     @property
     def cell(self) -> Cell:
         return Cell.from_factors(self.factors)
+
+    def encode(self) -> bytes:
+        """As JSON, by the module json: msgspec's takes no path that is not UTF-8."""
+        return json.dumps(msgspec.to_builtins(self)).encode()
+
+    @classmethod
+    def decode(cls, text: bytes) -> Self:
+        """The inverse of `encode`."""
+        return msgspec.convert(json.loads(text), cls)
 
 
 @dataclasses.dataclass

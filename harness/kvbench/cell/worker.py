@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import cramjam
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -376,7 +375,7 @@ def measure(
 
 
 def main() -> None:
-    task = msgspec.convert(json.load(sys.stdin), Task)  # json takes paths that are not UTF-8
+    task = Task.decode(sys.stdin.buffer.read())
     die_with_parent(task.parent)
     # Keep a separate output for the answer: engines print to the standard output.
     with os.fdopen(os.dup(1), "w") as out:

@@ -12,7 +12,7 @@ from typing import NoReturn
 import click
 
 from kvbench.common.files import why_not
-from kvbench.common.messages import BadInput, brief, one_line, say
+from kvbench.common.messages import BadInput, brief, discard, one_line, say
 from kvbench.common.processes import STOPS
 
 SLOWER = 1  # exit status of a comparison that found more than is allowed
@@ -88,7 +88,7 @@ def run(command: click.Command, arguments: Sequence[str] | None) -> NoReturn:
         where = f"{error.filename or printed}: ".removeprefix(": ")
         say(f"kvbench: {one_line(f'{where}{why_not(error)}')}")
         if printed:  # what is left of the output would fail again at exit, with another status
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            discard(1)
         code = BAD_INPUT
     except (click.Abort, KeyboardInterrupt) as stop:
         say(f"kvbench: stopped; {one_line(str(stop.__cause__ or stop)) or NOTHING_KEPT}")

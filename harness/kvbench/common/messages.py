@@ -53,10 +53,15 @@ def brief(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
 
+def discard(descriptor: int) -> None:
+    """From now on, lose what is written to a descriptor: what is buffered would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+
+
 def say(text: str) -> None:
     """Print a line on standard error. If the terminal or pipe is closed, the line is dropped, so
     that a sweep goes on."""
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        discard(2)

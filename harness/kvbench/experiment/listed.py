@@ -4,7 +4,6 @@ python -m kvbench.experiment.listed NAME     # print the notebooks of this exper
 """
 
 import sys
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
@@ -12,7 +11,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from kvbench.common.files import read_whole
+from kvbench.common.files import read_toml
 from kvbench.common.messages import BadInput, listed, say
 
 LIST = Path("harness/experiments.toml")  # relative to the root of the repository
@@ -65,10 +64,8 @@ def read(root: Path = Path()) -> Listed:
     """The list of the repository at `root`. Raises BadInput if it cannot be read."""
     path = root / LIST
     try:
-        values = tomllib.loads(read_whole(path).decode())
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from None
-    except ValueError as error:
+        values = read_toml(path)
+    except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
     at = ""  # the entry that is being read
     try:

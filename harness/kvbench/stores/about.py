@@ -21,7 +21,9 @@ from kvbench.stores.bindings import BINDINGS
 DISTRIBUTED = "-debian"  # suffix of a store that uses the distribution's build of an engine
 MOST_BYTES = 1 << 20  # in such a file
 C = "c"  # the key of the shim's rates
-FACTS = ("licence", "latest", "maintained_by", "platforms", "processes", "known")  # have sources
+CITED = (  # the facts that have a source
+    "licence", "latest", "maintained_by", "platforms", "processes", "known", "consequence"
+)  # fmt: skip
 LAST = 10_000  # position of a store without a file
 USUAL = {  # by level, what a crash may cost in an engine that keeps a log
     "none": "a crash of the process, or a loss of power, may lose the last writes",
@@ -102,10 +104,9 @@ def _read(path: Path) -> About:
         found = msgspec.convert(values, About)
     except msgspec.ValidationError as error:
         raise BadInput(str(error)) from None
-    facts = [*FACTS, "consequence"]
     for key, names, known in (
         ("families", found.families, [*FAMILIES]),
-        ("sources", found.sources, facts),
+        ("sources", found.sources, [*CITED]),
         ("consequence", found.consequence, [*DURABILITY, *BINDINGS]),
         ("rates", found.rates, [C, *BINDINGS]),
     ):

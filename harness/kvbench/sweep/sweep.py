@@ -21,7 +21,6 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any
 
-import msgspec
 import psutil
 
 from kvbench.cell.board import Board
@@ -167,7 +166,7 @@ def _answer(
             watch.follow(process.pid)
             memory.follow(process.pid)
             task = make_task(board=board.fileno())
-            process.communicate(json.dumps(msgspec.to_builtins(task)).encode(), timeout=time_limit)
+            process.communicate(task.encode(), timeout=time_limit)
         except subprocess.TimeoutExpired:
             late = True
         finally:
