@@ -26,7 +26,7 @@ from kvbench.stores.catalogue import known
 from table import Form, Row
 
 SOURCES = ROOT / "harness/checks/sanitize"
-SUITES = [ROOT / f"harness/tests/test_{name}.py" for name in ("conformance", "plan", "loop")]
+SUITES = [ROOT / f"harness/tests/cell/test_{name}.py" for name in ("conformance", "plan", "loop")]
 CORE = ("traffic", "loop", "plan", "records", "tally", "store", "meter")
 DESELECTED = "the_template"  # these cases compile their own shims without sanitizers
 # Cases that the short form omits: a slow one, and bindings, whose C is not ours.

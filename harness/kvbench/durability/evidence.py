@@ -38,6 +38,7 @@ from kvbench.common.processes import dying, how_it_ended, uninterrupted
 from kvbench.durability.strace import Trace
 from kvbench.durability.traced import CALLS, SYNCS, Traced
 from kvbench.durability.writer import replay
+from kvbench.machine.shelf import OWNER, end_processes
 from kvbench.stores import catalogue
 from kvbench.stores.opened import open_store
 
@@ -279,6 +280,11 @@ def mounted(image: Path, folder: Path) -> Iterator[Path]:
             # Only a sync may write to the image; by default the journal commits every 5 s.
             _must("mount", "-o", "loop,commit=600", str(image), str(folder))
         yield folder
+    except BaseException:  # Ctrl-C may come before the block that ends a program is entered
+        if owner := os.environ.get(OWNER):
+            with uninterrupted():
+                end_processes(owner)
+        raise
     finally:
         if folder.is_mount():
             unmount(str(folder))  # by system call: a signal could end a program first

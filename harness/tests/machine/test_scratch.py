@@ -16,6 +16,7 @@ import psutil
 import pytest
 from kvbench.cli import STOPPED
 from kvbench.durability import evidence
+from kvbench.machine.scratch import scratch
 from kvbench.machine.shelf import MARK, runs
 from kvbench.results.folder import Folder
 from support import KNOWN, ROOT, Run
@@ -189,6 +190,23 @@ def test_a_command_that_is_stopped_leaves_nothing(
     assert said.splitlines()[-1].startswith("kvbench: stopped; ")
     assert left(place, aside) == []
     assert not out.exists()
+
+
+def test_a_disk_is_unmounted_from_below_a_program_that_nobody_ends(place: Path) -> None:
+    """As if Ctrl-C came between its start and the block that ends it."""
+    if why := evidence.mounting_fails(place):
+        pytest.skip(why)
+    with pytest.raises(KeyboardInterrupt), scratch(place) as folder:
+        evidence.make_image(folder / "image", 8 << 20)
+        with evidence.mounted(folder / "image", folder / "mounted") as disk:
+            held = ["sh", "-c", 'exec > "$0/file"; echo; exec sleep inf', str(disk)]
+            own = subprocess.Popen(held, start_new_session=True)
+            while not any((disk / "file").parent.glob("file")):
+                assert own.poll() is None
+            raise KeyboardInterrupt
+    assert own.wait() == -signal.SIGKILL
+    assert mounts(place) == devices(place) == []
+    assert [path.name for path in place.iterdir()] == ["letter"]
 
 
 def test_a_sweep_removes_what_a_killed_crash_left(
