@@ -1,0 +1,80 @@
+"""What a child process reports of a store that is whole, refuses to open, hangs or ends the
+process."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kvbench.cell.store import Store
+from kvbench.durability.left import HANGS, digest, look
+from kvbench.stores.opened import OpenStore, open_store
+
+KEYS = [b"key %d" % i for i in range(30)]
+ENDS = """
+#include <signal.h>
+#include <unistd.h>
+static int my_get(struct kv *kv, struct kv_slice key, void *buffer, size_t room, size_t *size)
+{
+    if (key.size == 5 && memcmp(key.data, "key 7", 5) == 0) {
+        fprintf(stderr, "a failed check\\n");
+        END;
+    }
+    return honest.get(kv, key, buffer, room, size);
+}
+"""
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Path:
+    """A closed store."""
+    folder = tmp_path / "filled"
+    folder.mkdir()
+    opened = open_store(Store("gdbm"), folder)
+    for key in KEYS[:-1]:
+        opened.insert(key, key * 3)
+    opened.close()
+    return folder
+
+
+def test_each_key_has_its_value_or_is_missing(filled: Path) -> None:
+    left = look(Store("gdbm"), filled, KEYS)
+    assert left == ("", "", (*(digest(key * 3) for key in KEYS[:-1]), None), 0, "", "", "")
+
+
+def test_keys_that_nobody_asked_for_are_counted(tmp_path: Path) -> None:
+    opened = open_store(Store("lmdb"), tmp_path)
+    for key in KEYS:
+        opened.insert(key, b"value")
+    opened.close()
+    assert look(Store("lmdb"), tmp_path, KEYS[:20], scan=True).extra == 10
+
+
+def test_the_store_is_handed_on_after_the_reads(filled: Path) -> None:
+    def then(opened: OpenStore) -> str:
+        opened.update(KEYS[0], b"new")
+        return f"holds {opened.get(KEYS[0])!r}"
+
+    left = look(Store("gdbm"), filled, KEYS[:1], then=then)
+    assert (left.found, left.after) == ((digest(KEYS[0] * 3),), "holds b'new'")
+
+
+def test_a_store_that_does_not_open_says_why(filled: Path) -> None:
+    (file,) = filled.iterdir()
+    file.write_bytes(b"no database")
+    left = look(Store("gdbm"), filled, KEYS)
+    assert left.refused
+    assert (left.ended, left.found) == ("", ())
+
+
+@pytest.mark.parametrize(
+    ("end", "ended"),
+    [("raise(SIGSEGV)", "signal SIGSEGV"), ("_exit(3)", "exit status 3"), ("pause()", HANGS)],
+)
+def test_a_child_that_ends_early_says_how(
+    alter_shim: Callable[..., Store], end: str, ended: str, tmp_path: Path
+) -> None:
+    store = alter_shim("template", ENDS.replace("END", end), "get", name=f"ends{len(ended)}")
+    opened = open_store(store, tmp_path)
+    opened.insert(KEYS[7], b"value")
+    opened.close()
+    assert look(store, tmp_path, KEYS[6:8], limit=1) == (ended, "", (), 0, "", "", "a failed check")
