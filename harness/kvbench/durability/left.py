@@ -51,7 +51,7 @@ def _why(error: Exception) -> str:
 def _value(opened: OpenStore, key: bytes) -> Value:
     try:
         return digest(opened.get(key))
-    except Exception as error:  # noqa: BLE001 - a binding raises its engine's own exceptions
+    except Exception as error:  # a binding raises its engine's own exceptions
         return _why(error)
 
 
@@ -66,7 +66,7 @@ def _read(
     """Run in the child."""
     try:
         opened = open_store(store, folder, **options)
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         return Left(refused=_why(error) or "refused")
     found = tuple(_value(opened, key) for key in keys)
     extra, after, closing = 0, "", ""
@@ -74,16 +74,16 @@ def _read(
         try:
             given = set(keys)
             extra = sum(key not in given for key, _ in opened.scan())
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             after = f"scan: {_why(error)}"
     if then is not None:
         try:
             after = then(opened)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             after = _why(error)
     try:
         opened.close()
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         closing = _why(error)
     return Left("", "", found, extra, after, closing)
 
