@@ -90,7 +90,7 @@ def _read(
 
 def _received(source: int, end: float) -> bytes | None:
     """All bytes of a pipe until its writers have ended; None if that takes too long."""
-    parts = []
+    parts: list[bytes] = []
     while True:
         ready, _, _ = select.select([source], [], [], max(0.0, end - time.monotonic()))
         if not ready:
@@ -153,5 +153,5 @@ def look(
         return Left(ended=HANGS, said=said)
     if not answer or status != 0:
         return Left(ended=how_it_ended(status), said=said)
-    left: Left = pickle.loads(answer)
-    return left._replace(said=said)
+    received: Left = pickle.loads(answer)
+    return received._replace(said=said)
