@@ -79,7 +79,10 @@ __attribute__((constructor)) static void hang(void) {
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Put the folders of tests into memory if there is enough, so that no sync waits for a disk.
-    The tests check the same things there."""
+    The tests check the same things there. Take Ctrl-C back, which a job in the background ignores:
+    the programs under test would inherit that."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     fits = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2 << 30
     if fits and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC and config.option.basetemp is None:
         config.option.basetemp = tempfile.mkdtemp(prefix="pytest-", dir=MEMORY)

@@ -39,6 +39,7 @@ MOST = 12  # files in a report
 NAMED = 3  # files in a sentence
 UNKNOWN = "not known"
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+GRACE = 5.0  # seconds in which a program must end after a signal
 NOT_SYNCS = "sync_file_range"
 
 
@@ -204,16 +205,19 @@ class Report:
 @contextmanager
 def _passing_on(trace: Trace) -> Iterator[None]:
     """Pass a signal that would end the audit on to the program, so that the report is still
-    made."""
+    made. A second signal kills the program, and so does the time after GRACE seconds."""
 
     def passed(number: int, frame: FrameType | None) -> None:
+        # A handler may interrupt itself, so it starts no thread, which would take a lock.
+        signal.setitimer(signal.ITIMER_REAL, GRACE, GRACE)
         trace.stop(number if trace.asked is None else signal.SIGKILL)
 
     heeded = [number for number in STOPS if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, passed) for number in heeded}
+    before = {number: signal.signal(number, passed) for number in (*heeded, signal.SIGALRM)}
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -5,6 +5,7 @@ afresh. The parent must not have opened a store itself, since threads do not sur
 """
 
 import contextlib
+import faulthandler
 import hashlib
 import os
 import pickle
@@ -122,6 +123,7 @@ def look(
     if child == 0:
         code = 1
         try:
+            faulthandler.disable()  # its report would hide what the engine printed
             die_with_parent(parent)
             os.setsid()
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

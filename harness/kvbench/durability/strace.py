@@ -33,7 +33,6 @@ WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2")
 RAW = f"--raw={','.join(READS + WRITES)}"  # otherwise strace prints their data
 UNTRACED = "CLONE_UNTRACED"
 FORKS = ("clone", "clone3", "fork", "vfork")
-GRACE = 5.0  # seconds in which a program must end after a signal
 # A call, its result with its path, and the error or strace's number for a new task.
 CALL = re.compile(
     r"(\w+)\((.*)\) += (-?\d\w*)(?:<([^<>]*)>(\(deleted\))?)?"
@@ -221,12 +220,7 @@ class Trace:
         return bool(self.tasks)
 
     def stop(self, number: int) -> None:
-        """Send a signal to all running tasks, and after GRACE seconds SIGKILL to the remaining
-        ones."""
-        if number != signal.SIGKILL and self.asked is None:
-            patience = threading.Timer(GRACE, self.stop, (signal.SIGKILL,))
-            patience.daemon = True
-            patience.start()
+        """Send a signal to all running tasks, and to those that appear later."""
         self.asked = number
         for process in set(self.tasks.values()):
             with suppress(ProcessLookupError):
