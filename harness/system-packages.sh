@@ -17,6 +17,9 @@ command -v fio >/dev/null || packages="$packages fio" # measures the device
 command -v mkfs.ext4 >/dev/null || packages="$packages e2fsprogs" # for simulated power failures, and --fs
 command -v mkfs.xfs >/dev/null || packages="$packages xfsprogs" # for --fs xfs
 command -v mkfs.btrfs >/dev/null || packages="$packages btrfs-progs" # for --fs btrfs
+command -v nbdkit >/dev/null || packages="$packages nbdkit" # for the disk that records writes and fails
+[ -e /usr/include/nbdkit-plugin.h ] || packages="$packages nbdkit-plugin-dev"
+command -v nbdfuse >/dev/null || packages="$packages libnbd-bin"
 command -v clang >/dev/null || packages="$packages clang libclang-rt-dev" # for the fuzzer: 110 MB, 15 seconds
 command -v npm >/dev/null || packages="$packages npm" # for the explorer, and LevelDB's forks
 # The explorer's tests: 130 MB, 30 seconds.

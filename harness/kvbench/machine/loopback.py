@@ -10,6 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -47,13 +48,13 @@ def _run(*command: str) -> str:
     return done.stdout.strip()
 
 
-def _connect(image: Path) -> str:
+def connect(image: Path) -> str:
     """Connect a file to a loop device, and return the device. It bypasses the page cache, does not
-    discard, and has the usual read-ahead."""
+    discard, and has the usual read-ahead. Raises BadInput."""
     device = _run("losetup", "--find", "--show", "--direct-io=on", os.fspath(image))
     system = Path("/sys/block", Path(device).name)
     if (system / "loop/dio").read_text().strip() != "1":
-        _run("losetup", "--detach", device)
+        disconnect(device)
         raise BadInput(
             f"--fs: {image.parent}: the kernel refuses direct I/O to a loop device on this file "
             "system; name a folder on another disk with --stores"
@@ -63,9 +64,13 @@ def _connect(image: Path) -> str:
     return device
 
 
-def check(kind: str, folder: Path) -> None:
-    """Raise BadInput if no file system of this kind can be made in the existing `folder`. Leaves
-    nothing behind."""
+def disconnect(device: str) -> None:
+    """Free a loop device; one with a mounted file system is freed when that is unmounted."""
+    _run("losetup", "--detach", device)
+
+
+def check_kind(kind: str) -> None:
+    """Raise BadInput if no file system of this kind can be made and mounted on this machine."""
     if kind not in MAKE:
         raise BadInput(f"--fs: {kind!r} is not a file system; allowed: {', '.join(MAKE)}")
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
@@ -79,9 +84,15 @@ def check(kind: str, folder: Path) -> None:
         subprocess.run(["modprobe", "--quiet", kind], stderr=subprocess.DEVNULL, check=False)
     if kind not in Path("/proc/filesystems").read_text().split():
         raise BadInput(f"--fs {kind}: the running kernel has no {kind}")
+
+
+def check(kind: str, folder: Path) -> None:
+    """Raise BadInput if no file system of this kind can be made in the existing `folder`. Leaves
+    nothing behind."""
+    check_kind(kind)
     with tempfile.NamedTemporaryFile(dir=folder) as file:
         file.truncate(BLOCK)
-        _run("losetup", "--detach", _connect(Path(file.name)))
+        disconnect(connect(Path(file.name)))
 
 
 def _write(file: int, start: int, end: int, data: bytes) -> None:
@@ -120,7 +131,7 @@ def make(kind: str, folder: Path, size: int) -> Mounted:
         if size - written > 4 * GIB:
             say(f"{image}: writing {_gib(size - written)} for the stores' file system, once")
         _write(file, written, size, os.urandom(BLOCK))
-        device = _connect(image)
+        device = connect(image)
         _run(*MAKE[kind][0].split(), device)
         for start, end in _holes(file):  # mkfs only reserves the blocks that are to be zero
             _write(file, start, end, bytes(BLOCK))
@@ -138,28 +149,41 @@ def release(folder: Path) -> None:
     """Unmount everything below `folder`, and free the loop devices of the files there. The files
     stay. Other mounts, and devices of other files, are not touched."""
     below = f"{os.path.realpath(folder)}/"
-    for mount in reversed(mount_points()):
-        if mount.startswith(below):
-            unmount(mount)
-    for file in filter(os.path.exists, backing_files()):
+    mounts = [disk for disk in _mounts() if disk.mountpoint.startswith(below)][::-1]
+    served = [disk for disk in mounts if disk.fstype.startswith("fuse")]
+    for disk in mounts:
+        if disk not in served:
+            unmount(disk.mountpoint)
+    for device, file in _connected():
         if file.startswith(below):
-            found = _run("losetup", "--noheadings", "--output", "NAME", "--associated", file)
-            for device in found.split():
-                _run("losetup", "--detach", device)
+            disconnect(device)
+    for disk in served:  # last, since loop devices may have files that a program serves
+        unmount(disk.mountpoint)
+
+
+def _mounts() -> list[Any]:
+    """What is mounted, in the order of mounting, as psutil describes it."""
+    return list(psutil.disk_partitions(all=True))
 
 
 def mount_points() -> list[str]:
     """The mount points, in the order in which they were mounted."""
-    return [disk.mountpoint for disk in psutil.disk_partitions(all=True)]
+    return [disk.mountpoint for disk in _mounts()]
+
+
+def _connected() -> list[tuple[str, str]]:
+    """Each loop device in use, such as "/dev/loop0", with its backing file."""
+    found = []
+    for file in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with contextlib.suppress(OSError):  # the device was freed meanwhile
+            path = os.fsdecode(file.read_bytes().rstrip(b"\n"))
+            found.append((f"/dev/{file.parents[1].name}", path))
+    return found
 
 
 def backing_files() -> list[str]:
     """The backing files of all loop devices."""
-    found = []
-    for file in Path("/sys/block").glob("loop*/loop/backing_file"):
-        with contextlib.suppress(OSError):  # the device was freed meanwhile
-            found.append(os.fsdecode(file.read_bytes().rstrip(b"\n")))
-    return found
+    return [file for _, file in _connected()]
 
 
 def backing_file(device: str) -> Path | None:

@@ -1,0 +1,201 @@
+"""A disk that records what reaches it, and that fails on demand.
+
+nbdkit serves an image with our plugin, nbdfuse shows the served disk as a file, and a loop device
+makes a disk of that file, without the page cache in between. The file system of the image is
+mounted from there:
+
+    with recorded(image, "ext4", scratch_folder, operations) as device:
+        ...                                    # a program writes below device.folder, and sets
+                                               # number i of device.acknowledged when operation i
+                                               # has returned
+        device.flushes.fail(nth=3)             # the third flush from now on fails with EIO
+        device.writes.fail(nth=1, once=False)  # and so do all writes from the next one on
+        device.flushes.heal()
+    for entry in entries(device.log): ...      # afterwards, or meanwhile: every write and flush
+
+The image holds all writes, also afterwards. A write that failed is neither in it nor in the log.
+"""
+
+import contextlib
+import mmap
+import os
+import shutil
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kvbench.cell.filesystem import Mounted, unmount
+from kvbench.common.messages import BadInput
+from kvbench.common.processes import dying, how_it_ended, uninterrupted
+from kvbench.machine import loopback
+
+RECORDER = Path(__file__).with_name("recorder.so")
+STARTING = 10.0  # seconds until the served file must be there
+ENTRY = struct.Struct("=5Q")  # struct entry of recorder.c
+WRITE, FLUSH = 1, 2  # its kinds
+FOREVER = (1 << 64) - 1
+SEEN, BEGIN, END, FAILED = range(4)  # the numbers of struct kind_control
+KINDS, BROKEN = 2, 8  # struct control: two of these, then the error of an incomplete recording
+Numbers = npt.NDArray[np.uint64]
+
+
+class Entry(NamedTuple):
+    """A request that reached the disk."""
+
+    kind: int  # WRITE or FLUSH
+    offset: int  # bytes
+    size: int  # bytes
+    acknowledged: int  # operations that had returned when the request arrived
+    time: int  # of arrival, in ns, as time.monotonic_ns
+    place: int  # in the log, where the bytes of a write begin
+
+
+class Requests:
+    """The requests of one kind, write or flush, that reach a disk."""
+
+    def __init__(self, control: Numbers) -> None:
+        self._control = control
+
+    @property
+    def seen(self) -> int:
+        """How many have arrived."""
+        return int(self._control[SEEN])
+
+    @property
+    def failed(self) -> int:
+        """How many have failed on demand."""
+        return int(self._control[FAILED])
+
+    def fail(self, nth: int, *, once: bool = True) -> None:
+        """Let the nth request from now on fail with EIO; the next one is the first. Unless `once`,
+        all later ones fail too. Call it while the disk is idle."""
+        begin = self.seen + nth - 1
+        self._control[END] = begin + 1 if once else FOREVER
+        self._control[BEGIN] = begin
+
+    def heal(self) -> None:
+        """Let all later requests succeed."""
+        self._control[END] = 0
+
+
+class Device:
+    """A file system on a recording disk: where it is mounted, the log of the disk, the numbers that
+    a program sets as its operations return, and the requests that can be made to fail."""
+
+    def __init__(self, folder: Path, log: Path, acknowledged: Path, control: Numbers) -> None:
+        self.folder, self.log, self.acknowledged = folder, log, acknowledged
+        self.writes, self.flushes = (Requests(control[4 * i : 4 * i + 4]) for i in range(KINDS))
+        self._control = control
+
+    def check(self) -> None:
+        """Raise OSError if the log is incomplete, because its own disk is full."""
+        if broken := int(self._control[BROKEN]):
+            raise OSError(broken, os.strerror(broken), os.fspath(self.log))
+
+
+def check(kind: str) -> None:
+    """Raise BadInput if no recording disk with a file system of this kind can be made here."""
+    loopback.check_kind(kind)
+    for program, debian in (("nbdkit", "nbdkit"), ("nbdfuse", "libnbd-bin")):
+        if shutil.which(program) is None:
+            raise BadInput(
+                f"no disk can be recorded: {program} is not installed (Debian: {debian})"
+            )
+    if not RECORDER.is_file():
+        raise BadInput(
+            "no disk can be recorded: the recorder was not built, since nbdkit-plugin.h was not "
+            "found (Debian: nbdkit-plugin-dev); install it and set up again"
+        )
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        raise BadInput("no disk can be recorded: /dev/fuse is missing, or may not be used")
+
+
+def _file(path: Path, size: int) -> Path:
+    with open(path, "xb") as file:
+        file.truncate(size)
+    return path
+
+
+@contextlib.contextmanager
+def _served(image: Path, own: Path, **places: Path) -> Iterator[Path]:
+    """Serve an image with the plugin; yield the file that is the disk."""
+    folder, ready, said = own / "served", own / "ready", own / "said"
+    folder.mkdir()
+    pairs = [f"{name}={path}" for name, path in (("image", image), *places.items())]
+    server = ["nbdkit", "--exit-with-parent", os.fspath(RECORDER), *pairs]
+    command = ["nbdfuse", "-P", os.fspath(ready), os.fspath(folder / "disk"), "[", *server, "]"]
+    with open(said, "wb") as errors:
+        process = subprocess.Popen(command, stdout=errors, stderr=errors, **dying())
+    try:
+        end = time.monotonic() + STARTING
+        while not ready.exists():
+            if process.poll() is not None or time.monotonic() > end:
+                why = " ".join(said.read_text(errors="replace").split())[-300:]
+                ended = how_it_ended(process.poll() or 0)
+                raise BadInput(f"no disk can be recorded: nbdfuse: {why or ended}")
+            time.sleep(0.002)
+        yield folder / "disk"
+    finally:
+        with uninterrupted():
+            if folder.is_mount():
+                unmount(os.fspath(folder))  # nbdfuse ends, and nbdkit with it
+            else:
+                process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def attached(file: Path, folder: Path, kind: str) -> Iterator[Path]:
+    """Mount the file system of a file at a new folder, which is removed at the end. The loop device
+    is freed with it, also if this process is killed and another one unmounts it."""
+    folder.mkdir()
+    mounted = None
+    try:
+        with uninterrupted():
+            mounted = Mounted(loopback.connect(file), os.fspath(folder), kind)
+            try:
+                mounted.attach()
+            finally:
+                loopback.disconnect(mounted.device)  # takes effect when it is unmounted
+        yield folder
+    finally:
+        with uninterrupted():
+            if folder.is_mount():
+                unmount(os.fspath(folder))
+            folder.rmdir()
+
+
+@contextlib.contextmanager
+def recorded(image: Path, kind: str, own: Path, operations: int = 0) -> Iterator[Device]:
+    """Mount an image that holds a file system of this kind from a recording disk. `own` becomes a
+    folder for what belongs to it: the log, the mount, and the file of `operations` numbers. The log
+    and the image stay. Raises BadInput if the disk cannot be made, and OSError if the file system
+    cannot be mounted or the log is incomplete."""
+    own.mkdir()
+    control = _file(own / "control", mmap.PAGESIZE)
+    log = _file(own / "log", 0)
+    acknowledged = _file(own / "acknowledged", 8 * operations)
+    numbers = np.memmap(control, np.uint64, "r+")
+    with _served(
+        image, own, log=log, acknowledged=acknowledged, control=control
+    ) as disk, attached(disk, own / "mounted", kind) as folder:  # fmt: skip
+        device = Device(folder, log, acknowledged, numbers)
+        yield device
+    device.check()
+
+
+def entries(log: Path) -> Iterator[Entry]:
+    """Yield the requests in the log of a disk, in the order of their arrival."""
+    with open(log, "rb") as file:
+        place = 0
+        while len(head := file.read(ENTRY.size)) == ENTRY.size:
+            kind, offset, size, acknowledged, when = ENTRY.unpack(head)
+            place += ENTRY.size
+            yield Entry(kind, offset, size, acknowledged, when, place)
+            place = file.seek(place + size)
