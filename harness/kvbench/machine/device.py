@@ -17,6 +17,7 @@ The image holds all writes, also afterwards. A write that failed is neither in i
 """
 
 import contextlib
+import ctypes
 import mmap
 import os
 import shutil
@@ -30,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kvbench.cell.filesystem import Mounted, unmount
+from kvbench.cell.filesystem import unmount
 from kvbench.common.messages import BadInput
 from kvbench.common.processes import dying, how_it_ended, uninterrupted
 from kvbench.machine import loopback
@@ -42,7 +43,10 @@ WRITE, FLUSH = 1, 2  # its kinds
 FOREVER = (1 << 64) - 1
 SEEN, BEGIN, END, FAILED = range(4)  # the numbers of struct kind_control
 KINDS, BROKEN = 2, 8  # struct control: two of these, then the error of an incomplete recording
+OPTIONS = {"xfs": b"nouuid"}  # two copies of one disk may be mounted at once
 Numbers = npt.NDArray[np.uint64]
+
+_library = ctypes.CDLL(None, use_errno=True)
 
 
 class Entry(NamedTuple):
@@ -150,19 +154,27 @@ def _served(image: Path, own: Path, **places: Path) -> Iterator[Path]:
             process.wait()
 
 
+def mount(device: str, folder: Path, kind: str) -> None:
+    """Mount the file system of a device. Raises OSError."""
+    paths = [os.fsencode(path) for path in (device, folder, kind)]
+    if _library.mount(*paths, ctypes.c_ulong(0), OPTIONS.get(kind)) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"cannot be mounted: {os.strerror(code)}", os.fspath(folder))
+
+
 @contextlib.contextmanager
-def attached(file: Path, folder: Path, kind: str) -> Iterator[Path]:
+def attached(file: Path, folder: Path, kind: str, *, direct: bool = True) -> Iterator[Path]:
     """Mount the file system of a file at a new folder, which is removed at the end. The loop device
-    is freed with it, also if this process is killed and another one unmounts it."""
+    is freed with it, also if this process is killed and another one unmounts it. Without `direct`,
+    the page cache may be used in between."""
     folder.mkdir()
-    mounted = None
     try:
         with uninterrupted():
-            mounted = Mounted(loopback.connect(file), os.fspath(folder), kind)
+            device = loopback.connect(file, direct=direct)
             try:
-                mounted.attach()
+                mount(device, folder, kind)
             finally:
-                loopback.disconnect(mounted.device)  # takes effect when it is unmounted
+                loopback.disconnect(device)  # takes effect when it is unmounted
         yield folder
     finally:
         with uninterrupted():

@@ -48,12 +48,13 @@ def _run(*command: str) -> str:
     return done.stdout.strip()
 
 
-def connect(image: Path) -> str:
-    """Connect a file to a loop device, and return the device. It bypasses the page cache, does not
-    discard, and has the usual read-ahead. Raises BadInput."""
-    device = _run("losetup", "--find", "--show", "--direct-io=on", os.fspath(image))
+def connect(image: Path, *, direct: bool = True) -> str:
+    """Connect a file to a loop device, and return the device. It does not discard, has the usual
+    read-ahead, and bypasses the page cache if `direct`. Raises BadInput."""
+    how = "--direct-io=on" if direct else "--direct-io=off"
+    device = _run("losetup", "--find", "--show", how, os.fspath(image))
     system = Path("/sys/block", Path(device).name)
-    if (system / "loop/dio").read_text().strip() != "1":
+    if direct and (system / "loop/dio").read_text().strip() != "1":
         disconnect(device)
         raise BadInput(
             f"--fs: {image.parent}: the kernel refuses direct I/O to a loop device on this file "

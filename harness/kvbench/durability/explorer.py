@@ -1,0 +1,385 @@
+"""The crash explorer: tries the states in which a power failure may leave a store's disk.
+
+The crash model: a sector of 512 B is written entirely or not at all; a flush makes all writes that
+completed before it durable; of the writes since the last flush any subset survives, and of each any
+sectors. The file system is mounted after each failure, so its journal replays.
+
+A store is loaded, closed and unmounted: this is on disk before. A writer then runs the steps of a
+scenario on a disk that records its writes and flushes, and is killed, or closes the store. Each
+state is made into an image, mounted, opened and read by a child process, and judged by what had
+been acknowledged. From some states another writer goes on, and the states of a second power
+failure, during recovery or after it, are judged as well.
+"""
+
+import functools
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.sharedctypes import SynchronizedArray
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cramjam
+
+from kvbench.cell.filesystem import unmount
+from kvbench.common.files import read_whole, write_whole
+from kvbench.common.messages import BadInput
+from kvbench.common.processes import die_with_parent
+from kvbench.durability import scenario
+from kvbench.durability.left import Left
+from kvbench.durability.recording import SIZE, STORE, Recording, Subject, record, recording, run
+from kvbench.durability.scenario import CLAIMING, KINDS, PROBE, STRICT, History, Scenario, Verdict
+from kvbench.durability.states import Replayed, State, chosen, others
+from kvbench.machine import loopback
+from kvbench.machine.device import mount, recorded
+from kvbench.stores.opened import OpenStore
+
+A_RECORDING = 500  # states of one recording at most; then another scenario is recorded
+AGAIN = 0.05  # the share of states from which a writer goes on
+FAILURES = 6  # second power failures for each of these
+MORE = 40  # steps of the second writer
+KEPT = 2  # violations of each kind that are minimised and kept, of each recording
+MINIMISING = 60  # looks for one of them at most
+UNMOUNTED = "cannot be mounted"  # a fault of the file system, or of the explorer
+ALL_KINDS = (*KINDS, UNMOUNTED)
+MOST_KEPT = 1 << 30  # bytes of a kept state
+
+
+class Failed(NamedTuple):
+    """A power failure: the state that it left, and how the store fared."""
+
+    state: State
+    acknowledged: int
+    verdict: Verdict
+    lost: int = 0  # acknowledged steps, if a prefix of them is left
+    lost_ms: float = 0  # from the first of these to the failure
+    second: bool = False  # whether another failure came before
+    left_out: int = -1  # parts of writes that did not survive, after minimising
+    name: str = ""  # under which the state is kept
+
+
+def works(opened: OpenStore) -> str:
+    """Write a record and read it. Returns what is wrong; empty if nothing is."""
+    value = b"and read again"
+    if not opened.insert(PROBE, value):
+        return "insert: the key exists"
+    return "" if opened.get(PROBE) == value else "get: not what was inserted"
+
+
+class Bench:
+    """A file with a loop device, on which one state after another is mounted and looked at."""
+
+    def __init__(self, subject: Subject, work: Path) -> None:
+        self.subject, self.work = subject, work
+        self._folder = work / "mounted"
+        self._folder.mkdir(parents=True)
+        self._file = os.open(work / "image", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        os.ftruncate(self._file, SIZE)
+        self._device = loopback.connect(work / "image", direct=False)
+
+    def look(self, fill: Callable[[int], None], keys: Sequence[bytes]) -> Left | str:
+        """What a store holds on the disk that `fill` writes to an open file, or why its file system
+        cannot be mounted."""
+        fill(self._file)
+        try:
+            mount(self._device, self._folder, self.subject.fs)
+        except OSError as error:
+            return error.strerror or str(error)
+        try:
+            return self.subject.look(self._folder / STORE, keys, works, scan=True)
+        finally:
+            unmount(os.fspath(self._folder))
+
+    def judged(self, fill: Callable[[int], None], history: History, acknowledged: int) -> Verdict:
+        left = self.look(fill, history.keys)
+        if isinstance(left, str):
+            return Verdict(UNMOUNTED, left, False)
+        return history.judge(left, acknowledged, self.subject.guarantee, self.subject.tears)
+
+
+class Tried:
+    """The states of one recording, on a bench. `counts` are the kept violations by kind, which the
+    workers share; `keep` is the folder for them."""
+
+    def __init__(
+        self, bench: Bench, made: Recording, counts: "SynchronizedArray[int]", keep: Path,
+        about: dict[str, Any],
+    ) -> None:  # fmt: skip
+        self._bench, self._made, self._counts = bench, made, counts
+        self._keep, self._about = keep, about
+        self._replayed = Replayed(made.base, made.log, made.epochs)
+
+    def _judged(self, state: State) -> Failed:
+        made, epoch = self._made, self._made.epochs[state.epoch]
+        fill = functools.partial(self._replayed.image, state)
+        verdict = self._bench.judged(fill, made.history, epoch.acknowledged)
+        lost = max(0, epoch.acknowledged - verdict.prefix) if verdict.prefix >= 0 else 0
+        first = made.returned[epoch.acknowledged - lost] if lost else epoch.time
+        since = max(0, epoch.time - first) / 1e6
+        return Failed(state, epoch.acknowledged, verdict, lost, since)
+
+    def failed(self, state: State) -> Failed:
+        """Try a state. The first violations of each kind are minimised and kept."""
+        found = self._judged(state)
+        if not found.verdict.kind or not self._wanted(found.verdict.kind):
+            return found
+        found = self._minimised(found)
+        name = f"{self._about['name']}-{found.state.name}"
+        about = self._about | {"acknowledged": found.acknowledged, "kind": found.verdict.kind}
+        file = self._keep / f"{name}.state"
+        file.parent.mkdir(exist_ok=True)
+        write_whole(file, packed(about, functools.partial(self._replayed.image, found.state)))
+        return found._replace(name=name)
+
+    def _wanted(self, kind: str) -> bool:
+        at = ALL_KINDS.index(kind)
+        with self._counts.get_lock():
+            self._counts[at] += 1
+            return self._counts[at] <= KEPT
+
+    def _minimised(self, found: Failed) -> Failed:
+        """The same violation with as few parts of writes left out as a greedy search finds."""
+        number = found.state.epoch
+        epoch, best = self._made.epochs[number], found
+        missing = others(epoch, found.state.kept)
+        size, looks = len(missing), 0
+        while size := size // 2:
+            at = 0
+            while at < len(missing) and looks < MINIMISING:
+                fewer = missing[:at] + missing[at + size :]
+                tried = self._judged(State(number, others(epoch, fewer), "minimised"))
+                looks += 1
+                if tried.verdict.kind == found.verdict.kind:
+                    missing, best = fewer, tried
+                else:
+                    at += size
+        return best._replace(left_out=len(missing))
+
+    def again(self, first: Failed, work: Path) -> Iterator[Failed]:
+        """Let a writer go on from a state, and yield what further power failures leave."""
+        subject, keys = self._bench.subject, self._made.history.keys
+        base, disk = work / "base", work / "disk"
+        work.mkdir()
+        for path in (base, disk):
+            with open(path, "xb+") as file:
+                file.truncate(SIZE)
+                self._replayed.image(first.state, file.fileno())
+        seed = f"{self._about['seed']} {first.state.name}"
+
+        def go_on(opened: OpenStore) -> str:
+            there = [opened.get(key) is not None for key in keys]
+            steps, choose = _further(keys, there, seed), random.Random(seed)
+            return run(steps, device.folder / STORE, device.acknowledged, choose, opened)
+
+        with recorded(disk, subject.fs, work / "recorded", MORE) as device:
+            left = subject.look(device.folder / STORE, keys, go_on, scan=False)
+        if wrong := left.ended or left.refused or left.after or left.closing:
+            verdict = Verdict(scenario.AFTER, f"when it goes on: {wrong}", False)
+            yield first._replace(verdict=verdict, second=True)
+            return
+        history = second_history(
+            self._made.history, left, first.acknowledged, subject.guarantee, seed
+        )
+        made = recording(base, device, history)
+        found = [value.hex() if isinstance(value, bytes) else None for value in left.found]
+        about = self._about | {"first": first.acknowledged, "found": found, "again": seed}
+        about["name"] += f"-{first.state.name}"
+        second = Tried(self._bench, made, self._counts, self._keep, about)
+        for state in chosen(made.epochs, FAILURES, random.Random(seed)):
+            yield second.failed(state)._replace(second=True)
+
+
+def _further(keys: Sequence[bytes], there: Sequence[bool], seed: str) -> list[scenario.Step]:
+    """The steps of a writer that goes on in a store that holds some of the keys."""
+    live = list(itertools.compress(keys, there))
+    dead = [key for key, here in zip(keys, there, strict=True) if not here]
+    return scenario.steps(random.Random(seed), live, dead, MORE)
+
+
+def second_history(
+    first: History, left: Left, acknowledged: int, guarantee: str, seed: str
+) -> History:
+    """What a store may hold in which a writer went on after a power failure. Until that writer has
+    written a record, it may still hold what the first failure might have left."""
+    found = [value for value in left.found if not isinstance(value, str)]
+    steps = _further(first.keys, [value is not None for value in found], seed)
+    many = range(len(first.keys))
+    if guarantee in STRICT:
+        most = min(acknowledged + 1, len(first.steps))
+        also = [frozenset({first.after(at, acknowledged), first.after(at, most)}) for at in many]
+    else:
+        also = [frozenset(first.allowed(at, acknowledged + 1)) for at in many]
+    return History(first.keys, found, steps, also)
+
+
+# Kept states
+
+
+def packed(about: dict[str, Any], fill: Callable[[int], None]) -> bytes:
+    """A state as bytes: what must be there, and the image."""
+    file = os.memfd_create("state")
+    try:
+        fill(file)
+        size = os.fstat(file).st_size
+        image = bytes(cramjam.zstd.compress(os.pread(file, size, 0)))
+    finally:
+        os.close(file)
+    return json.dumps(about).encode() + b"\n" + image
+
+
+def replay(keep: Path, name: str, subject: Subject, work: Path) -> Verdict:
+    """Look again at a state that was kept. Raises BadInput if it cannot be read, or is of another
+    store, level or file system."""
+    path = keep / f"{name}.state"
+    try:
+        head, _, image = read_whole(path, MOST_KEPT).partition(b"\n")
+        about = json.loads(head)
+        data = cramjam.zstd.decompress(image)
+        own = {key: about[key] for key in ("store", "durability", "fs")}
+        history = Scenario(about["seed"]).history()
+        if "again" in about:
+            found = tuple(value and bytes.fromhex(value) for value in about["found"])
+            left = Left(found=found)
+            history = second_history(
+                history, left, about["first"], subject.guarantee, about["again"]
+            )
+        acknowledged = about["acknowledged"]
+    except OSError as error:
+        known = sorted(file.stem for file in keep.glob("*.state"))
+        allowed = ", ".join(known[:3]) or "none, since no state is kept there"
+        raise BadInput(f"--replay: {name!r:.90}: {error.strerror}; allowed: {allowed}") from None
+    except (ValueError, KeyError, TypeError, cramjam.DecompressionError):
+        raise BadInput(f"--replay: {path}: not a kept state") from None
+    asked = {"store": subject.store.full_name, "durability": subject.level, "fs": subject.fs}
+    if own != asked:
+        raise BadInput(f"--replay: {name!r:.90} is of {' '.join(own.values())}; name these")
+
+    def fill(file: int) -> None:
+        os.ftruncate(file, 0)
+        os.ftruncate(file, SIZE)
+        view = memoryview(data)
+        for at in range(0, len(view), 1 << 20):
+            part = view[at : at + (1 << 20)]
+            if any(part):
+                os.pwrite(file, part, at)
+
+    try:
+        return Bench(subject, work / "replay").judged(fill, history, acknowledged)
+    finally:
+        loopback.release(work)
+
+
+# Exploring
+
+_tried: Tried  # of a worker
+
+
+def _begin(
+    subject: Subject, work: Path, made: Recording, counts: "SynchronizedArray[int]", keep: Path,
+    about: dict[str, Any], parent: int,
+) -> None:  # fmt: skip
+    """Prepare a worker."""
+    global _tried  # noqa: PLW0603 - the only way in which a pool hands something on
+    die_with_parent(parent)
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    bench = Bench(subject, work / f"worker-{os.getpid()}")
+    _tried = Tried(bench, made, counts, keep, about)
+
+
+def _one(task: tuple[State, Path | None]) -> list[Failed]:
+    state, work = task
+    first = _tried.failed(state)
+    if work is None or first.verdict.kind:
+        return [first]
+    return [first, *_tried.again(first, work)]
+
+
+def explore(subject: Subject, seed: str, count: int, work: Path, keep: Path) -> dict[str, Any]:
+    """Record one scenario, and try about `count` states. Returns a row of results, whose numbers
+    can be added to those of other scenarios. Raises StoreError if the store fails without any power
+    failure."""
+    work.mkdir()
+    try:
+        return _explore(subject, seed, count, work, keep)
+    finally:
+        loopback.release(work)
+        shutil.rmtree(work)
+
+
+def _explore(subject: Subject, seed: str, count: int, work: Path, keep: Path) -> dict[str, Any]:
+    made = record(subject, seed, work)
+    choose = random.Random(f"{seed} states")
+    on_from = round(count * AGAIN)
+    states = chosen(made.epochs, count - on_from * FAILURES, choose)
+    going_on = set(choose.sample(range(len(states)), min(on_from, len(states))))
+    tasks = [
+        (state, work / f"again-{at}" if at in going_on else None) for at, state in enumerate(states)
+    ]
+    context = multiprocessing.get_context("fork")
+    counts = context.Array("i", len(ALL_KINDS))
+    name = f"{subject.store.full_name.replace('/', '+')}-{subject.level}-{seed}".replace(" ", "-")
+    about = {
+        "name": name, "store": subject.store.full_name, "durability": subject.level,
+        "fs": subject.fs, "seed": seed,
+    }  # fmt: skip
+    arguments = (subject, work, made, counts, keep, about, os.getpid())
+    with context.Pool(os.cpu_count(), _begin, arguments) as pool:
+        found = [failed for part in pool.imap(_one, tasks) for failed in part]
+        pool.close()
+        pool.join()
+    return row(subject, made, found)
+
+
+def row(subject: Subject, made: Recording, found: Sequence[Failed]) -> dict[str, Any]:
+    """The counts of one recording."""
+    kinds = Counter(failed.verdict.kind for failed in found if failed.verdict.kind)
+    prefixes = [failed for failed in found if failed.verdict.prefix >= 0]
+    kept = [failed for failed in found if failed.name]
+    return {
+        "operations": len(made.returned),
+        "writes": sum(len(epoch.writes) for epoch in made.epochs),
+        "epochs": len(made.epochs),
+        "states": len(found),
+        "second": sum(failed.second for failed in found),
+        "kinds": dict(kinds),
+        "recoverable": sum(failed.verdict.recoverable for failed in found),
+        "prefix": len(prefixes),
+        "complete": sum(failed.verdict.prefix >= failed.acknowledged for failed in found),
+        "lost": [failed.lost for failed in prefixes],
+        "lost_ms": [round(failed.lost_ms, 3) for failed in prefixes],
+        "kept": [
+            {"name": failed.name, "kind": failed.verdict.kind, "detail": failed.verdict.detail,
+             "left_out": failed.left_out}
+            for failed in kept
+        ],
+    }  # fmt: skip
+
+
+def summed(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A row of the table, from the rows of a store's recordings at a level."""
+    total: dict[str, Any] = {"recordings": len(rows)}
+    for name in ("operations", "writes", "epochs", "states", "second"):
+        total[name] = sum(part[name] for part in rows)
+    kinds: Counter[str] = Counter()
+    for part in rows:
+        kinds.update(part["kinds"])
+    claims = rows[0]["guarantee"] in CLAIMING
+    broken = sum(count for kind, count in kinds.items() if kind != UNMOUNTED)
+    total["violations"] = broken if claims else None
+    total |= {kind.replace(" ", "_"): kinds[kind] for kind in ALL_KINDS}
+    for name in ("recoverable", "prefix", "complete"):
+        total[name] = sum(part[name] for part in rows)
+    for name in ("lost", "lost_ms"):
+        values = [value for part in rows for value in part[name]]
+        total[f"{name}_median"] = statistics.median(values) if values else None
+        total[f"{name}_most"] = max(values, default=None)
+    return total

@@ -1,0 +1,197 @@
+"""Records what a store writes to its disk while a writer runs the steps of a scenario."""
+
+import ctypes
+import dataclasses
+import functools
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from kvbench.cell.contract import StoreError
+from kvbench.cell.factors import DEFAULT
+from kvbench.cell.store import Store
+from kvbench.common.messages import BadInput
+from kvbench.durability.left import Left, look
+from kvbench.durability.scenario import History, Scenario, Step
+from kvbench.durability.states import Disk, Epoch, epochs
+from kvbench.machine.device import Device, attached, entries, recorded
+from kvbench.stores.opened import OpenStore
+
+SIZE = 512 << 20  # bytes of a disk, of which few are used; XFS needs 300 MiB
+MAKE = {  # the smallest journals, which then wrap
+    "ext4": "mkfs.ext4 -q -F -b 4096 -N 8192 -m 0 -J size=4 "
+    "-E lazy_itable_init=0,lazy_journal_init=0,nodiscard",
+    "xfs": "mkfs.xfs -q -f -K",
+    "btrfs": "mkfs.btrfs -q -f -K",
+}
+STORE = "store"  # the folder of a store on a disk
+WRITEBACK, ALL = 20, 0.25  # steps between two writebacks, on average; the share of whole ones
+WRITE_AND_WAIT = 7  # all flags of sync_file_range(2)
+LIMIT = 20.0  # seconds for a look
+WRITING = 300.0  # seconds for a scenario
+SMALL = {"write_buffer": "65536"}  # options that make engines rotate their logs early
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """A store at a durability level, on a file system of a kind."""
+
+    store: Store
+    level: str
+    fs: str = "ext4"
+
+    @property
+    def options(self) -> dict[str, str]:
+        own = {} if self.level == DEFAULT else {"durability": self.level}
+        small = {name: size for name, size in SMALL.items() if not self.store.lacks(name, size)}
+        return own | small
+
+    @property
+    def guarantee(self) -> str:
+        return self.store.guarantee(self.level)
+
+    @property
+    def tears(self) -> bool:
+        return self.store.tears and self.guarantee == "sync"
+
+    def look(
+        self,
+        folder: Path,
+        keys: Sequence[bytes],
+        then: Callable[[OpenStore], str],
+        *,
+        scan: bool = False,
+        limit: float = LIMIT,
+    ) -> Left:
+        """Open the store in a child process; see look()."""
+        scan = scan and "scan" in self.store.capabilities
+        return look(self.store, folder, keys, self.options, scan=scan, then=then, limit=limit)
+
+
+def _load(base: dict[bytes, bytes], opened: OpenStore) -> str:
+    for key, value in base.items():
+        if not opened.insert(key, value):
+            return f"insert of {key.hex()}: the key exists"
+    return ""
+
+
+def _written_back(folder: Path, choose: random.Random) -> None:
+    """Let the operating system write dirty pages, as it may at any time: those of some files, or
+    all of them with a flush. A child process does it, since closing a file drops its locks."""
+    child = os.fork()
+    if child == 0:
+        try:
+            library = ctypes.CDLL(None)
+            if choose.random() < ALL:
+                library.syncfs(os.open(folder, os.O_RDONLY))
+                os._exit(0)
+            for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+                if choose.random() < 0.5:
+                    file, end = os.open(path, os.O_RDONLY), ctypes.c_long(0)
+                    library.sync_file_range(file, ctypes.c_long(0), end, WRITE_AND_WAIT)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+
+
+def run(
+    steps: Sequence[Step],
+    folder: Path,
+    acknowledged: Path,
+    choose: random.Random,
+    opened: OpenStore,
+) -> str:
+    """Take the steps, and note when each has returned. Returns what is wrong."""
+    returned = np.memmap(acknowledged, np.uint64, "r+")
+    calls: dict[str, Callable[[Step], bool]] = {
+        "insert": lambda step: opened.insert(step.key, step.value),
+        "update": lambda step: opened.update(step.key, step.value),
+        "remove": lambda step: opened.remove(step.key),
+    }
+    for number, step in enumerate(steps):
+        if not calls[step.mode](step):
+            return f"step {number + 1}: {step.mode} of {step.key.hex()} was refused"
+        returned[number] = time.monotonic_ns()
+        if choose.random() * WRITEBACK < 1:
+            _written_back(folder, choose)
+    return ""
+
+
+def _killed(run: Callable[[OpenStore], str], opened: OpenStore) -> str:
+    wrong = run(opened)
+    if not wrong:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return wrong
+
+
+def make_disk(image: Path, fs: str) -> None:
+    """Make a sparse image with an empty file system. Raises BadInput."""
+    with open(image, "xb") as file:
+        file.truncate(SIZE)
+    command = [*MAKE[fs].split(), os.fspath(image)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BadInput(f"{command[0]}: {' '.join(done.stderr.split())}")
+
+
+class Recording(NamedTuple):
+    """A recorded run: what was on disk before it, the epochs of its log, and when its steps had
+    returned, in ns."""
+
+    base: Path
+    log: Path
+    epochs: list[Epoch]
+    returned: list[int]
+    history: History
+
+
+def recording(base: Path, device: Device, history: History) -> Recording:
+    """What a device recorded after the disk was `base`."""
+    returned = np.fromfile(device.acknowledged, np.uint64)
+    done = returned[returned != 0].tolist()
+    found = epochs([*entries(device.log)], len(done), time.monotonic_ns())
+    return Recording(base, device.log, found, done, history)
+
+
+def record(subject: Subject, seed: str, work: Path) -> Recording:
+    """Load a store, and record the steps of a scenario. Raises StoreError if the store fails
+    without any power failure."""
+    plan = Scenario(seed)
+    choose = random.Random(f"{seed} writebacks")
+    base, disk = work / "base", work / "disk"
+    make_disk(base, subject.fs)
+    with attached(base, work / "mounted", subject.fs, direct=False) as folder:
+        (folder / STORE).mkdir()
+        load = functools.partial(_load, plan.base)
+        _must(subject.look(folder / STORE, [], load, limit=WRITING))
+    _copy(base, disk)
+    kill = choose.random() < 0.5
+    with recorded(disk, subject.fs, work / "recorded", len(plan.steps)) as device:
+        folder = device.folder / STORE
+        steps = functools.partial(run, plan.steps, folder, device.acknowledged, choose)
+        then = functools.partial(_killed, steps) if kill else steps
+        left = subject.look(folder, [], then, limit=WRITING)
+        if not (kill and left.ended == "signal SIGKILL"):
+            _must(left)
+    disk.unlink()
+    return recording(base, device, plan.history())
+
+
+def _must(left: Left) -> None:
+    if why := left.ended or left.refused or left.after or left.closing:
+        raise StoreError(f"without any power failure: {why} {left.said}".strip())
+
+
+def _copy(source: Path, target: Path) -> None:
+    file = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        Disk(source).copy(file)
+    finally:
+        os.close(file)
