@@ -8,18 +8,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from kvbench.cell.contract import StoreError
+from kvbench.cell.factors import DEFAULT, DURABILITY
 from kvbench.cell.store import Store
 from kvbench.cli.ends import STOPPED
 from kvbench.cli.options import AS_JSON, FILE, PLACE, STORES, TABLE, number
 from kvbench.common.files import write_whole
 from kvbench.common.messages import BadInput, say
+from kvbench.machine.device import check
+from kvbench.machine.loopback import MAKE
+from kvbench.machine.scratch import memory
 from kvbench.stores import catalogue
+from kvbench.stores.about import family
 from kvbench.stores.identity import checksum
 
 if TYPE_CHECKING:
     from kvbench.durability.kept import Rows
+    from kvbench.durability.recording import Subject
+
+# Options of `crash`, and whether they belong to --explore.
+OF_CRASH = dict.fromkeys(("levels_", "states", "seed", "fs", "replay"), True) | dict.fromkeys(
+    ("count", "records", "value_size", "seconds"), False
+)
 
 
 def _usable(stores: Sequence[Store]) -> list[Store]:
@@ -76,6 +88,86 @@ def evidence(stores: Sequence[Store], out: Path, place: Path) -> None:
     finish(out, table.to_csv(index=False).encode())
 
 
+def _subjects(stores: Sequence[Store], wanted: Sequence[str], fs: str) -> "list[Subject]":
+    """The stores at the levels to explore. Says which stores are left out."""
+    from kvbench.durability.evidence import levels
+    from kvbench.durability.recording import Subject
+    from kvbench.durability.scenario import CLAIMING
+
+    known = catalogue.known()
+    found = []
+    for store in stores or [known[name] for name in family("main") if name in known]:
+        own = [level for level in levels(store) if level in (wanted or CLAIMING)]
+        if store.binding and not wanted and store.guarantee(DEFAULT) in CLAIMING:
+            own = [DEFAULT]
+        if why := store.reason or ("" if own else f"has no {' or '.join(wanted or CLAIMING)}"):
+            say(f"{store.full_name}: {why}")
+        else:
+            found += [Subject(store, level, fs) for level in own]
+    if not found:
+        raise BadInput(f"no store to explore at {' or '.join(wanted or CLAIMING)}")
+    return found
+
+
+def _replay(
+    stores: Sequence[Store], wanted: Sequence[str], fs: str, out: Path, place: Path, name: str
+) -> None:
+    """Print what a kept state violates."""
+    from kvbench.durability.explorer import kept_states, replay
+    from kvbench.machine.scratch import scratch
+
+    if len(stores) != 1 or len(wanted) != 1:
+        raise BadInput("--replay: name one STORE and one --durability, those of the state")
+    check(fs)
+    (subject,) = _subjects(stores, wanted, fs)
+    with scratch(place) as folder:
+        verdict = replay(kept_states(out), name, subject, folder)
+    click.echo(f"{name}: {verdict.kind}: {verdict.detail}" if verdict.kind else f"{name}: holds")
+
+
+def _explore(
+    stores: Sequence[Store], wanted: Sequence[str], states: int, seed: int, fs: str,
+    out: Path, place: Path,
+) -> None:  # fmt: skip
+    from kvbench.common.progress import progress
+    from kvbench.durability.explorer import explore, kept_states, recordings, table
+    from kvbench.durability.kept import finish, measured
+    from kvbench.machine.description import conditions
+    from kvbench.machine.scratch import scratch
+
+    check(fs)
+    subjects = _subjects(stores, wanted, fs)
+    steps = [(own, number) for own in subjects for number in range(len(recordings(states)))]
+    costs = [recordings(states)[number] for _, number in steps]
+
+    def name(step: "tuple[Subject, int]") -> str:
+        return f"{_rests_on((step[0].store, step[0].level))} {step[1] + 1}"
+
+    with scratch(place) as folder:
+        about = {"states": states, "seed": seed, "fs": fs} | conditions(folder, catalogue.known())
+
+        def rows_of(step: "tuple[Subject, int]") -> "Rows | None":
+            subject, number = step
+            own, count = f"{seed}.{number + 1}", recordings(states)[number]
+            try:
+                row = explore(subject, own, count, folder / "work", kept_states(out))
+            except StoreError as error:
+                say(f"{subject.store.full_name} {subject.level}: {error}")
+                return None
+            for kept in row["kept"]:
+                command = f"{subject.store.full_name} --durability {subject.level}"
+                say(
+                    f"{command[: command.index(' ')]} {subject.level}: {kept['kind']}: "
+                    f"{kept['detail']}\n  kvbench crash --explore {command} --fs {fs} --out {out} "
+                    f"--replay {kept['name']}"
+                )
+            return [row]
+
+        named = progress(steps, costs, lambda step: f"{step[0].store.full_name} {step[0].level}")
+        rows = measured(out, about, named, name, rows_of)
+    finish(out, table(rows, about))
+
+
 @click.command(short_help="Measure what a crash costs.")
 @STORES
 @TABLE
@@ -109,7 +201,48 @@ def evidence(stores: Sequence[Store], out: Path, place: Path) -> None:
     help="Longest time of writing before a crash; each crash comes after a random time, a quarter "
     "of this at least.",
 )
+@click.option(
+    "--explore", is_flag=True, help="Try the states in which a loss of power may leave the disk."
+)
+@click.option(
+    "--durability",
+    "levels_",
+    type=click.Choice(DURABILITY),
+    multiple=True,
+    help="With --explore: a level to try; may be repeated.  [default: those that promise something "
+    "about a loss of power]",
+)
+@click.option(
+    "--states",
+    type=click.IntRange(1, 1_000_000),
+    default=2000,
+    show_default=True,
+    metavar="N",
+    help="With --explore: states to try of each store and level.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="With --explore: of the writes and of the choice of states.",
+)
+@click.option(
+    "--fs",
+    type=click.Choice(list(MAKE)),
+    default="ext4",
+    show_default=True,
+    help="With --explore: the file system.",
+)
+@click.option(
+    "--replay",
+    metavar="NAME",
+    help="With --explore: look again at a kept state.",
+)
+@click.pass_context
 def crash(
+    context: click.Context,
     stores: Sequence[Store],
     out: Path,
     place: Path,
@@ -117,6 +250,12 @@ def crash(
     records: int,
     value_size: str,
     seconds: float,
+    explore: bool,
+    levels_: Sequence[str],
+    states: int,
+    seed: int,
+    fs: str,
+    replay: str | None,
 ) -> None:
     """Measure what a crash costs each STORE.
 
@@ -128,7 +267,27 @@ def crash(
 
     Losses of power need root; without root only processes are killed. If the command is stopped, it
     keeps the rows of the stores that are done in OUT.part, and the same command goes on from there.
+
+    With --explore, a writer runs on a disk that records its writes and flushes. Each state in which
+    a loss of power may leave that disk is mounted, opened, and compared with what had been
+    acknowledged. The table has a row for each store and level: the states that were tried, those
+    that violate the level, by kind, and what was lost. Examples of violations are kept in
+    OUT.states; --replay looks at one again. Without STORE, the engines of the main experiments are
+    tried. It needs root, nbdkit and nbdfuse, and works in memory unless --place is given.
     """
+    for name, exploring in OF_CRASH.items():
+        given = context.get_parameter_source(name) is not ParameterSource.DEFAULT
+        if given and exploring != explore:
+            (option,) = (p.opts[0] for p in context.command.params if p.name == name)
+            raise BadInput(f"{option}: allowed {'with' if exploring else 'without'} --explore only")
+    if explore:
+        if context.get_parameter_source("place") is ParameterSource.DEFAULT:
+            place = memory(place)
+        if replay is not None:
+            _replay(stores, levels_, fs, out, place, replay)
+        else:
+            _explore(stores, levels_, states, seed, fs, out, place)
+        return
     import pandas as pd
 
     from kvbench.common.progress import progress

@@ -11,7 +11,9 @@ been acknowledged. From some states another writer goes on, and the states of a 
 failure, during recovery or after it, are judged as well.
 """
 
+import csv
 import functools
+import io
 import itertools
 import json
 import multiprocessing
@@ -22,6 +24,7 @@ import signal
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.sharedctypes import SynchronizedArray
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -332,10 +335,12 @@ def _explore(subject: Subject, seed: str, count: int, work: Path, keep: Path) ->
         "fs": subject.fs, "seed": seed,
     }  # fmt: skip
     arguments = (subject, work, made, counts, keep, about, os.getpid())
-    with context.Pool(os.cpu_count(), _begin, arguments) as pool:
-        found = [failed for part in pool.imap(_one, tasks) for failed in part]
-        pool.close()
-        pool.join()
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), context, _begin, arguments) as pool:
+        try:
+            found = [failed for part in pool.map(_one, tasks) for failed in part]
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     return row(subject, made, found)
 
 
@@ -345,6 +350,10 @@ def row(subject: Subject, made: Recording, found: Sequence[Failed]) -> dict[str,
     prefixes = [failed for failed in found if failed.verdict.prefix >= 0]
     kept = [failed for failed in found if failed.name]
     return {
+        "store": subject.store.full_name,
+        "engine_version": subject.store.version,
+        "durability": subject.level,
+        "guarantee": subject.guarantee,
         "operations": len(made.returned),
         "writes": sum(len(epoch.writes) for epoch in made.epochs),
         "epochs": len(made.epochs),
@@ -357,29 +366,54 @@ def row(subject: Subject, made: Recording, found: Sequence[Failed]) -> dict[str,
         "lost": [failed.lost for failed in prefixes],
         "lost_ms": [round(failed.lost_ms, 3) for failed in prefixes],
         "kept": [
-            {"name": failed.name, "kind": failed.verdict.kind, "detail": failed.verdict.detail,
-             "left_out": failed.left_out}
-            for failed in kept
+            {"name": one.name, "kind": one.verdict.kind, "detail": one.verdict.detail,
+             "left_out": one.left_out}
+            for one in kept
         ],
     }  # fmt: skip
 
 
-def summed(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def recordings(states: int) -> list[int]:
+    """The number of states of each recording."""
+    whole, rest = divmod(states, A_RECORDING)
+    return [A_RECORDING] * whole + [rest] * (rest > 0)
+
+
+def kept_states(out: Path) -> Path:
+    """The folder of the states that belong to a table."""
+    return out.with_name(f"{out.stem}.states")
+
+
+def _summed(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """A row of the table, from the rows of a store's recordings at a level."""
-    total: dict[str, Any] = {"recordings": len(rows)}
+    total = {name: rows[0][name] for name in ("store", "engine_version", "durability", "guarantee")}
+    total["recordings"] = len(rows)
     for name in ("operations", "writes", "epochs", "states", "second"):
         total[name] = sum(part[name] for part in rows)
     kinds: Counter[str] = Counter()
     for part in rows:
         kinds.update(part["kinds"])
-    claims = rows[0]["guarantee"] in CLAIMING
-    broken = sum(count for kind, count in kinds.items() if kind != UNMOUNTED)
-    total["violations"] = broken if claims else None
+    claims = total["guarantee"] in CLAIMING
+    total["violations"] = sum(kinds[kind] for kind in KINDS) if claims else ""
     total |= {kind.replace(" ", "_"): kinds[kind] for kind in ALL_KINDS}
     for name in ("recoverable", "prefix", "complete"):
         total[name] = sum(part[name] for part in rows)
     for name in ("lost", "lost_ms"):
         values = [value for part in rows for value in part[name]]
-        total[f"{name}_median"] = statistics.median(values) if values else None
-        total[f"{name}_most"] = max(values, default=None)
+        total[f"{name}_median"] = statistics.median(values) if values else ""
+        total[f"{name}_most"] = max(values, default="")
+    total["kept"] = " ".join(kept["name"] for part in rows for kept in part["kept"])
     return total
+
+
+def table(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> bytes:
+    """The table as CSV: a row for each store and level."""
+    own: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for part in rows:
+        own.setdefault((part["store"], part["durability"]), []).append(part)
+    lines = [_summed(parts) | about for parts in own.values()]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, lines[0] if lines else ["store"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue().encode()

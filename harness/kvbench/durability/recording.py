@@ -1,5 +1,6 @@
 """Records what a store writes to its disk while a writer runs the steps of a scenario."""
 
+import contextlib
 import ctypes
 import dataclasses
 import functools
@@ -82,23 +83,37 @@ def _load(base: dict[bytes, bytes], opened: OpenStore) -> str:
     return ""
 
 
-def _written_back(folder: Path, choose: random.Random) -> None:
-    """Let the operating system write dirty pages, as it may at any time: those of some files, or
-    all of them with a flush. A child process does it, since closing a file drops its locks."""
-    child = os.fork()
-    if child == 0:
+class _Writeback:
+    """Lets the operating system write dirty pages, as it may at any time: those of some files, or
+    all of them with a flush. A child process does it, since closing a file drops its locks; the
+    steps go on meanwhile."""
+
+    def __init__(self, folder: Path, choose: random.Random) -> None:
+        self._folder, self._choose, self._child = folder, choose, 0
+
+    def wait(self) -> None:
+        if self._child:
+            os.waitpid(self._child, 0)
+        self._child = 0
+
+    def start(self) -> None:
+        self.wait()
+        files = sorted(path for path in self._folder.rglob("*") if path.is_file())
+        some = [path for path in files if self._choose.random() < 0.5]
+        everything = self._choose.random() < ALL
+        self._child = os.fork()
+        if self._child:
+            return
         try:
             library = ctypes.CDLL(None)
-            if choose.random() < ALL:
-                library.syncfs(os.open(folder, os.O_RDONLY))
-                os._exit(0)
-            for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-                if choose.random() < 0.5:
+            if everything:
+                library.syncfs(os.open(self._folder, os.O_RDONLY))
+            for path in some if not everything else ():
+                with contextlib.suppress(OSError):  # removed meanwhile
                     file, end = os.open(path, os.O_RDONLY), ctypes.c_long(0)
                     library.sync_file_range(file, ctypes.c_long(0), end, WRITE_AND_WAIT)
         finally:
             os._exit(0)
-    os.waitpid(child, 0)
 
 
 def run(
@@ -115,12 +130,14 @@ def run(
         "update": lambda step: opened.update(step.key, step.value),
         "remove": lambda step: opened.remove(step.key),
     }
+    writeback = _Writeback(folder, choose)
     for number, step in enumerate(steps):
         if not calls[step.mode](step):
             return f"step {number + 1}: {step.mode} of {step.key.hex()} was refused"
         returned[number] = time.monotonic_ns()
         if choose.random() * WRITEBACK < 1:
-            _written_back(folder, choose)
+            writeback.start()
+    writeback.wait()
     return ""
 
 

@@ -137,7 +137,9 @@ def chosen(found: Sequence[Epoch], count: int, choose: random.Random) -> list[St
     at_flush = sorted(
         choose.sample(range(len(found)), min(len(found), int(count * BOUNDARIES) + 1))
     )
-    states = {(epoch, ()): State(epoch, (), "flush") for epoch in at_flush}
+    states: dict[tuple[int, Pieces], State] = {
+        (epoch, ()): State(epoch, (), "flush") for epoch in at_flush
+    }
     busy = [at for at, epoch in enumerate(found) if epoch.writes]
     sizes = [len(found[at].writes) for at in busy]
     for _ in range(count * TRIES if busy else 0):
@@ -145,10 +147,10 @@ def chosen(found: Sequence[Epoch], count: int, choose: random.Random) -> list[St
             break
         (epoch,) = choose.choices(busy, sizes) if choose.random() < 0.5 else [choose.choice(busy)]
         (how,) = choose.choices([*CHOICES], WEIGHTS)
-        all_ = whole(found[epoch])
-        kept = tuple(CHOICES[how](choose, all_))
-        if kept and kept != tuple(all_):  # these are whole epochs
-            states.setdefault((epoch, kept), State(epoch, kept, how))
+        everything = whole(found[epoch])
+        kept = tuple(CHOICES[how](choose, everything))
+        if kept and kept != tuple(everything):  # these are whole epochs
+            states[epoch, kept] = State(epoch, kept, how)
     return sorted(states.values())[:count]
 
 

@@ -24,6 +24,16 @@ TMPFS = Path("/dev/shm")
 OWN = re.compile(own_name("[0-9a-f]{12}"))
 
 
+ROOM = 2 << 30  # bytes that must be free in memory for scratch folders there
+
+
+def memory(otherwise: Path) -> Path:
+    """The folder for what is in memory, if there is one with room; else the given folder."""
+    if TMPFS.is_dir() and shutil.disk_usage(TMPFS).free >= ROOM:
+        return TMPFS
+    return otherwise
+
+
 def _shelves(places: set[Path]) -> set[Path]:
     """The possible shelves in these folders, and at all mount points and backing files of loop
     devices."""
