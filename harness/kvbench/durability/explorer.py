@@ -39,7 +39,7 @@ from kvbench.durability import scenario
 from kvbench.durability.left import Left
 from kvbench.durability.recording import SIZE, STORE, Recording, Subject, record, recording, run
 from kvbench.durability.scenario import CLAIMING, KINDS, PROBE, STRICT, History, Scenario, Verdict
-from kvbench.durability.states import Replayed, State, chosen, others
+from kvbench.durability.states import Replayed, State, chosen, others, packed, unpack
 from kvbench.machine import loopback
 from kvbench.machine.device import mount, recorded
 from kvbench.stores.opened import OpenStore
@@ -138,7 +138,7 @@ class Tried:
         about = self._about | {"acknowledged": found.acknowledged, "kind": found.verdict.kind}
         file = self._keep / f"{name}.state"
         file.parent.mkdir(exist_ok=True)
-        write_whole(file, packed(about, functools.partial(self._replayed.image, found.state)))
+        write_whole(file, _kept(about, functools.partial(self._replayed.image, found.state)))
         return found._replace(name=name)
 
     def _wanted(self, kind: str) -> bool:
@@ -225,16 +225,16 @@ def second_history(
 # Kept states
 
 
-def packed(about: dict[str, Any], fill: Callable[[int], None]) -> bytes:
+def _kept(about: dict[str, Any], fill: Callable[[int], None]) -> bytes:
     """A state as bytes: what must be there, and the image."""
     file = os.memfd_create("state")
     try:
         fill(file)
-        size = os.fstat(file).st_size
-        image = bytes(cramjam.zstd.compress(os.pread(file, size, 0)))
+        used, data = packed(file)
     finally:
         os.close(file)
-    return json.dumps(about).encode() + b"\n" + image
+    head = json.dumps(about | {"chunks": used}).encode()
+    return head + b"\n" + bytes(cramjam.zstd.compress(data))
 
 
 def replay(keep: Path, name: str, subject: Subject, work: Path) -> Verdict:
@@ -244,7 +244,7 @@ def replay(keep: Path, name: str, subject: Subject, work: Path) -> Verdict:
     try:
         head, _, image = read_whole(path, MOST_KEPT).partition(b"\n")
         about = json.loads(head)
-        data = cramjam.zstd.decompress(image)
+        data = bytes(cramjam.zstd.decompress(image))
         own = {key: about[key] for key in ("store", "durability", "fs")}
         history = Scenario(about["seed"]).history()
         if "again" in about:
@@ -264,15 +264,7 @@ def replay(keep: Path, name: str, subject: Subject, work: Path) -> Verdict:
     if own != asked:
         raise BadInput(f"--replay: {name!r:.90} is of {' '.join(own.values())}; name these")
 
-    def fill(file: int) -> None:
-        os.ftruncate(file, 0)
-        os.ftruncate(file, SIZE)
-        view = memoryview(data)
-        for at in range(0, len(view), 1 << 20):
-            part = view[at : at + (1 << 20)]
-            if any(part):
-                os.pwrite(file, part, at)
-
+    fill = functools.partial(unpack, SIZE, about["chunks"], data)
     try:
         return Bench(subject, work / "replay").judged(fill, history, acknowledged)
     finally:

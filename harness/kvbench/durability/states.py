@@ -191,6 +191,24 @@ def _data(file: int, size: int) -> Iterator[tuple[int, int]]:
         yield begin, end
 
 
+def packed(image: int) -> tuple[list[int], bytes]:
+    """The chunks of an open image that are not all 0: their numbers, and their bytes."""
+    parts, size = {}, os.fstat(image).st_size
+    for begin, end in _data(image, size):
+        for at in range(begin // CHUNK, -(-end // CHUNK)):
+            parts[at] = os.pread(image, CHUNK, at * CHUNK).ljust(CHUNK, b"\0")
+    used = [at for at, part in parts.items() if part.strip(b"\0")]
+    return used, b"".join(parts[at] for at in used)
+
+
+def unpack(size: int, used: Sequence[int], data: bytes, image: int) -> None:
+    """Make an open file an image of `size` bytes from the result of packed()."""
+    os.ftruncate(image, 0)
+    os.ftruncate(image, size)
+    for number, at in enumerate(used):
+        os.pwrite(image, data[number * CHUNK : (number + 1) * CHUNK], at * CHUNK)
+
+
 class Replayed:
     """A recording whose states can be made into images, fastest in the order of their epochs."""
 
