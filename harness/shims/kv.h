@@ -67,6 +67,10 @@ struct kv_option {
  *   durability   what a write survives once its call has returned:
  *                none     nothing: it may be buffered in the process, and lost when that is killed
  *                process  a crash of the process: the operating system has it; no write is synced
+ *                recoverable
+ *                         the same; and acknowledged writes of the last moments may be lost when
+ *                         power fails, but the store opens, every record holds a value that was
+ *                         written to it, and no record that was on disk before is lost
  *                sync     a power failure, too, as far as the engine and the file system guarantee it
  *                atomic   the same, and a crash leaves the old value or the new one. A shim
  *                         lists this level, as supported or lacking, only if its updates

@@ -67,6 +67,13 @@ static inline bool kv_is(const struct kv_option *options, size_t count, const ch
     return given != NULL && strcmp(given, value) == 0;
 }
 
+/* Whether a durability level is given, and writes survive a crash of the process at it. */
+static inline bool kv_durable(const struct kv_option *options, size_t count)
+{
+    const char *level = kv_given(options, count, "durability");
+    return level != NULL && strcmp(level, "none") != 0;
+}
+
 /* The number given for a setting; 0 if there is none. */
 static inline uint64_t kv_number(const struct kv_option *options, size_t count, const char *name)
 {

@@ -27,7 +27,7 @@ KEY_SIZE, LONGEST_KEY = 16, 64
 
 Operation = Literal["insert", "get", "update", "remove"]
 Compressibility = Literal["compressible", "incompressible"]
-Durability = Literal["default", "none", "process", "sync", "atomic"]  # as in kv.h
+Durability = Literal["default", "none", "process", "recoverable", "sync", "atomic"]  # as in kv.h
 Compression = Literal[
     "default", "none", "snappy", "zlib", "lz4", "zstd", "lzo", "lzma", "bzip2"
 ]  # fmt: skip

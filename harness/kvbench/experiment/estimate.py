@@ -14,7 +14,7 @@ from kvbench.stores.about import C, Rates, entry
 _PYTHON = Rates(3e-6, 1e-9, 3e-6, 1e-9)  # added for a binding without stated rates
 _OTHER = Rates(5e-6, 3e-9, 30e-6, 2e-9, 1)  # of a store without stated rates
 TIME_LIMIT = 3600  # seconds that a cell may take by default
-_SYNCS = {"none": 0, "process": 0, "sync": 2, "atomic": 2}  # syncs per write, roughly
+_SYNCS = {"none": 0, "process": 0, "recoverable": 0.2, "sync": 2, "atomic": 2}  # per write, roughly
 _EVICTION, _COLD_READ = 0.01, 0.5e-3  # seconds to empty the page cache; to read a page from disk
 _PROCESS = 0.9  # seconds to start and end a worker, and for the engine to become idle
 

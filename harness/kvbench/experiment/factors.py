@@ -73,8 +73,11 @@ _SAID = {
     ),
     "durability": Factor(
         "Durability level. `none`: acknowledged writes may be lost when the process is killed; "
-        "`process`: they survive that; `sync`: they survive a power failure; `atomic`: and "
-        "the update of a file is all or nothing; `default`: as shipped"
+        "`process`: they survive that; `recoverable`: the same, and acknowledged writes of the "
+        "last moments may be lost when power fails, but the store opens, every record holds a "
+        "value that was written to it, and no record that was on disk before is lost; `sync`: "
+        "they survive a power failure; `atomic`: and the update of a file is all or nothing; "
+        "`default`: as shipped"
     ),
     "memory": Factor("Budget of the engine's own caches and buffers"),
     "compression": Factor("Compression by the engine, whatever the data are"),

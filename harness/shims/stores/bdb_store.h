@@ -21,6 +21,7 @@ static const struct kv_setting settings[] = {
      .means = "private environment, each write a transaction, DB_TXN_WRITE_NOSYNC, " UPKEEP
               "; the engine still syncs its log before a changed page leaves the cache and before "
               "the last page of the file is freed"},
+    {"durability", "recoverable", .means = "as process"},
     {"durability", "sync",
      .means = "private environment, each write a transaction, its log synced, " UPKEEP},
     {"durability", "*", .lacks = "its updates are atomic at every level that survives a crash"},
@@ -87,7 +88,7 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
 {
     char file[4096];
     bool synced = kv_is(options, count, "durability", "sync");
-    bool logged = synced || kv_is(options, count, "durability", "process");
+    bool logged = kv_durable(options, count);
     bool threads = kv_is(options, count, "threads", "on");
     uint64_t memory = kv_number(options, count, "memory");
     uint64_t page = kv_number(options, count, "page_size");
@@ -96,7 +97,7 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     if ((page & (page - 1)) != 0 || page > 65536)
         return kv_fail("page_size %llu is not a power of 2 up to 65536", (unsigned long long)page);
     if (threads && !logged)
-        return kv_fail("threads=on needs an environment: durability process or sync");
+        return kv_fail("threads=on needs an environment: durability process, recoverable or sync");
     if (logged && memory == 0 && page > 16384)
         memory = 16 * page; /* the engine does so by itself only without an environment */
     struct kv *opened = calloc(1, sizeof *opened);

@@ -18,11 +18,21 @@ enum {
 struct kv {
     int folder; /* descriptor of the store's folder */
     int nested;
-    bool sync, atomic; /* each write; atomic writes are synced too */
+    bool sync;   /* each write */
+    bool rename; /* each value is written beside the record and then gets its name */
 };
+
+/* Where a file's pages have arrived when it is closed: in the page cache, in the device's cache, or
+ * safe from a loss of power. */
+enum reach { CACHED, WRITTEN, SYNCED };
 
 static const struct kv_setting settings[] = {
     {.name = "durability", .value = "process", .means = "nothing is synced, as shipped"},
+    {.name = "durability",
+     .value = "recoverable",
+     .means = "each value is written to a temporary file, which is renamed once the device has its "
+              "pages (sync_file_range: no cache is flushed); the file system's journal orders the "
+              "names"},
     {.name = "durability",
      .value = "sync",
      .means = "fsync of the file, and of its folder when a name came or went; syncfs for a batch"},
@@ -55,8 +65,9 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     if (opened == NULL)
         return kv_fail("out of memory");
     opened->nested = NESTED;
-    opened->atomic = kv_is(options, count, "durability", "atomic");
-    opened->sync = opened->atomic || kv_is(options, count, "durability", "sync");
+    bool atomic = kv_is(options, count, "durability", "atomic");
+    opened->rename = atomic || kv_is(options, count, "durability", "recoverable");
+    opened->sync = atomic || kv_is(options, count, "durability", "sync");
     opened->folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (opened->folder < 0) {
         free(opened);
@@ -128,8 +139,27 @@ static int create_file(const struct kv *kv, const char *path, int flags)
     return file;
 }
 
-/* Writes the value, syncs it if asked to, and closes the file. */
-static int write_file(int file, struct kv_slice value, bool sync)
+static enum reach reach_of(const struct kv *kv)
+{
+    return kv->sync ? SYNCED : kv->rename ? WRITTEN : CACHED;
+}
+
+/* Brings the pages of a file as far as `reach` says. Once they are WRITTEN, ext4's journal has the
+ * file's size and blocks ahead of the rename that follows. Otherwise a new name may survive a loss
+ * of power without its bytes: ext4's auto_da_alloc helps only a file that replaces another
+ * (https://docs.kernel.org/admin-guide/ext4.html). */
+static int push(int file, enum reach reach)
+{
+    if (reach == SYNCED && fsync(file) != 0)
+        return failed("fsync");
+    if (reach == WRITTEN &&
+        sync_file_range(file, 0, 0, SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER) != 0)
+        return failed("sync_file_range");
+    return KV_OK;
+}
+
+/* Writes the value, as far as asked to, and closes the file. */
+static int write_file(int file, struct kv_slice value, enum reach reach)
 {
     const char *data = value.data, *end = data + value.size;
     int status = KV_OK;
@@ -140,8 +170,8 @@ static int write_file(int file, struct kv_slice value, bool sync)
         else if (errno != EINTR)
             status = failed("write");
     }
-    if (status == KV_OK && sync && fsync(file) != 0)
-        status = failed("fsync");
+    if (status == KV_OK)
+        status = push(file, reach);
     if (close(file) != 0 && status == KV_OK)
         status = failed("close");
     return status;
@@ -156,18 +186,18 @@ static void folder_temporary(const char *path, char temporary[FOLDER_PATH])
 }
 
 /* Writes beside the record, then gives the file its name. */
-static int write_atomic(struct kv *kv, const char *path, struct kv_slice value, unsigned flags)
+static int write_and_rename(struct kv *kv, const char *path, struct kv_slice value, unsigned flags)
 {
     char temporary[FOLDER_PATH];
     folder_temporary(path, temporary);
     int file = create_file(kv, temporary, O_TRUNC);
     if (file < 0)
         return failed("create");
-    int status = write_file(file, value, true);
+    int status = write_file(file, value, reach_of(kv));
     if (status == KV_OK && renameat2(kv->folder, temporary, kv->folder, path, flags) != 0)
         status = errno == EEXIST ? KV_EXISTS : failed("rename");
     if (status == KV_OK)
-        return sync_names(kv, path, 5);
+        return kv->sync ? sync_names(kv, path, 5) : KV_OK;
     unlinkat(kv->folder, temporary, 0);
     return status;
 }
@@ -202,7 +232,7 @@ static int sync_store(struct kv *kv)
     return syncfs(kv->folder) == 0 ? KV_OK : failed("syncfs");
 }
 
-/* An atomic batch gives the temporary files their names once all of them are synced. */
+/* Temporary files get their names once all of a batch have reached the device. */
 static int put(struct kv *kv, const struct kv_record *records, size_t count)
 {
     char path[FOLDER_PATH], temporary[FOLDER_PATH];
@@ -210,18 +240,19 @@ static int put(struct kv *kv, const struct kv_record *records, size_t count)
     for (size_t i = 0; i < count && status == KV_OK; i++) {
         folder_path(kv, records[i].key, path);
         folder_temporary(path, temporary);
-        int file = create_file(kv, kv->atomic ? temporary : path, O_TRUNC);
-        status = file < 0 ? failed("create") : write_file(file, records[i].value, false);
+        int file = create_file(kv, kv->rename ? temporary : path, O_TRUNC);
+        enum reach reach = kv->sync ? CACHED : reach_of(kv); /* one syncfs follows */
+        status = file < 0 ? failed("create") : write_file(file, records[i].value, reach);
     }
     if (status == KV_OK && kv->sync)
         status = sync_store(kv);
-    for (size_t i = 0; i < count && status == KV_OK && kv->atomic; i++) {
+    for (size_t i = 0; i < count && status == KV_OK && kv->rename; i++) {
         folder_path(kv, records[i].key, path);
         folder_temporary(path, temporary);
         if (renameat(kv->folder, temporary, kv->folder, path) != 0)
             status = failed("rename");
     }
-    return status == KV_OK && kv->atomic ? sync_store(kv) : status;
+    return status == KV_OK && kv->rename && kv->sync ? sync_store(kv) : status;
 }
 
 /* An update truncates, then writes, as a program does by default; the folder stays as it is. A
@@ -239,15 +270,15 @@ static int write_records(struct kv *kv, enum kv_mode mode, const struct kv_recor
             return errno == ENOENT ? KV_NOT_FOUND : failed("unlink");
         return kv->sync ? sync_names(kv, path, 5) : KV_OK;
     }
-    if (kv->atomic && (inserts || faccessat(kv->folder, path, F_OK, 0) == 0))
-        return write_atomic(kv, path, records->value, inserts ? RENAME_NOREPLACE : 0);
+    if (kv->rename && (inserts || faccessat(kv->folder, path, F_OK, 0) == 0))
+        return write_and_rename(kv, path, records->value, inserts ? RENAME_NOREPLACE : 0);
     int file = inserts ? create_file(kv, path, O_EXCL)
                        : openat(kv->folder, path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0 && errno == (inserts ? EEXIST : ENOENT))
         return inserts ? KV_EXISTS : KV_NOT_FOUND;
     if (file < 0)
         return failed(inserts ? "create" : "open");
-    int status = write_file(file, records->value, kv->sync);
+    int status = write_file(file, records->value, reach_of(kv));
     if (status != KV_OK && inserts)
         unlinkat(kv->folder, path, 0); /* no half record */
     return status == KV_OK && inserts && kv->sync ? sync_names(kv, path, 5) : status;
@@ -255,9 +286,9 @@ static int write_records(struct kv *kv, enum kv_mode mode, const struct kv_recor
 
 static int effective_options(struct kv *kv, char *text, size_t capacity)
 {
+    static const char *const synced[] = {"none", "pages written, not flushed", "file and folder"};
     snprintf(text, capacity, "levels=%d\nupdate=%s\nsync=%s\n", kv->nested ? 2 : 0,
-             kv->atomic ? "write and rename" : "truncate and write",
-             kv->sync ? "file and folder" : "none");
+             kv->rename ? "write and rename" : "truncate and write", synced[reach_of(kv)]);
     return KV_OK;
 }
 

@@ -13,6 +13,9 @@ struct kv {
 
 static const struct kv_setting settings[] = {
     {"durability", "none", .means = "nothing is synced, as shipped"},
+    {"durability", "recoverable",
+     .lacks = "gdbm_failure_atomic needs a file system that clones files, and keeps no more than "
+              "the last sync had"},
     {"durability", "*",
      .lacks = "a kill in mid-write tears its index: records are lost even after gdbm_recover"},
     {"memory", "*",

@@ -7,6 +7,7 @@ enum { CAPABILITIES = KV_BATCH | KV_THREADS | KV_WRITERS };
 #define OWN_SETTINGS                                                                               \
     {"durability", "none", .means = "no transactions, as shipped"},                                \
         {"durability", "process", .means = "KCOAUTOTRAN: each write a transaction"},               \
+        {"durability", "recoverable", .lacks = "below sync nothing orders its log and its file"},  \
         {"durability", "sync",                                                                     \
          .means = "KCOAUTOTRAN, and each write in a transaction that is synced"},                  \
         {"durability", "atomic",                                                                   \

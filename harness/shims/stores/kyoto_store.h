@@ -81,7 +81,7 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
         return kv_fail("out of memory");
     snprintf(opened->compression, sizeof opened->compression, "%s", compression);
     opened->sync = kv_is(options, count, "durability", "sync");
-    opened->transactions = opened->sync || kv_is(options, count, "durability", "process");
+    opened->transactions = kv_durable(options, count);
     opened->db = kcdbnew();
     uint32_t mode = KCOWRITER | KCOCREATE | (opened->transactions ? KCOAUTOTRAN : 0);
     if (kv_is(options, count, "autosync", "on"))

@@ -22,6 +22,7 @@ static const struct kv_setting settings[] = {
     {.name = "durability",
      .value = "process",
      .means = "the log is written, not synced, as shipped"},
+    {.name = "durability", .value = "recoverable", .means = "as process"},
     {.name = "durability", .value = "sync", .means = "write option sync"},
     {.name = "durability", .value = "none", .lacks = "every write goes to its log"},
     {.name = "durability", .value = "*", .lacks = "its writes are atomic at every level"},

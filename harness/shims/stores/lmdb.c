@@ -14,6 +14,9 @@ struct kv {
 
 static const struct kv_setting settings[] = {
     {"durability", "process", .means = "MDB_NOSYNC"},
+    {"durability", "recoverable",
+     .means = "MDB_NOMETASYNC: a commit syncs its pages before it writes the meta page, which it "
+              "does not sync"},
     {"durability", "sync", .means = "each transaction is synced, as shipped"},
     {"durability", "none", .lacks = "it hands each commit to the operating system"},
     {"durability", "*", .lacks = "its writes are atomic at every level"},
@@ -99,14 +102,18 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
                       struct kv **kv)
 {
     struct kv opened = {0};
-    unsigned nosync = kv_is(options, count, "durability", "process") ? MDB_NOSYNC : 0;
+    unsigned unsynced = 0;
+    if (kv_is(options, count, "durability", "process"))
+        unsynced = MDB_NOSYNC;
+    if (kv_is(options, count, "durability", "recoverable"))
+        unsynced = MDB_NOMETASYNC;
     unsigned ahead = kv_is(options, count, "profile", "recommended") ? MDB_NORDAHEAD : 0;
     int code = mdb_env_create(&opened.env);
     if (code != 0)
         return status_of(code);
     code = mdb_env_set_mapsize(opened.env, MAP_SIZE);
     if (code == 0) /* MDB_NOTLS: a thread may hold two sessions */
-        code = mdb_env_open(opened.env, path, MDB_NOTLS | nosync | ahead, 0666);
+        code = mdb_env_open(opened.env, path, MDB_NOTLS | unsynced | ahead, 0666);
     if (code == 0)
         code = open_dbi(&opened);
     int status = code == 0 ? begin(&opened, kv) : status_of(code);

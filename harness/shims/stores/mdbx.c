@@ -1,6 +1,7 @@
 /* libmdbx: each write is one transaction, which as shipped is synced. The map may grow to a size
- * that no experiment reaches; the file grows with what is stored, by steps. SAFE_NOSYNC is not
- * offered, because it syncs now and then and so is neither level. */
+ * that no experiment reaches; the file grows with what is stored, by steps. At `recoverable` the
+ * engine compares the kernel's boot ID with the one in its file: after a reboot it goes back to the
+ * last commit that was synced, after a mere crash of the process it keeps all commits. */
 #include "../shim.h"
 
 #include <mdbx.h>
@@ -21,6 +22,9 @@ struct kv {
 
 static const struct kv_setting settings[] = {
     {"durability", "process", .means = "MDBX_UTTERLY_NOSYNC"},
+    {"durability", "recoverable",
+     .means = "MDBX_SAFE_NOSYNC: no page of the last synced commit is reused; the engine syncs "
+              "before its file grows"},
     {"durability", "sync", .means = "MDBX_SYNC_DURABLE: each transaction is synced, as shipped"},
     {"durability", "none", .lacks = "it hands each commit to the operating system"},
     {"durability", "*", .lacks = "its writes are atomic at every level"},
@@ -118,6 +122,8 @@ static int open_env(MDBX_env *env, const char *path, const struct kv_option *opt
     unsigned flags = MDBX_NOSTICKYTHREADS;
     if (kv_is(options, count, "durability", "process"))
         flags |= MDBX_UTTERLY_NOSYNC;
+    if (kv_is(options, count, "durability", "recoverable"))
+        flags |= MDBX_SAFE_NOSYNC;
     if (kv_is(options, count, "profile", "recommended"))
         flags |= MDBX_NORDAHEAD;
     int code = mdbx_env_set_geometry(env, -1, -1, MAP_SIZE, -1, -1, page == 0 ? -1 : page);
@@ -236,9 +242,10 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
              "map_size=%llu\ngrowth_step=%llu\npage_size=%u\nsync=%s\nwritemap=%s\nreadahead=%s\n",
              (unsigned long long)info.mi_geo.upper, (unsigned long long)info.mi_geo.grow,
              (unsigned)info.mi_dxb_pagesize,
-             flags & MDBX_SAFE_NOSYNC  ? "off"
-             : flags & MDBX_NOMETASYNC ? "data"
-                                       : "each transaction",
+             (flags & MDBX_UTTERLY_NOSYNC) == MDBX_UTTERLY_NOSYNC ? "off"
+             : flags & MDBX_SAFE_NOSYNC                           ? "before the file grows"
+             : flags & MDBX_NOMETASYNC                            ? "data"
+                                                                  : "each transaction",
              flags & MDBX_WRITEMAP ? "on" : "off",
              flags & MDBX_NORDAHEAD ? "off" : "as the engine decides");
     return KV_OK;

@@ -55,11 +55,11 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
                       struct kv **kv)
 {
     char *message = NULL;
-    const char *level = kv_given(options, count, "durability");
     if (strlen(path) >= PATH_MAX)
         return kv_fail("path too long");
-    if (kv_is(options, count, "log", "off") && level != NULL && strcmp(level, "none") != 0)
-        return kv_fail("log=off: nothing is left of durability=%s", level);
+    if (kv_is(options, count, "log", "off") && kv_durable(options, count))
+        return kv_fail("log=off: nothing is left of durability=%s",
+                       kv_given(options, count, "durability"));
     if (kv_number(options, count, "background_jobs") > MAX_JOBS)
         return kv_fail("background_jobs: more than %d", MAX_JOBS);
     if (kv_number(options, count, "compress_from_level") >= LEVELS)

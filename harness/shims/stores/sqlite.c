@@ -30,6 +30,8 @@ static const struct kv_setting settings[] = {
     {"durability", "none",
      .means = "journal_mode=MEMORY, synchronous=OFF: a kill in a write may spoil the database"},
     {"durability", "process", .means = "journal_mode=WAL, synchronous=OFF"},
+    {"durability", "recoverable",
+     .means = "journal_mode=WAL, synchronous=NORMAL: a checkpoint syncs, a commit does not"},
     {"durability", "sync", .means = "journal_mode=WAL, synchronous=FULL"},
     {"durability", "*", .lacks = "its writes are atomic at each level with a log"},
     {"memory", .least = 64 << 10, .means = "all of it cache_size"},
@@ -39,8 +41,9 @@ static const struct kv_setting settings[] = {
      .means = "the first lock is kept until close, so that there is no second session; a rollback "
               "journal is not removed but its header is cleared"},
     {"journal_mode", "delete",
-     .means = "a rollback journal, as shipped, also where the durability has another; at sync with "
-              "synchronous=EXTRA, which syncs its removal"},
+     .means = "a rollback journal, as shipped, also where the durability has another; at "
+              "recoverable with synchronous=FULL, as shipped; at sync with EXTRA, which also syncs "
+              "its removal"},
     {"journal_mode", "wal", .means = "a write-ahead log, also where the durability has another"},
     {"compression", "none", .means = "the engine has none"},
     {"compression", "*", .lacks = "the engine has none"},
@@ -116,9 +119,12 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     const char *level = kv_given(options, count, "durability");
     const char *journal = kv_given(options, count, "journal_mode");
     const char *synchronous = level == NULL ? NULL : "OFF";
+    bool rollback = kv_is(options, count, "journal_mode", "delete");
+    if (kv_is(options, count, "durability", "recoverable")) /* NORMAL may corrupt without a WAL */
+        synchronous = rollback ? "FULL" : "NORMAL";
     if (kv_is(options, count, "durability", "sync")) /* FULL does not sync a journal's removal; if
                                                       * it is back, it undoes the last commit */
-        synchronous = kv_is(options, count, "journal_mode", "delete") ? "EXTRA" : "FULL";
+        synchronous = rollback ? "EXTRA" : "FULL";
     if (journal == NULL && level != NULL)
         journal = strcmp(level, "none") == 0 ? "memory" : "wal";
     uint64_t memory = kv_number(options, count, "memory");

@@ -11,6 +11,8 @@ static const struct kv_setting settings[] = {
     {"durability", "process",
      .means = "TDB_SYNC_INTERVAL with a year between two syncs: a commit writes the log; a value "
               "of 1 KiB or more is synced all the same"},
+    {"durability", "recoverable",
+     .means = "TDB_SYNC_INTERVAL with one second between two syncs, as the engine ships it"},
     {"durability", "sync", .means = "TDB_SYNC_FULL; a value of 1 KiB or more is synced by itself"},
     {"durability", "*", .lacks = "its writes are atomic at every level"},
     {"memory", .least = 1 << 20, .means = "half of it write_buffer, half block_cache"},
@@ -59,10 +61,11 @@ static tidesdb_config_t configure(const char *path, const struct kv_option *opti
         config.value_separation_threshold = separation;
     if (threads > 0)
         config.num_flush_threads = config.num_compaction_threads = threads;
-    if (kv_is(options, count, "durability", "process")) {
+    bool never = kv_is(options, count, "durability", "process");
+    if (never || kv_is(options, count, "durability", "recoverable"))
         config.memtable_sync_mode = TDB_SYNC_INTERVAL;
+    if (never)
         config.memtable_sync_interval_us = NEVER;
-    }
     if (kv_is(options, count, "durability", "sync"))
         config.memtable_sync_mode = TDB_SYNC_FULL;
     return config;

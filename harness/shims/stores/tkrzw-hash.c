@@ -17,6 +17,8 @@ static const struct kv_setting settings[] = {
     {"durability", "process",
      .means = "UPDATE_APPENDING, RECORD_CRC_32: each record goes to the end of the mapped file, "
               "which grows until the program rebuilds it"},
+    {"durability", "recoverable",
+     .lacks = "below a hard synchronize nothing orders the writes to its mapped file"},
     {"durability", "sync",
      .means = "UPDATE_APPENDING, RECORD_CRC_32; a hard synchronize after each write"},
     {"durability", "*", .lacks = "its updates are atomic at every level that survives a crash"},

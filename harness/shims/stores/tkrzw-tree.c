@@ -18,6 +18,8 @@ static const struct kv_setting settings[] = {
     {"durability", "none", .means = "pages stay in the process, as shipped"},
     {"durability", "process",
      .means = "UPDATE_APPENDING, RECORD_CRC_32, RESTORE_SYNC; a soft synchronize after each write"},
+    {"durability", "recoverable",
+     .lacks = "below a hard synchronize nothing orders the writes to its mapped file"},
     {"durability", "sync",
      .means = "UPDATE_APPENDING, RECORD_CRC_32, RESTORE_SYNC; a hard synchronize after each write"},
     {"durability", "*", .lacks = "its updates are atomic at every level that survives a crash"},

@@ -49,11 +49,10 @@ static int close_store(struct kv *kv)
 static void set_parameters(const struct kv_option *options, size_t count, char *text,
                            size_t capacity)
 {
-    const char *durability = kv_given(options, count, "durability");
     const char *compression = kv_given(options, count, "compression");
     uint64_t pages = kv_number(options, count, "memory") / PAGE_SIZE;
-    bool durable = durability != NULL && strcmp(durability, "none") != 0;
-    size_t used = (size_t)snprintf(text, capacity, "%s%s", type, durable ? durable_parameters : "");
+    size_t used = (size_t)snprintf(text, capacity, "%s%s", type,
+                                   kv_durable(options, count) ? durable_parameters : "");
     if (pages != 0)
         used += (size_t)snprintf(text + used, capacity - used, ",max_cached_pages=%llu",
                                  (unsigned long long)(pages < INT32_MAX ? pages : INT32_MAX));

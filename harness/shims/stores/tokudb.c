@@ -20,6 +20,8 @@ static const struct kv_setting settings[] = {
     {"durability", "none", .means = "no write is synced, nor is a batch"},
     {"durability", "process",
      .lacks = "the engine writes its log to the operating system only to sync it"},
+    {"durability", "recoverable",
+     .lacks = "the engine writes its log to the operating system only to sync it"},
     {"durability", "sync",
      .means = "DB_AUTO_COMMIT: each write is a transaction whose commit is synced"},
     {"durability", "*", .lacks = "its updates are atomic at every level that survives a crash"},

@@ -15,6 +15,8 @@ static const struct kv_setting settings[] = {
     {"durability", "none", .means = "no transactions, as shipped"},
     {"durability", "process",
      .lacks = "a kill as a transaction begins may leave a file that does not open"},
+    {"durability", "recoverable",
+     .lacks = "a kill as a transaction begins may leave a file that does not open"},
     {"durability", "*",
      .lacks = "its log's end is not synced: a loss of power undoes the last transaction"},
     {"memory", "*", .lacks = "its cache is counted in leaves of up to 128 records, not in bytes"},

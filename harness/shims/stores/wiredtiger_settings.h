@@ -18,6 +18,7 @@
 static const struct kv_setting settings[] = {
     {"durability", "none", .means = "no log"},
     {"durability", "process", .means = WRITTEN ": a commit writes the log"},
+    {"durability", "recoverable", .means = "as process"},
     {"durability", "sync", .means = SYNCED ": a commit syncs the log"},
     {"durability", "*", .lacks = "its updates are atomic at every level that survives a crash"},
     {"memory", .least = LEAST_CACHE, .means = "cache_size gets it all; a log has buffers besides"},
@@ -39,10 +40,9 @@ static int configure(const struct kv_option *options, size_t count, char *text, 
     size_t used = (size_t)snprintf(text, capacity, "create");
     if (memory != NULL)
         used += (size_t)snprintf(text + used, capacity - used, ",cache_size=%s", memory);
-    if (kv_is(options, count, "durability", "process"))
-        used += (size_t)snprintf(text + used, capacity - used, "," WRITTEN);
-    if (kv_is(options, count, "durability", "sync"))
-        used += (size_t)snprintf(text + used, capacity - used, "," SYNCED);
+    if (kv_durable(options, count))
+        used += (size_t)snprintf(text + used, capacity - used, ",%s",
+                                 kv_is(options, count, "durability", "sync") ? SYNCED : WRITTEN);
     if (strcmp(compressor, "none") == 0)
         return KV_OK;
     if (dladdr((void *)wiredtiger_open, &library) != 0)

@@ -86,7 +86,7 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     char configuration[5000];
     struct kv shared = {.sized = kv_given(options, count, "memory") != NULL};
     shared.synced = kv_is(options, count, "durability", "sync");
-    shared.logged = shared.synced || kv_is(options, count, "durability", "process");
+    shared.logged = kv_durable(options, count);
     snprintf(shared.table, sizeof shared.table, "%s,block_compressor=%s", table_type,
              kv_given(options, count, "compression") ?: "none");
     if (configure(options, count, configuration, sizeof configuration) != KV_OK)

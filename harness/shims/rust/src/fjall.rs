@@ -14,7 +14,7 @@ use crate::kv::*;
 
 const MAX_BLOCK: u64 = 1 << 20; // bytes
 
-static SETTINGS: [kv_setting; 13] = [
+static SETTINGS: [kv_setting; 14] = [
     kv_setting::allows(
         c"durability",
         c"none",
@@ -25,6 +25,7 @@ static SETTINGS: [kv_setting; 13] = [
         c"process",
         c"PersistMode::Buffer: the journal is written, not synced, as shipped",
     ),
+    kv_setting::allows(c"durability", c"recoverable", c"as process"),
     kv_setting::allows(c"durability", c"sync", c"PersistMode::SyncData after each write"),
     kv_setting::lacks(c"durability", c"*", c"its writes are atomic at every level"),
     kv_setting::number(

@@ -14,13 +14,19 @@ use crate::kv::*;
 const RECORDS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("records");
 const SHIPPED: &str = "cache 1 GiB, pages 4 KiB";
 
-static SETTINGS: [kv_setting; 10] = [
+static SETTINGS: [kv_setting; 11] = [
     kv_setting::allows(c"durability", c"none", c"Durability::None: commits wait in the process"),
     kv_setting::allows(
         c"durability",
         c"process",
         c"a storage backend of the harness whose sync does nothing: the operating system has each \
           commit; the engine ships no such level",
+    ),
+    kv_setting::lacks(
+        c"durability",
+        c"recoverable",
+        c"it has no level between Durability::None, whose commits wait in the process, and \
+          Durability::Immediate, which is sync",
     ),
     kv_setting::allows(c"durability", c"sync", c"Durability::Immediate, as shipped"),
     kv_setting::lacks(c"durability", c"*", c"its writes are atomic at every level"),
