@@ -8,7 +8,6 @@ export const FACTORS = ["access", "memory", "data", "durability", "size", "recor
 export const OPERATIONS = ["insert", "get", "update", "remove"];
 export const MEASURES = ["mean", "p99"];
 export const NOT_STATED = "not stated";
-const GUARANTEES = [NOT_STATED, "none", "process", "sync", "atomic"]; // each survives what those before do
 export const LEAST_TRIALS = 5; // with fewer almost every store may be the best
 
 const SHIPPED = "default";
@@ -33,10 +32,13 @@ export function levels(data, factor) {
   return [...order.keys()].sort((first, second) => order.get(first) - order.get(second));
 }
 
+// What a returned write may survive: each level survives what those before do.
+const guaranteesOf = (data) => [NOT_STATED, ...data.guarantees];
+
 // What a returned write of a store survives in a field.
-function guaranteeOf(field, store) {
+function guaranteeOf(data, field, store) {
   const level = field.durability === SHIPPED ? field.stores[store].guarantee : field.durability;
-  return GUARANTEES.includes(level) ? level : NOT_STATED;
+  return data.guarantees.includes(level) ? level : NOT_STATED;
 }
 
 // The time of an operation in each trial, as on a device whose sync takes `sync` ns: what a write
@@ -76,7 +78,7 @@ export function refused(data, store, question) {
   return question.c && facts.c === false ? "foreign" : "";
 }
 
-const weaker = (guarantee, than) => GUARANTEES.indexOf(guarantee) < GUARANTEES.indexOf(than);
+const weaker = (data, guarantee, than) => guaranteesOf(data).indexOf(guarantee) < guaranteesOf(data).indexOf(than);
 
 // The times of the stores of a field that suit a question, by their guarantee, and by the reason why
 // not the other stores.
@@ -87,12 +89,13 @@ function suited(data, field, question) {
   const left = {};
   for (const store of Object.keys(field.stores)) {
     const lacks = shares(question.mix).some((operation) => !field.stores[store][question.measure]?.[operation]);
-    const below = weaker(guaranteeOf(field, store), question.durability) ? "below" : "";
+    const guarantee = guaranteeOf(data, field, store);
+    const below = weaker(data, guarantee, question.durability) ? "below" : "";
     const unfit = below || refused(data, store, question) || (lacks ? "lacks" : "");
     const found = unfit ? null : mixed(question.mix, (operation) => trialsOf(field, plain, store, operation, question));
     const why = unfit || (found?.some(Boolean) ? "" : "computed");
     if (why) (left[why] ??= []).push(store);
-    else (times[guaranteeOf(field, store)] ??= Object.create(null))[store] = found;
+    else (times[guarantee] ??= Object.create(null))[store] = found;
   }
   if (field.cooled.length) left.cooled = field.cooled;
   return { field, times, left };
@@ -120,7 +123,7 @@ export const answered = (data, question) => Object.keys(chosen(data, question).t
 // stores as shipped the strongest comes first, or else the one that was asked for.
 export function answer(data, question) {
   const { field, times, left } = chosen(data, question);
-  const order = question.durability === SHIPPED ? [...GUARANTEES].reverse() : GUARANTEES;
+  const order = question.durability === SHIPPED ? guaranteesOf(data).reverse() : guaranteesOf(data);
   const groups = order.filter((guarantee) => times[guarantee]).map((guarantee) => ({
     guarantee,
     field,
@@ -192,7 +195,7 @@ export function flips(data, question, group) {
     const of = (guarantee) => groups.find((one) => one.guarantee === guarantee);
     // A weaker guarantee changes nothing where stores are as shipped: those of this group suffice.
     const asked = factor === "durability" && of(level);
-    const then = asked && !(asked.shipped && weaker(level, group.guarantee)) ? asked : of(group.guarantee);
+    const then = asked && !(asked.shipped && weaker(data, level, group.guarantee)) ? asked : of(group.guarantee);
     const stores = then ? best(then) : [];
     const name = factor === "access" ? engine : (store) => store; // a package is its engine from Python
     if (!stores.length) found.missing += 1;

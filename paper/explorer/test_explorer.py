@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from explorer import ANSWERS, HERE, page
+from kvbench.cell.factors import DURABILITY
 from kvbench.experiment.grid import Grid
 from kvbench.stats.regret import rank
 from kvbench.stores.bindings import BINDINGS
@@ -28,7 +29,7 @@ ROOT = HERE.parents[1]
 DATA = json.loads(ANSWERS.read_text())
 FACTORS = ("access", "memory", "data", "durability", "size", "records")
 OPERATIONS = ("insert", "get", "update", "remove")
-GUARANTEES = ("none", "process", "sync", "atomic")
+GUARANTEES = DURABILITY[1:]
 SELDOM_SYNCS = 0.1
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(

@@ -4,7 +4,8 @@ export const data = JSON.parse(document.getElementById("data").textContent);
 export const page = (id) => document.getElementById(id);
 
 const SURVIVES = {
-  none: "nothing", process: "a crash of the process", sync: "a loss of power", atomic: "a loss of power, whole",
+  none: "nothing", process: "a crash of the process", recoverable: "a loss of power, but for the last writes",
+  sync: "a loss of power", atomic: "a loss of power, whole",
 };
 const WORDS = {
   access: { c: "C", python: "Python" },

@@ -242,6 +242,7 @@ def answers(
         "sources": sources,
         "counted": counted,
         "quantiles": table,
+        "guarantees": [level for level in DURABILITY if level != DEFAULT],
         "devices": list(DEVICES),
         "cautions": CAUTIONS,
         "space": SPACE,

@@ -13,6 +13,7 @@ from kvbench.cell.factors import (
     DEFAULT,
     DURABILITY,
     LEVELS,
+    SYNCED,
     UNCAPPED,
     RecordSize,
     parse_bytes,
@@ -293,7 +294,7 @@ class Results:
         known = self.machine.dropna()
         if operation == "get" and "memory_rate" in known:
             return float(RecordSize.parse(size).mean / known.memory_rate * 1e9)
-        synced = set(self.level("durability")) & {"sync", "atomic"}
+        synced = set(self.level("durability")) & {*SYNCED}
         if operation != "get" and synced and "sync_p50_us" in known:
             return float(known.sync_p50_us * 1000)
         return None

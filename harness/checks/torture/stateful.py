@@ -26,7 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from kvbench.cell.contract import StoreError
-from kvbench.cell.factors import DEFAULT
+from kvbench.cell.factors import DEFAULT, WHOLE
 from kvbench.cell.store import Store
 from kvbench.stores import catalogue
 from served import LARGEST, Child, Record, Step
@@ -178,7 +178,7 @@ class Subject:
             store,
             options,
             survives=claimed and store.full_name not in KNOWN_LOSSES,
-            torn=shim.tears and options.get("durability") != "atomic",
+            torn=shim.tears and options.get("durability") not in WHOLE,
             writes=_writes(store, keys),
             reads=_reads(store, keys),
         )

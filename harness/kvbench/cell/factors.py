@@ -37,7 +37,9 @@ Place = Literal["disk", "tmpfs"]
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 COMPRESSIBILITY: tuple[Compressibility, ...] = get_args(Compressibility)
-DURABILITY: tuple[Durability, ...] = get_args(Durability)
+DURABILITY: tuple[Durability, ...] = get_args(Durability)  # each survives what those before do
+SYNCED: tuple[Durability, ...] = ("sync", "atomic")  # acknowledged writes survive a loss of power
+WHOLE: tuple[Durability, ...] = ("recoverable", "atomic")  # no crash tears an update
 COMPRESSION: tuple[Compression, ...] = get_args(Compression)
 CACHE: tuple[Cache, ...] = get_args(Cache)
 KEY_ORDER: tuple[KeyOrder, ...] = get_args(KeyOrder)

@@ -45,9 +45,9 @@ class Store:
 
     @property
     def tears(self) -> bool:
-        """Whether a crash during an update may leave neither the old nor the new value, at levels
-        other than `atomic`. The shim of such a store lists that level, either as supported or as
-        lacking."""
+        """Whether a crash during an update may leave neither the old nor the new value, except at
+        the levels in factors.WHOLE. The shim of such a store lists the level `atomic`, either as
+        supported or as lacking."""
         return any((own.name, own.value) == ("durability", "atomic") for own in self.settings)
 
     def guarantee(self, durability: str) -> str:

@@ -260,10 +260,10 @@ def crash(
     """Measure what a crash costs each STORE.
 
     A process writes as fast as it can until the crash. At durability none the process is killed; at
-    durability process the machine loses power, which is simulated. The table has a row for each
-    crash: the time to open the store again, the time to the first correct get, the acknowledged
-    writes that are lost, and how long before the crash the first of them was acknowledged. A level
-    that a store lacks is left out. Without STORE, eight stores are measured.
+    process and recoverable the machine loses power, which is simulated. The table has a row for
+    each crash: the time to open the store again, the time to the first correct get, the
+    acknowledged writes that are lost, and how long before the crash the first of them was
+    acknowledged. A level that a store lacks is left out. Without STORE, eight stores are measured.
 
     Losses of power need root; without root only processes are killed. If the command is stopped, it
     keeps the rows of the stores that are done in OUT.part, and the same command goes on from there.

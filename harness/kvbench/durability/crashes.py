@@ -39,7 +39,9 @@ from kvbench.stores.opened import OpenStore, open_store
 
 STORES = ("flat", "leveldb", "rocksdb", "lmdb", "sqlite", "bdb", "redb", "fjall")
 KILL, POWER = "SIGKILL", "power loss"
-KINDS = {"none": KILL, "process": POWER}  # by durability: a crash that the level does not cover
+KINDS = {  # by durability: a crash that may cost acknowledged writes
+    "none": KILL, "process": POWER, "recoverable": POWER
+}  # fmt: skip
 WRITTEN, LOADED = 512 << 20, 1 << 30  # most bytes of values, written and loaded
 IMAGE = 6 << 30  # bytes of the disk image, which is sparse
 LEAST_SIZE, MOST_SIZE = 16, 1 << 20  # bytes of a value: shorter values may coincide

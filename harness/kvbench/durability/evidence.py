@@ -2,9 +2,9 @@
 simulates power failures.
 
 At `sync` a store must issue at least one sync call per write; at `none` and `process` it must issue
-none. The sync calls per write are the difference between two runs that differ only in the number of
-writes. Below `sync` an engine may still sync when it flushes a buffer; a third run, long enough for
-that, counts those calls.
+none; at `recoverable` it may do either. The sync calls per write are the difference between two
+runs that differ only in the number of writes. Below `sync` an engine may still sync when it flushes
+a buffer; a third run, long enough for that, counts those calls.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from kvbench.cell.contract import StoreError
-from kvbench.cell.factors import DEFAULT
+from kvbench.cell.factors import DEFAULT, SYNCED, WHOLE
 from kvbench.cell.filesystem import unmount
 from kvbench.cell.store import Store
 from kvbench.common.messages import BadInput
@@ -205,7 +205,7 @@ def check_writes(store: Store, folder: Path, acknowledged: int, size: int, **opt
     expected: dict[bytes, set[bytes | None]] = {key: {value} for key, value in done}
     expected.setdefault(key, {None}).add(value)
     shim = catalogue.known()[store.name]  # a binding has no durability levels of its own
-    torn = shim.tears and options.get("durability") != "atomic"
+    torn = shim.tears and options.get("durability") not in WHOLE
     if torn and value is not None:
         del expected[key]
     opened = open_store(store, folder, **options)
@@ -345,7 +345,7 @@ def evidence(store: Store, level: str, place: Path) -> dict[str, Any]:
     options = {} if level == DEFAULT else {"durability": level}
     guarantee = store.guarantee(level)
     slopes = syncs_per_write(store, place, **options)
-    below = guarantee in ("none", "process")
+    below = guarantee not in SYNCED
     flushed = count_syncs(store, place, FLUSHED, FLUSHED_SIZE, **options) if below else None
     own = [s.means for s in store.settings if (s.name, s.value) == ("durability", level)]
     cut = not mounting_fails(place)

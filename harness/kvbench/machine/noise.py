@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 import psutil
 
+from kvbench.cell.factors import SYNCED
 from kvbench.experiment.factors import CONDITION
 
 PRESSURE = Path("/proc/pressure/memory")
@@ -21,7 +22,7 @@ STOLEN = 0.05  # share of wall time withheld by the host that makes a cell distu
 TRIAL = re.compile(r"_t\d+_[0-9a-f]{16}$")  # the end of a cell's name
 SPREAD = 2.0  # a cell is unsteady if its slowest trial took more than this multiple of its fastest
 ADVICE = "to measure them again, remove these files and sweep again on an otherwise idle machine"
-SYNCED, WRITES = ("sync", "atomic"), ("insert", "update", "remove")
+WRITES = ("insert", "update", "remove")
 UNSYNCED = "see what `kvbench evidence` says of it"
 CELL = ["machine", *CONDITION]  # the columns that all trials of a cell share
 

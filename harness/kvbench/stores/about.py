@@ -28,6 +28,7 @@ LAST = 10_000  # position of a store without a file
 USUAL = {  # by level, what a crash may cost in an engine that keeps a log
     "none": "a crash of the process, or a loss of power, may lose the last writes",
     "process": "a loss of power may lose the last writes",
+    "recoverable": "a loss of power may lose the last writes",
 }
 FAMILIES = {  # names that stand for several stores in grids
     "all": "what the paper measures: every store that set-up can build, but `null`",

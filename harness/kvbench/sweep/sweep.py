@@ -24,7 +24,7 @@ from typing import IO, Any
 import psutil
 
 from kvbench.cell.board import Board
-from kvbench.cell.factors import LEVELS, UNCAPPED, Cell, parse_bytes
+from kvbench.cell.factors import LEVELS, SYNCED, UNCAPPED, Cell, parse_bytes
 from kvbench.cell.filesystem import Mounted
 from kvbench.cell.protocol import Task
 from kvbench.cell.workload import parse
@@ -65,7 +65,6 @@ RECENTLY_REMOVED = (
 )
 WORTH_PROBING = 60  # expected seconds from which a sweep first measures the device's limits
 NOT_PROBED = "not measured: the sweep was expected to take less than a minute (--probe)"
-SYNCED = ("sync", "atomic")  # durability levels at which each write must reach the disk
 NO_SPACE = os.strerror(errno.ENOSPC)  # as engines report it
 
 
@@ -524,7 +523,7 @@ class Sweep:
         failure."""
         level = self.stores[cell.full_name].guarantee(cell.durability)
         volatile = cell.place == "tmpfs" or self._memory
-        return "process" if volatile and level not in ("none", "process") else level
+        return "process" if volatile and level in ("recoverable", *SYNCED) else level
 
     def _finish(
         self,

@@ -259,7 +259,10 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
              kv->config.value_separation_threshold, config->btree_klog_block_size,
              config->enable_bloom_filter ? "on" : "off", config->bloom_fpr,
              config->level_size_ratio, first < COMPRESSIONS ? compressions[first] : "other",
-             mode == TDB_SYNC_FULL ? "each write" : "off",
+             mode == TDB_SYNC_FULL ? "each write"
+             : kv->config.memtable_sync_interval_us == NEVER || mode == TDB_SYNC_NONE
+                 ? "off"
+                 : "at intervals",
              mode == TDB_SYNC_FULL   ? "full"
              : mode == TDB_SYNC_NONE ? "none"
                                      : "interval");

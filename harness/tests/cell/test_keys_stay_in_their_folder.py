@@ -14,7 +14,7 @@ KNOWN = catalogue.known()
 VARIANTS = [
     (label, options)
     for label in ("flat", "nested", "flat/io")
-    for options in ({}, {"durability": "sync"}, {"durability": "atomic"})
+    for options in ({}, *({"durability": level} for level in ("recoverable", "sync", "atomic")))
     if not (options and KNOWN[label].binding)
 ]
 KEYS = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from kvbench.cell.contract import StoreError
-from kvbench.cell.factors import COMPRESSION, DURABILITY
+from kvbench.cell.factors import COMPRESSION, DURABILITY, SYNCED
 from kvbench.cell.store import Store
 from kvbench.cell.worker import allocated
 from kvbench.stores.opened import OpenShim, open_store
@@ -136,12 +136,11 @@ def test_a_larger_budget_is_used(
 
 @pytest.mark.parametrize(("store", "level"), pairs("durability"), ids=ids)
 def test_the_syncs_that_a_store_reports_are_true(store: Store, level: str, tmp_path: Path) -> None:
-    """Stores that report nothing about syncs pass."""
+    """Stores that report nothing about syncs pass. At `recoverable` a store may sync or not."""
     opened = open_store(store, tmp_path, durability=level)
     said = opened.effective_options().get("sync", "")
     opened.close()
-    synced = level in ("sync", "atomic")
-    assert not said or (said not in ("off", "none")) == synced
+    assert not said or level == "recoverable" or (said not in ("off", "none")) == (level in SYNCED)
 
 
 @pytest.mark.parametrize(
@@ -151,6 +150,12 @@ def test_the_syncs_that_a_store_reports_are_true(store: Store, level: str, tmp_p
         ("sqlite", {"page_size": "1024"}, {"page_size": "1024"}),
         ("sqlite", {"durability": "none"}, {"journal_mode": "memory", "synchronous": "0"}),
         ("sqlite", {"durability": "process"}, {"journal_mode": "wal", "synchronous": "0"}),
+        ("sqlite", {"durability": "recoverable"}, {"journal_mode": "wal", "synchronous": "1"}),
+        (
+            "sqlite",
+            {"durability": "recoverable", "journal_mode": "delete"},
+            {"journal_mode": "delete", "synchronous": "2"},
+        ),
         ("sqlite", {"durability": "sync"}, {"journal_mode": "wal", "synchronous": "2"}),
         ("sqlite", {}, {"journal_mode": "delete", "locking_mode": "normal", "synchronous": "2"}),
         ("sqlite", {"journal_mode": "wal"}, {"journal_mode": "wal", "synchronous": "2"}),
@@ -177,6 +182,13 @@ def test_the_syncs_that_a_store_reports_are_true(store: Store, level: str, tmp_p
             {"journal_mode": "delete", "synchronous": "3"},
         ),
         ("lmdb", {"durability": "process"}, {"sync": "off"}),
+        ("lmdb", {"durability": "recoverable"}, {"sync": "data"}),
+        ("mdbx", {"durability": "process"}, {"sync": "off"}),
+        ("mdbx", {"durability": "recoverable"}, {"sync": "before the file grows"}),
+        ("flat", {"durability": "recoverable"}, {"update": "write and rename"}),
+        ("wiredtiger-btree", {"durability": "recoverable"}, {"log": "on", "sync": "off"}),
+        ("bdb", {"durability": "recoverable"}, {"environment": "transactional", "sync": "off"}),
+        ("tidesdb", {"durability": "recoverable"}, {"sync": "at intervals"}),
         ("lmdb", {"durability": "sync"}, {"sync": "each transaction", "readahead": "on"}),
         ("lmdb", {"profile": "recommended"}, {"readahead": "off", "sync": "each transaction"}),
         ("mdbx", {"profile": "recommended"}, {"readahead": "off", "sync": "each transaction"}),

@@ -100,7 +100,7 @@ def test_bytes_survive_formatting(count: int) -> None:
             {"stores": ["flat"], "access": ["python"], "bindings": ["plyvel"]},
             ["access", "flat", "plyvel", "leveldb"],
         ),
-        ({"durability": ["fsync"]}, ["fsync", "default, none, process, sync, atomic"]),
+        ({"durability": ["fsync"]}, ["fsync", "default, none, process, recoverable, sync, atomic"]),
         ({"compression": ["gzip"]}, ["gzip", "snappy, zlib, lz4"]),
         ({"memory": ["4 MB"]}, ["memory", "4 MB", "default", "4 MiB"]),
         ({"memory": "4 MiB"}, ["memory", "4 MiB", "list"]),

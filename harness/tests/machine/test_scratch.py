@@ -16,6 +16,7 @@ import psutil
 import pytest
 from kvbench.cli import STOPPED
 from kvbench.durability import evidence
+from kvbench.durability.crashes import KINDS
 from kvbench.machine.scratch import scratch
 from kvbench.machine.shelf import MARK, runs
 from kvbench.results.folder import Folder
@@ -270,7 +271,7 @@ def test_a_crash_that_was_stopped_goes_on(start: Start, place: Path, tmp_path: P
     assert second.returncode == 0, said
     assert not part.exists()
     table = pd.read_csv(out)
-    assert table.durability.tolist() == ["none", "none", "process", "process"]
+    assert table.durability.tolist() == [level for level in KINDS for _ in range(2)]
     found = table.acknowledged_writes.tolist()[:2]
     assert found == [row["acknowledged_writes"] for row in kept]
 

@@ -17,6 +17,7 @@ from kvbench.stores.about import (
     everything,
     family,
     faults,
+    loses_all,
     position,
 )
 from kvbench.stores.bindings import BINDINGS
@@ -73,7 +74,7 @@ def test_what_a_crash_may_cost_is_known_of_each_level(name: str) -> None:
         found = consequence(name, level, amounts)
         if about(store.name) is None:
             assert found == ""
-        elif amounts in ("none", "process"):
+        elif amounts in ("none", "process", "recoverable"):
             assert "loss of power" in found, level
         elif amounts == "sync":
             assert bool(found) == store.tears, level
@@ -84,6 +85,7 @@ def test_settings_without_any_sync_say_that_the_whole_store_may_be_lost() -> Non
         assert "corrupt the whole store" in consequence(store, "process"), store
     for store in ("leveldb", "rocksdb", "bdb", "wiredtiger-btree", "fjall", "tidesdb"):
         assert consequence(store, "process") == "a loss of power may lose the last writes", store
+    assert not any(loses_all(store, "recoverable") for store in everything())
     assert "synchronous=OFF" in consequence("sqlite/sqlitedict", DEFAULT, "process")
     assert "corrupt" not in consequence("sqlite/sqlite3", DEFAULT, "process")
     assert "corrupt" in consequence("bdb/bsddb3", DEFAULT, "none")

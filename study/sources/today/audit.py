@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
+from kvbench.cell.factors import DURABILITY
 
 from study.common.fields import each
 from study.sources import published
@@ -12,7 +13,6 @@ from study.sources.findings import Found, Range, rounded
 
 SOURCES = ("redb-2025", "fjall-2026", "tidesdb-2026", "keybench-2026", "kvbench-2026")
 SCALE = {"Mop/s": 1e6, "kop/s": 1e3, "ms": 1e-3, "us": 1e-6}  # to op/s and s
-LEVELS = ("none", "process", "sync")
 
 
 def exact(row: Any) -> Range:
@@ -111,7 +111,7 @@ def unequal() -> Iterator[Found]:
         for section, workload in {place[:2] for place in places}:
             stores = {p[2] for p in places if p[:2] == (section, workload) and ";" not in p[2]}
             known = {s: level(rows, (section, workload, s)) for s in stores}
-            order = [x for x in LEVELS if x in known.values()]
+            order = [x for x in DURABILITY if x in known.values()]
             if len(order) > 1 and section:
                 least = ";".join(sorted(s for s, x in known.items() if x == order[0]))
                 here = source, section, "unequal durability"
