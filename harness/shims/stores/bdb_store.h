@@ -21,7 +21,9 @@ static const struct kv_setting settings[] = {
      .means = "private environment, each write a transaction, DB_TXN_WRITE_NOSYNC, " UPKEEP
               "; the engine still syncs its log before a changed page leaves the cache and before "
               "the last page of the file is freed"},
-    {"durability", "recoverable", .means = "as process"},
+    {"durability", "recoverable", /* the manual's DB_ENV->set_flags, DB_TXN_WRITE_NOSYNC */
+     .means = "private environment, each write a transaction, DB_TXN_WRITE_NOSYNC, " UPKEEP
+              ", as at process"},
     {"durability", "sync",
      .means = "private environment, each write a transaction, its log synced, " UPKEEP},
     {"durability", "*", .lacks = "its updates are atomic at every level that survives a crash"},

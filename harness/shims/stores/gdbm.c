@@ -13,7 +13,7 @@ struct kv {
 
 static const struct kv_setting settings[] = {
     {"durability", "none", .means = "nothing is synced, as shipped"},
-    {"durability", "recoverable",
+    {"durability", "recoverable", /* the manual's Crash Tolerance */
      .lacks = "gdbm_failure_atomic needs a file system that clones files, and keeps no more than "
               "the last sync had"},
     {"durability", "*",

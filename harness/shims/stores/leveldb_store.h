@@ -22,7 +22,9 @@ static const struct kv_setting settings[] = {
     {.name = "durability",
      .value = "process",
      .means = "the log is written, not synced, as shipped"},
-    {.name = "durability", .value = "recoverable", .means = "as process"},
+    {.name = "durability",
+     .value = "recoverable", /* doc/index.md, Synchronous Writes */
+     .means = "the log is written, not synced, as at process"},
     {.name = "durability", .value = "sync", .means = "write option sync"},
     {.name = "durability", .value = "none", .lacks = "every write goes to its log"},
     {.name = "durability", .value = "*", .lacks = "its writes are atomic at every level"},

@@ -14,7 +14,7 @@ struct kv {
 
 static const struct kv_setting settings[] = {
     {"durability", "process", .means = "MDB_NOSYNC"},
-    {"durability", "recoverable",
+    {"durability", "recoverable", /* www.lmdb.tech/doc/group__mdb.html, mdb_env_open */
      .means = "MDB_NOMETASYNC: a commit syncs its pages before it writes the meta page, which it "
               "does not sync"},
     {"durability", "sync", .means = "each transaction is synced, as shipped"},

@@ -22,7 +22,7 @@ struct kv {
 
 static const struct kv_setting settings[] = {
     {"durability", "process", .means = "MDBX_UTTERLY_NOSYNC"},
-    {"durability", "recoverable",
+    {"durability", "recoverable", /* mdbx.h, sync_modes */
      .means = "MDBX_SAFE_NOSYNC: no page of the last synced commit is reused; the engine syncs "
               "before its file grows"},
     {"durability", "sync", .means = "MDBX_SYNC_DURABLE: each transaction is synced, as shipped"},

@@ -17,7 +17,8 @@
 static const struct kv_setting settings[] = {
     {"durability", "none", .means = "write option disableWAL"},
     {"durability", "process", .means = "the log is written, not synced, as shipped"},
-    {"durability", "recoverable", .means = "as process"},
+    {"durability", "recoverable", /* github.com/facebook/rocksdb/wiki/WAL-Recovery-Modes */
+     .means = "the log is written, not synced, as at process"},
     {"durability", "sync", .means = "write option sync"},
     {"durability", "*", .lacks = "its writes are atomic at every level"},
     {"memory", .least = 128 << 10, /* the engine's least write buffer is half of that */

@@ -30,7 +30,7 @@ static const struct kv_setting settings[] = {
     {"durability", "none",
      .means = "journal_mode=MEMORY, synchronous=OFF: a kill in a write may spoil the database"},
     {"durability", "process", .means = "journal_mode=WAL, synchronous=OFF"},
-    {"durability", "recoverable",
+    {"durability", "recoverable", /* sqlite.org/pragma.html#pragma_synchronous */
      .means = "journal_mode=WAL, synchronous=NORMAL: a checkpoint syncs, a commit does not"},
     {"durability", "sync", .means = "journal_mode=WAL, synchronous=FULL"},
     {"durability", "*", .lacks = "its writes are atomic at each level with a log"},

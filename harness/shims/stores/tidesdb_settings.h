@@ -11,7 +11,7 @@ static const struct kv_setting settings[] = {
     {"durability", "process",
      .means = "TDB_SYNC_INTERVAL with a year between two syncs: a commit writes the log; a value "
               "of 1 KiB or more is synced all the same"},
-    {"durability", "recoverable",
+    {"durability", "recoverable", /* db.h, TDB_SYNC_INTERVAL */
      .means = "TDB_SYNC_INTERVAL with one second between two syncs, as the engine ships it"},
     {"durability", "sync", .means = "TDB_SYNC_FULL; a value of 1 KiB or more is synced by itself"},
     {"durability", "*", .lacks = "its writes are atomic at every level"},

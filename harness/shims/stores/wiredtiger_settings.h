@@ -18,7 +18,8 @@
 static const struct kv_setting settings[] = {
     {"durability", "none", .means = "no log"},
     {"durability", "process", .means = WRITTEN ": a commit writes the log"},
-    {"durability", "recoverable", .means = "as process"},
+    {"durability", "recoverable", /* source.wiredtiger.com/3.2.1/tune_durability.html */
+     .means = WRITTEN ": a commit writes the log, as at process"},
     {"durability", "sync", .means = SYNCED ": a commit syncs the log"},
     {"durability", "*", .lacks = "its updates are atomic at every level that survives a crash"},
     {"memory", .least = LEAST_CACHE, .means = "cache_size gets it all; a log has buffers besides"},

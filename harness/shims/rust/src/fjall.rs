@@ -25,7 +25,7 @@ static SETTINGS: [kv_setting; 14] = [
         c"process",
         c"PersistMode::Buffer: the journal is written, not synced, as shipped",
     ),
-    kv_setting::allows(c"durability", c"recoverable", c"as process"),
+    kv_setting::allows(c"durability", c"recoverable", c"PersistMode::Buffer, as at process"), // docs.rs/fjall, PersistMode
     kv_setting::allows(c"durability", c"sync", c"PersistMode::SyncData after each write"),
     kv_setting::lacks(c"durability", c"*", c"its writes are atomic at every level"),
     kv_setting::number(
