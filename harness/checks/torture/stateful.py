@@ -27,8 +27,8 @@ from hypothesis.stateful import (
 )
 from kvbench.cell.contract import StoreError
 from kvbench.cell.factors import DEFAULT, WHOLE
-from kvbench.cell.store import Store
 from kvbench.stores import catalogue
+from kvbench.stores.known import KnownStore
 from served import LARGEST, Child, Record, Step
 from table import Form, Row
 
@@ -117,14 +117,14 @@ ANSWERS = st.integers(0, 8)
 LAGS = st.integers(0, 300)  # microseconds
 
 
-def _keys(store: Store) -> st.SearchStrategy[bytes]:
+def _keys(store: KnownStore) -> st.SearchStrategy[bytes]:
     if store.max_key > LONGEST:
         return KEYS
     longest = b"k" * store.max_key, b"k" * (store.max_key - 1) + b"K", b"\xff" * store.max_key
     return KEYS | st.sampled_from(longest)
 
 
-def _writes(store: Store, keys: st.SearchStrategy[bytes]) -> st.SearchStrategy[Step]:
+def _writes(store: KnownStore, keys: st.SearchStrategy[bytes]) -> st.SearchStrategy[Step]:
     """A strategy for steps that a kill may interrupt."""
     batch = st.dictionaries(keys, VALUES, max_size=10).map(lambda records: list(records.items()))
     others = ["sync", "reopen"] + ["compact"] * ("compact" in store.capabilities)
@@ -137,7 +137,7 @@ def _writes(store: Store, keys: st.SearchStrategy[bytes]) -> st.SearchStrategy[S
     )
 
 
-def _reads(store: Store, keys: st.SearchStrategy[bytes]) -> st.SearchStrategy[Step]:
+def _reads(store: KnownStore, keys: st.SearchStrategy[bytes]) -> st.SearchStrategy[Step]:
     gets: st.SearchStrategy[Step] = st.tuples(st.just("get"), keys)
     if not store.binding:
         gets |= st.tuples(st.just("get_into"), keys, SIZES)
@@ -162,7 +162,7 @@ def _written(step: Step) -> set[bytes]:
 class Subject:
     """A store with settings, and what it guarantees."""
 
-    store: Store
+    store: KnownStore
     options: dict[str, str]
     survives: bool  # whether it guarantees that records survive a kill
     torn: bool  # whether an interrupted update may leave a prefix of its value
@@ -170,7 +170,7 @@ class Subject:
     reads: st.SearchStrategy[Step]
 
     @classmethod
-    def of(cls, store: Store, options: dict[str, str], shim: Store) -> "Subject":
+    def of(cls, store: KnownStore, options: dict[str, str], shim: KnownStore) -> "Subject":
         """The subject for a store with these options; `shim` is the same engine in C."""
         claimed = store.guarantee(options.get("durability", DEFAULT)) != "none"
         keys = _keys(store)
@@ -372,7 +372,7 @@ def _note(subject: Subject, tally: Tally, failure: str) -> str:
     return "; ".join(filter(None, found))
 
 
-def variants(store: Store) -> list[dict[str, str]]:
+def variants(store: KnownStore) -> list[dict[str, str]]:
     """The options to test: the weakest durability that survives a kill, or as shipped if the store
     has none; and settings that change how the store works."""
     if store.binding:

@@ -42,8 +42,3 @@ class Setting:
     least: int
     means: str
     lacks: str
-
-    def covers(self, value: str) -> bool:
-        if not self.value:
-            return value.isascii() and value.isdecimal()
-        return self.value in (value, "*")

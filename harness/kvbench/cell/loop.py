@@ -20,8 +20,8 @@ from kvbench.cell.contract import Capability, StoreError
 from kvbench.cell.factors import Cell
 from kvbench.cell.histogram import Histogram, enough
 from kvbench.cell.library import Constant, Status, filled, loop_library, structure
-from kvbench.cell.meter import Meter
-from kvbench.cell.phase import BINS, QUANTILES, SECOND, Phase, Phases
+from kvbench.cell.meter import SECOND, Meter
+from kvbench.cell.phase import BINS, QUANTILES, Phase, Phases
 from kvbench.cell.plan import CODES, NAMES, ORDERS, SAMPLES, Plan, Records
 from kvbench.cell.shim import option_array, read_effective_options
 from kvbench.cell.store import Store
@@ -82,7 +82,7 @@ class ShimLoop:
         room = max(BATCH_BYTES, capacity, batch * min(capacity, RECORD_BYTES))
         self._pages, (buffer, value) = page_buffers(capacity, room)
         records.values.pool = pool.ctypes.data
-        self._loop = filled(
+        self.c = filled(
             "loop",
             records.cell,
             stride=records.stride,
@@ -95,15 +95,15 @@ class ShimLoop:
         )
 
     def _call(self, function: str, *arguments: Any) -> None:
-        status = self._library[function](ctypes.byref(self._loop), *arguments)
+        status = self._library[function](ctypes.byref(self.c), *arguments)
         if status != Status.OK:
-            raise StoreError(self._loop.error.decode(errors="replace"))
+            raise StoreError(self.c.error.decode(errors="replace"))
 
     def open(self, folder: Path, settings: Mapping[str, str]) -> None:
         self._driver = self._store.driver()
-        self._loop.driver = ctypes.addressof(self._driver)
+        self.c.driver = ctypes.addressof(self._driver)
         if self.meter:
-            self._loop.meter = self.meter.struct
+            self.c.meter = self.meter.struct
         _refuse_forgetful(self._store, Capability(self._driver.capabilities))
         options = option_array(settings)
         self._call("loop_open", os.fsencode(folder), options, ctypes.c_size_t(len(options)))
@@ -125,24 +125,15 @@ class ShimLoop:
         StoreError at a wrong answer."""
         phases = Phases(WHOLE + 1).note_seconds(WHOLE, *range(WHOLE))
         least = ctypes.c_uint64(round(least_s * SECOND))
-        self._loop.longest = round(longest_s * SECOND)
+        self.c.longest = round(longest_s * SECOND)
         self._call("loop_run", ctypes.byref(plan.c), least, phases.c)
-        self._loop.longest = 0
+        self.c.longest = 0
         return {"": phases.phase(WHOLE, self.meter)} | self._kinds(phases)
 
     def _kinds(self, phases: Phases) -> dict[str, Phase]:
         """The phase of each operation that was executed, by name."""
         found = {name: phases.phase(code, self.meter) for name, code in CODES.items()}
         return {name: phase for name, phase in found.items() if phase.latency.n}
-
-    def run_into(self, plan: Plan, returned: npt.NDArray[np.uint64]) -> None:
-        """Run a plan, and store in `returned` when each operation returned, as soon as it has, in
-        ns of the monotonic clock."""
-        self._loop.times = returned.ctypes.data
-        try:
-            self.run(plan)
-        finally:
-            self._loop.times = None
 
     def _rounds(self, timed: tuple[str, ...], samples: int, least_s: float) -> Any:
         return structure("loop_rounds")(
@@ -189,19 +180,19 @@ class ShimLoop:
         records."""
         self._late = np.zeros(BINS, np.uint64)
         late = structure("tally")(bins=self._late.ctypes.data, bin_count=BINS)
-        self._loop.pace = structure("loop_pace")(
+        self.c.pace = structure("loop_pace")(
             rate=rate, exponential=exponential, random=seed, late=late
         )
 
     @property
     def elapsed(self) -> float:
         """When the next operation of the open loop is due, in ns after the first."""
-        return float(self._loop.pace.elapsed)
+        return float(self.c.pace.elapsed)
 
     def paced(self) -> dict[str, Any]:
         """The columns that describe the open loop since its pace was set; empty for a closed
         loop."""
-        pace = self._loop.pace
+        pace = self.c.pace
         if not pace.rate:
             return {}
         late = Histogram.of(
@@ -266,7 +257,7 @@ class ShimLoop:
         return {"": both} | {name: side for name, (side, each) in sides.items() if len(each)}
 
     def effective_options(self) -> dict[str, str]:
-        return read_effective_options(self._driver, self._loop.kv)
+        return read_effective_options(self._driver, self.c.kv)
 
 
 def _refuse_forgetful(store: Store, capabilities: Capability) -> None:
@@ -306,7 +297,7 @@ class PythonLoop:
         whole = ctypes.create_string_buffer(Constant.RECORDS_KEY_MAX)
         self._key = (ctypes.c_char * records.key_size).from_buffer(whole)  # C may write past it
         records.values.pool = pool.ctypes.data
-        self._loop = filled(
+        self.c = filled(
             "loop", records.cell, stride=records.stride, values=records.values, value=value
         )
 
@@ -325,7 +316,7 @@ class PythonLoop:
         """Yield the operation, record number, key and value of each operation of a plan."""
         item, size = structure("plan_item")(), ctypes.c_uint64()
         arguments = (
-            ctypes.byref(self._loop), ctypes.byref(plan.c), ctypes.byref(item), self._key,
+            ctypes.byref(self.c), ctypes.byref(plan.c), ctypes.byref(item), self._key,
             ctypes.byref(size),
         )  # fmt: skip
         take, value = loop_library().loop_take, self._value
@@ -371,10 +362,12 @@ class PythonLoop:
 
     def _run(self, plan: Plan, phase: Phase) -> None:
         with self._timed(phase) as times:
-            self._run_into(plan, times.append)
+            self.run_each(plan, times.append)
         phase.items = phase.latency.n
 
-    def _run_into(self, plan: Plan, note: Callable[[int], object]) -> None:
+    def run_each(self, plan: Plan, note: Callable[[int], object]) -> None:
+        """Run a plan, and call `note` after each operation with its time in ns. Raises StoreError
+        at a wrong answer."""
         now, store = time.perf_counter_ns, self._open
         by_key = {CODES["get"]: store.get, CODES["remove"]: store.remove}
         by_record = {CODES["insert"]: store.insert, CODES["update"]: store.update}
@@ -397,10 +390,6 @@ class PythonLoop:
             note(stop - start)
             if self._checked and (wrong := _wrong(NAMES[code], answer, value)):
                 raise StoreError(f"{NAMES[code]} of record {number}: {wrong}")
-
-    def run_into(self, plan: Plan, returned: npt.NDArray[np.uint64]) -> None:
-        place, now = itertools.count(), time.perf_counter_ns
-        self._run_into(plan, lambda _: returned.__setitem__(next(place), now()))
 
     def run(self, plan: Plan, least_s: float = 0) -> dict[str, Phase]:
         phase = Phase()
@@ -459,7 +448,7 @@ class PythonLoop:
 
     def check(self) -> None:
         if not self._scans:
-            self._run_into(self._records.live("get"), lambda _: None)
+            self.run_each(self._records.live("get"), lambda _: None)
             return
         with _named("scan"), contextlib.closing(self._open.scan(b"")) as scan:
             pairs = itertools.zip_longest(scan, self.taken(self._records.live("get")))
@@ -469,7 +458,7 @@ class PythonLoop:
             what = f"record {planned[1]}" if planned else "the end"
             key = f"the key {record[0]!r:.60}" if record else "nothing"
             raise StoreError(f"wrong answer: scan: {key} at the place of {what}")
-        self._run_into(self._records.picked(), lambda _: None)
+        self.run_each(self._records.picked(), lambda _: None)
 
     def effective_options(self) -> dict[str, str]:
         with _named("effective options"):

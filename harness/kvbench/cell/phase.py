@@ -7,9 +7,8 @@ import numpy as np
 
 from kvbench.cell.histogram import LOG_WIDTH, Histogram
 from kvbench.cell.library import Constant, structure
-from kvbench.cell.meter import Meter
+from kvbench.cell.meter import SECOND, Meter
 
-SECOND = 1_000_000_000  # ns
 LONGEST = 3600  # seconds: the longest latency of a tally, and the longest timeline
 Columns = dict[str, float | None]
 BINS = int(np.log(LONGEST * SECOND) / LOG_WIDTH) + 1

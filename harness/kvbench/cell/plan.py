@@ -10,7 +10,7 @@ import ctypes
 import dataclasses
 import itertools
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import ceil
 from typing import Any, BinaryIO
 
@@ -109,7 +109,8 @@ class Records:
         """Whether the first step writes all records into the empty store."""
         return bool(self.steps) and self.steps[0].name in FILLS
 
-    def _plan(self, source: Source, operation: str, left: int, **more: Any) -> Plan:
+    def plan(self, source: Source, operation: str, left: int, **more: Any) -> Plan:
+        """A plan with these fields of the structure in plan.h."""
         plan = structure("plan")(
             records=ctypes.addressof(self.c),
             source=source,
@@ -122,28 +123,28 @@ class Records:
 
     def live(self, operation: str, backward: bool = False) -> Plan:
         """One operation on every live record, in key order."""
-        return self._plan(Source.ALL, operation, NO_LIMIT, end=self.universe, backward=backward)
+        return self.plan(Source.ALL, operation, NO_LIMIT, end=self.universe, backward=backward)
 
     def drawn(self, operation: str, count: int, order: str = "uniform", length: int = 0) -> Plan:
         """`count` operations on live records, drawn with replacement; a scan reads `length`
         records."""
-        return self._plan(Source.DRAWN, operation, count, order=ORDERS[order], length=length)
+        return self.plan(Source.DRAWN, operation, count, order=ORDERS[order], length=length)
 
     def added(self, count: int) -> Plan:
         """Inserts of `count` missing records in random order, spread evenly over the key space."""
-        return self._plan(Source.DEAD_ONES, "insert", count)
+        return self.plan(Source.DEAD_ONES, "insert", count)
 
     def burst(self, operation: str, count: int) -> Plan:
         """`count` operations of one kind within rounds, as loop_burst does in C."""
         order = self.cell.key_order
         if operation == "insert":
-            return self._plan(Source.DEAD_ONES, operation, count, order=ORDERS[order])
+            return self.plan(Source.DEAD_ONES, operation, count, order=ORDERS[order])
         once = operation == "remove" and order == "zipfian"  # a record can be removed only once
         return self.drawn(operation, count, "uniform" if once else order)
 
     def shuffled(self, operation: str, count: int) -> Plan:
         """One operation on `count` records in random order, each at most once."""
-        return self._plan(Source.SHUFFLED, operation, min(count, self.cell.records))
+        return self.plan(Source.SHUFFLED, operation, min(count, self.cell.records))
 
     def mixed(self, step: Step) -> Plan:
         """The step mix, or a workload of YCSB. New records come at the end of the key space."""
@@ -153,13 +154,13 @@ class Records:
         usual = ORDERS[self.cell.key_order] if step.name == MIX else Order.ZIPFIAN
         order = Order.NEWEST if step.name in NEWEST_FIRST else usual
         limits = dict(zip(("gets", "updates", "inserts", "scans"), sums, strict=True))
-        return self._plan(Source.MIXED, "get", self.ops(step), order=order, **limits)
+        return self.plan(Source.MIXED, "get", self.ops(step), order=order, **limits)
 
     def churned(self, step: Step) -> Plan:
         """Updates and removes by popularity, and inserts of removed records."""
         updates = round(CHURN_SHARES["update"] * SHARES)
         removes = round(CHURN_SHARES["remove"] * SHARES)
-        return self._plan(
+        return self.plan(
             Source.CHURNED,
             "update",
             self.ops(step),
@@ -169,30 +170,14 @@ class Records:
             inserts=updates + removes,
         )
 
-    def listed(
-        self, operations: Sequence[int], numbers: Sequence[int], versions: Sequence[int]
-    ) -> Plan:
-        """Exactly these operations, whatever records exist."""
-        operation, number = np.array(operations, np.uint8), np.array(numbers, np.uint64)
-        version = np.array(versions, np.uint8)
-        plan = self._plan(
-            Source.LISTED,
-            "get",
-            len(number),
-            listed_operation=operation.ctypes.data,
-            listed_number=number.ctypes.data,
-            listed_version=version.ctypes.data,
-        )
-        return dataclasses.replace(plan, kept=(self, operation, number, version))
-
     def refused(self) -> Iterator[Plan]:
         """Plans that a store must refuse: inserts of existing records, gets of all missing records,
         and updates and removes of some missing records."""
         if self.any_live():
             tried = min(TRIED, max(SAMPLES, int(TRIED_BYTES / self.size.mean)))
-            yield self._plan(Source.DRAWN, "insert", tried, refused=True)
+            yield self.plan(Source.DRAWN, "insert", tried, refused=True)
         for operation, most in (("get", NO_LIMIT), ("update", SAMPLES), ("remove", SAMPLES)):
-            yield self._plan(Source.MISSING, operation, most, end=self.universe, refused=True)
+            yield self.plan(Source.MISSING, operation, most, end=self.universe, refused=True)
 
     def picked(self) -> Plan:
         """Gets of some live records, at most as many as the cell has."""

@@ -8,12 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kvbench.cell.contract import Setting, StoreError
-from kvbench.cell.library import (
-    Address,
-    Constant,
-    loop_library,
-    structure,
-)
+from kvbench.cell.library import Address, Constant, loop_library, structure
 
 Driver = ctypes.Structure  # struct kv_driver
 

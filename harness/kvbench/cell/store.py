@@ -2,12 +2,10 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
 from pathlib import Path
 
 from kvbench.cell.bindings import full_name
 from kvbench.cell.contract import Capability, Setting, StoreError
-from kvbench.cell.factors import DEFAULT
 from kvbench.cell.library import shims_folder
 from kvbench.cell.shim import Driver, load_driver, read_settings
 
@@ -27,44 +25,9 @@ class Store:
     settings: tuple[Setting, ...] = ()
     default_durability: str = ""
 
-    def can(self, capability: str, settings: Mapping[str, str]) -> bool:
-        """Whether it has the capability, either always or by the setting "threads"."""
-        threaded = settings.get("threads") == "on" and capability in ("threads", "writers")
-        return capability in self.capabilities or threaded
-
-    def lacks(self, name: str, value: str) -> str:
-        """The reason why it lacks this level of a setting; empty if it has the level."""
-        if self.binding:
-            return f"{self.binding} is measured as shipped"
-        own = [setting for setting in self.settings if setting.name == name]
-        for setting in own:
-            if setting.covers(value):
-                short = not setting.value and int(value) < setting.least
-                return setting.lacks or (f"less than its least, {setting.least:,}" if short else "")
-        return "has no such setting"
-
-    @property
-    def tears(self) -> bool:
-        """Whether a crash during an update may leave neither the old nor the new value, except at
-        the levels in factors.WHOLE. The shim of such a store lists the level `atomic`, either as
-        supported or as lacking."""
-        return any((own.name, own.value) == ("durability", "atomic") for own in self.settings)
-
-    def guarantee(self, durability: str) -> str:
-        """The durability level that the store provides at a level, which may be DEFAULT."""
-        return self.default_durability if durability == DEFAULT else durability
-
-    @property
-    def access(self) -> str:
-        return "python" if self.binding else "c"
-
     @property
     def full_name(self) -> str:
         return full_name(self.name, self.binding)
-
-    @property
-    def available(self) -> bool:
-        return not self.reason
 
     @property
     def path(self) -> Path:
@@ -78,12 +41,6 @@ class Store:
         if self.version and (changed := _difference(self, declared(self.path))):
             raise StoreError(f"its declaration has changed since it was probed: {changed}")
         return driver
-
-
-def named(label: str) -> Store:
-    """The store with this full name, not yet probed: all else has its default."""
-    name, _, binding = label.partition("/")
-    return Store(name, binding)
 
 
 @functools.cache  # a store may be opened a hundred times

@@ -12,7 +12,6 @@ from click.core import ParameterSource
 
 from kvbench.cell.contract import StoreError
 from kvbench.cell.factors import DEFAULT, DURABILITY
-from kvbench.cell.store import Store
 from kvbench.cli.ends import STOPPED
 from kvbench.cli.options import AS_JSON, FILE, PLACE, STORES, TABLE, number
 from kvbench.common.files import write_whole
@@ -23,6 +22,7 @@ from kvbench.machine.scratch import memory
 from kvbench.stores import catalogue
 from kvbench.stores.about import family
 from kvbench.stores.identity import checksum
+from kvbench.stores.known import KnownStore
 
 if TYPE_CHECKING:
     from kvbench.durability.kept import Rows
@@ -34,12 +34,12 @@ OF_CRASH = dict.fromkeys(("levels_", "states", "seed", "fs", "replay"), True) | 
 )
 
 
-def _usable(stores: Sequence[Store]) -> list[Store]:
+def _usable(stores: Sequence[KnownStore]) -> list[KnownStore]:
     """The stores that can be opened here and that keep what is written."""
     return [store for store in stores if store.available and store.name != "null"]
 
 
-def _rests_on(pair: tuple[Store, str]) -> str:
+def _rests_on(pair: tuple[KnownStore, str]) -> str:
     """A text that names everything, except the machine, that a store's rows at a level depend
     on."""
     store, level = pair
@@ -50,7 +50,7 @@ def _rests_on(pair: tuple[Store, str]) -> str:
 @STORES
 @TABLE
 @PLACE
-def evidence(stores: Sequence[Store], out: Path, place: Path) -> None:
+def evidence(stores: Sequence[KnownStore], out: Path, place: Path) -> None:
     """Test what each durability level of each STORE does.
 
     For each level the table shows the sync calls per write, and how many of 20 killed processes
@@ -88,7 +88,7 @@ def evidence(stores: Sequence[Store], out: Path, place: Path) -> None:
     finish(out, table.to_csv(index=False).encode())
 
 
-def _subjects(stores: Sequence[Store], wanted: Sequence[str], fs: str) -> "list[Subject]":
+def _subjects(stores: Sequence[KnownStore], wanted: Sequence[str], fs: str) -> "list[Subject]":
     """The stores at the levels to explore. Says which stores are left out."""
     from kvbench.durability.evidence import levels
     from kvbench.durability.recording import Subject
@@ -110,7 +110,7 @@ def _subjects(stores: Sequence[Store], wanted: Sequence[str], fs: str) -> "list[
 
 
 def _replay(
-    stores: Sequence[Store], wanted: Sequence[str], fs: str, out: Path, place: Path, name: str
+    stores: Sequence[KnownStore], wanted: Sequence[str], fs: str, out: Path, place: Path, name: str
 ) -> None:
     """Print what a kept state violates."""
     from kvbench.durability.explorer import kept_states, replay
@@ -126,7 +126,7 @@ def _replay(
 
 
 def _explore(
-    stores: Sequence[Store], wanted: Sequence[str], states: int, seed: int, fs: str,
+    stores: Sequence[KnownStore], wanted: Sequence[str], states: int, seed: int, fs: str,
     out: Path, place: Path,
 ) -> None:  # fmt: skip
     from kvbench.common.progress import progress
@@ -243,7 +243,7 @@ def _explore(
 @click.pass_context
 def crash(
     context: click.Context,
-    stores: Sequence[Store],
+    stores: Sequence[KnownStore],
     out: Path,
     place: Path,
     count: int,
@@ -301,7 +301,7 @@ def crash(
     steady = Steady.of(records, value_size)
     known = catalogue.known()
 
-    def rows_of(store: Store, level: str, folder: Path) -> "Rows | None":
+    def rows_of(store: KnownStore, level: str, folder: Path) -> "Rows | None":
         try:
             return list(crashes(store, level, KINDS[level], folder, steady, seconds, count))
         except StoreError as error:
@@ -336,7 +336,7 @@ def crash(
 @STORES
 @TABLE
 @PLACE
-def sharing(stores: Sequence[Store], out: Path, place: Path) -> None:
+def sharing(stores: Sequence[KnownStore], out: Path, place: Path) -> None:
     """Test what a second process may do with each STORE while a first one has it open.
 
     The table says whether the second process may open it, read what was there, see what the first

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from tabulate import tabulate
 
-from kvbench.cell.store import Store
 from kvbench.cli.ends import GOES_ON, SOME_FAILED, STOPPED, kept
 from kvbench.cli.options import AS_JSON, PATH, Read, StoresFolder, number
 from kvbench.common.messages import BadInput, one_line, say
 from kvbench.experiment.estimate import TIME_LIMIT
 from kvbench.stores import catalogue
+from kvbench.stores.known import KnownStore
 
 if TYPE_CHECKING:
     from kvbench.experiment.grid import Grid
@@ -63,13 +63,13 @@ def stores(as_json: bool, settings: bool) -> None:
             click.echo(f"{name}: {why}")
 
 
-def _as_json(store: Store) -> dict[str, object]:
+def _as_json(store: KnownStore) -> dict[str, object]:
     values = dataclasses.asdict(store)
     own = {"store": values.pop("name"), "access": store.access, "available": store.available}
     return own | values
 
 
-def _print_settings(found: list[Store]) -> None:
+def _print_settings(found: list[KnownStore]) -> None:
     """Print the settings of each shim. Bindings have none, since they are measured with default
     settings."""
     rows = [

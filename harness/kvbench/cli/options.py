@@ -13,9 +13,9 @@ from typing import Any
 
 import click
 
-from kvbench.cell.store import Store
 from kvbench.common.messages import BadInput, brief, listed
 from kvbench.stores import catalogue
+from kvbench.stores.known import KnownStore
 
 Parameter = click.Parameter | None
 Context = click.Context | None
@@ -84,7 +84,7 @@ class StoresFolder(click.Path):
         )
 
 
-def _store(name: str) -> Store:
+def _store(name: str) -> KnownStore:
     known = catalogue.known()
     if name not in known:
         allowed = listed(known, name, "`kvbench stores`")

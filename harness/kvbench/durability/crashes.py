@@ -30,11 +30,13 @@ import numpy.typing as npt
 from kvbench.cell.contract import StoreError
 from kvbench.cell.factors import Cell, RecordSize, format_bytes, parse_bytes
 from kvbench.cell.loop import PythonLoop, make_loop
-from kvbench.cell.plan import CODES, Plan, Records, make_pool
-from kvbench.cell.store import Store, named
+from kvbench.cell.plan import Plan, Records, make_pool
+from kvbench.cell.store import Store
 from kvbench.common.messages import BadInput
 from kvbench.durability import evidence
 from kvbench.durability.evidence import STORE, Stopped, Times, Write
+from kvbench.durability.operations import plan_of, run_into
+from kvbench.stores.known import named
 from kvbench.stores.opened import OpenStore, open_store
 
 STORES = ("flat", "leveldb", "rocksdb", "lmdb", "sqlite", "bdb", "redb", "fjall")
@@ -110,8 +112,7 @@ class Steady:
 
 
 def _plan(own: Records, operations: Iterable[str], numbers: Numbers, versions: Numbers) -> Plan:
-    codes = [CODES[name] for name in operations]
-    return own.listed(codes, numbers.tolist(), versions.tolist())
+    return plan_of(own, operations, numbers.tolist(), versions.tolist())
 
 
 def _load(store: Store, folder: Path, steady: Steady, options: dict[str, str]) -> None:
@@ -127,7 +128,7 @@ def _write(store: Store, folder: Path, steady: Steady, trace: str, options: dict
     loop = make_loop(store, own, steady.pool())
     plan = _plan(own, ["update", "insert"] * (steady.count // 2), numbers, versions)
     loop.open(folder, options)
-    loop.run_into(plan, np.memmap(trace, np.uint64, "w+", shape=steady.count))
+    run_into(loop, plan, np.memmap(trace, np.uint64, "w+", shape=steady.count))
 
 
 class _Reader:

@@ -40,6 +40,7 @@ from kvbench.durability.traced import CALLS, SYNCS, Traced
 from kvbench.durability.writer import replay
 from kvbench.machine.shelf import OWNER, end_processes
 from kvbench.stores import catalogue
+from kvbench.stores.known import KnownStore
 from kvbench.stores.opened import open_store
 
 SHORT, LONG = 1000, 2000  # writes
@@ -340,7 +341,7 @@ def levels(store: Store) -> list[str]:
     return [DEFAULT, *own]
 
 
-def evidence(store: Store, level: str, place: Path) -> dict[str, Any]:
+def evidence(store: KnownStore, level: str, place: Path) -> dict[str, Any]:
     """A row of the table for a store at a durability level. `place` is any folder."""
     options = {} if level == DEFAULT else {"durability": level}
     guarantee = store.guarantee(level)

@@ -17,12 +17,12 @@ import numpy as np
 
 from kvbench.cell.contract import StoreError
 from kvbench.cell.factors import DEFAULT
-from kvbench.cell.store import Store
 from kvbench.common.messages import BadInput
 from kvbench.durability.left import Left, look
 from kvbench.durability.scenario import History, Scenario, Step
 from kvbench.durability.states import Disk, Epoch, epochs
 from kvbench.machine.device import Device, attached, entries, recorded
+from kvbench.stores.known import KnownStore
 from kvbench.stores.opened import OpenStore
 
 SIZE = 512 << 20  # bytes of a disk, of which few are used; XFS needs 300 MiB
@@ -44,7 +44,7 @@ SMALL = {"write_buffer": "65536"}  # options that make engines rotate their logs
 class Subject:
     """A store at a durability level, on a file system of a kind."""
 
-    store: Store
+    store: KnownStore
     level: str
     fs: str = "ext4"
 

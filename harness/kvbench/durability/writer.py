@@ -18,7 +18,9 @@ import numpy as np
 from kvbench.cell.factors import Cell, RecordSize
 from kvbench.cell.loop import PythonLoop, make_loop
 from kvbench.cell.plan import CODES, Plan, Records, make_pool
-from kvbench.cell.store import Store, named
+from kvbench.cell.store import Store
+from kvbench.durability.operations import plan_of, run_into
+from kvbench.stores.known import named
 
 RECORDS = 10**6  # more than are ever written
 CYCLE = ("insert", "insert", "update", "remove")  # of records 2k, 2k + 1, 2k and 2k + 1
@@ -33,11 +35,10 @@ def records(size: int) -> Records:
 def writes(population: Records, count: int) -> Plan:
     """A plan that repeats: two inserts, an update of the first record, a remove of the second. A
     longer plan begins like a shorter one."""
-    cycle = itertools.islice(itertools.cycle(enumerate(CYCLE)), count)
-    codes = [CODES[name] for _, name in cycle]
+    operations = itertools.islice(itertools.cycle(CYCLE), count)
     numbers = [i // 4 * 2 + i % 2 for i in range(count)]
     versions = [int(i % 4 == CYCLE.index("update")) for i in range(count)]
-    return population.listed(codes, numbers, versions)
+    return plan_of(population, operations, numbers, versions)
 
 
 def replay(count: int, size: int) -> Iterator[tuple[bytes, bytes | None]]:
@@ -53,9 +54,8 @@ def main() -> None:
     population = records(int(size))
     loop = make_loop(named(name), population, make_pool("incompressible", int(size), 1))
     loop.open(Path(folder), dict(pair.split("=", 1) for pair in pairs))
-    loop.run_into(
-        writes(population, int(count)), np.memmap(trace, np.uint64, "w+", shape=int(count))
-    )
+    returned = np.memmap(trace, np.uint64, "w+", shape=int(count))
+    run_into(loop, writes(population, int(count)), returned)
     os._exit(0)  # do not close: closing may sync, and the test is about the writes
 
 

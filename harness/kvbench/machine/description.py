@@ -21,11 +21,11 @@ import psutil
 
 from kvbench.cell.cache import cached_pages, sync_file_system
 from kvbench.cell.library import loop_library
-from kvbench.cell.store import Store
 from kvbench.common.files import naming
 from kvbench.common.messages import one_line
 from kvbench.machine import loopback
 from kvbench.stores.catalogue import build_facts
+from kvbench.stores.known import KnownStore
 
 PACKAGES = ("kvbench", "numpy", "pandas", "pyarrow", "papermill")
 GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
@@ -254,7 +254,7 @@ def _host(fallback: str) -> str:
         return fallback
 
 
-def describe(folder: Path, stores: dict[str, Store], fallback: str = "") -> dict[str, Any]:
+def describe(folder: Path, stores: dict[str, KnownStore], fallback: str = "") -> dict[str, Any]:
     """Describe the machine and the file system of `folder`, as columns of the table machines and
     more.
 
@@ -289,7 +289,7 @@ def describe(folder: Path, stores: dict[str, Store], fallback: str = "") -> dict
     }
 
 
-def conditions(folder: Path, stores: dict[str, Store]) -> dict[str, Any]:
+def conditions(folder: Path, stores: dict[str, KnownStore]) -> dict[str, Any]:
     """The part of the description that belongs in each row of tables that no sweep writes."""
     found = describe(folder, stores)
     names = ("machine", "cpu", "cores", "kernel", "file_system", "compiler", "revision")

@@ -47,6 +47,7 @@ from kvbench.results.tables import (
     write_tables,
 )
 from kvbench.stores.identity import checksum
+from kvbench.stores.known import KnownStore
 
 MARK = "kvbench.json"
 FOLDERS = ("cells", "grids", "machines")
@@ -375,8 +376,8 @@ def tables_of(
             size = cell.record_size
             limits = {"record_size_min": size.low, "record_size_max": size.high}
             text = _options_text(result) if "effective_options" in result else ""
-            own = {"cell": name, "effective_options": text, "timed": " ".join(cell.operations)}
-            rows["cells"].append({**result, **cell.factors(), **limits, **own})
+            derived = {"cell": name, "effective_options": text, "timed": " ".join(cell.operations)}
+            rows["cells"].append({**result, **cell.factors(), **limits, **derived})
             for table in ("operations", TIMELINE):
                 rows[table] += [{**row, "cell": name} for row in result.get(table, [])]
         except UNFIT:
@@ -395,13 +396,13 @@ def check_machine(machine: Any, name: str | None = None) -> str:
     """Check the description of a machine, and return its name, which must be the `name` of its
     file. Raises BadInput."""
     try:
-        found = checked_name("machines", machine["machine"])
-        if name is not None and found != name:
-            raise BadInput(f"machine: {found!r} is not the name of its file")
+        stated = checked_name("machines", machine["machine"])
+        if name is not None and stated != name:
+            raise BadInput(f"machine: {stated!r} is not the name of its file")
         check("machine", tables_of({}, [machine]))
     except (AttributeError, KeyError, TypeError) as error:
         raise BadInput(f"not a description of a machine: {error}") from None
-    return found
+    return stated
 
 
 def check_result(name: str, result: Any, machine: dict[str, Any] | None) -> Cell:
@@ -427,8 +428,8 @@ def restore(source: Path, out: Path) -> Folder:
         factors = {name: row.pop(name) for name in FACTORS if name in row}
         factors |= {"access": row.pop("access"), "operations": row.pop("timed").split()}
         name = row.pop("cell")
-        own = {table: found.get(name, []) for table, found in rows.items()}
-        results[name] = row | own | {"cell": factors}
+        measured = {table: by_cell.get(name, []) for table, by_cell in rows.items()}
+        results[name] = row | measured | {"cell": factors}
     try:  # check everything before anything is written
         for machine in machines:
             checked_name("machines", machine["machine"])
@@ -448,24 +449,24 @@ def restore(source: Path, out: Path) -> Folder:
 
 def _parsed(source: Path, machine: dict[str, Any]) -> dict[str, Any]:
     """The description of a machine, from its row in a table."""
-    found = dict(machine)
+    parsed = dict(machine)
     for name in ("packages", "engines"):
         try:
-            found[name] = json.loads(machine[name])
+            parsed[name] = json.loads(machine[name])
         except (ValueError, TypeError, RecursionError):
             what = f"{name}: {machine[name]!r:.100} is not JSON"
             raise BadInput(f"{source}: machines: {machine['machine']}: {what}") from None
-        if not isinstance(found[name], dict):
+        if not isinstance(parsed[name], dict):
             what = f"{name}: {machine[name]!r:.100} is no object of versions by name"
             raise BadInput(f"{source}: machines: {machine['machine']}: {what}")
-    return found
+    return parsed
 
 
 def _by_cell(table: pa.Table) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    rows: dict[str, list[dict[str, Any]]] = {}
     for row in table.to_pylist():
-        found.setdefault(row.pop("cell"), []).append(row)
-    return found
+        rows.setdefault(row.pop("cell"), []).append(row)
+    return rows
 
 
 class NoAnswerError(Exception):
@@ -522,7 +523,7 @@ def readable_name(cell: Cell) -> str:
     return "_".join(map(str, parts))[:MOST_CHARACTERS]
 
 
-def cell_name(cell: Cell, store: Store, machine: str) -> str:
+def cell_name(cell: Cell, store: KnownStore, machine: str) -> str:
     """The result file's name: readable factors, then a digest of all that identifies a result."""
     code = checksum(store) if store.available else ""
     python = platform.python_version() if cell.binding else ""

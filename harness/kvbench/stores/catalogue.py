@@ -21,6 +21,7 @@ from kvbench.common.messages import BadInput, one_line
 from kvbench.common.processes import die_with_parent, how_it_ended, uninterrupted
 from kvbench.stores.about import FAMILIES, described, engine, faults, position
 from kvbench.stores.bindings import BINDINGS
+from kvbench.stores.known import KnownStore
 
 PROBE_LIMIT = 30  # seconds in which a probed store must answer
 MOST_OF_VERSION, MOST_OF_TEXT, MOST_SETTINGS = 200, 1000, 200  # characters, and rows of a table
@@ -33,7 +34,7 @@ def build_facts() -> dict[str, str]:
     return facts | {"revision": re.sub("[^A-Za-z0-9._+-]", "-", facts["revision"])}
 
 
-def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
+def _apart(store: KnownStore, probe: Callable[[str], Store], name: str) -> KnownStore:
     """Probe a store in a separate process, since an engine may crash or hang when it is loaded, or
     write where it must not. Returns the store that the probe finds, or `store` with the reason of
     the failure."""
@@ -64,11 +65,11 @@ def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
         how = how_it_ended(os.waitstatus_to_exitcode(status))
         return dataclasses.replace(store, reason=f"its process died when it was loaded: {how}")
     try:
-        found = _store_of(json.loads(output))
-        if found.reason:
-            return dataclasses.replace(store, reason=one_line(found.reason)[:MOST_OF_TEXT])
-        _refuse_unfit(found)
-        return found
+        answered = _store_of(json.loads(output))
+        if answered.reason:
+            return dataclasses.replace(store, reason=one_line(answered.reason)[:MOST_OF_TEXT])
+        _refuse_unfit(answered)
+        return answered
     except BadInput as error:
         return dataclasses.replace(store, reason=str(error))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -77,11 +78,11 @@ def _apart(store: Store, probe: Callable[[str], Store], name: str) -> Store:
         )
 
 
-def _store_of(values: dict[str, Any]) -> Store:
+def _store_of(values: dict[str, Any]) -> KnownStore:
     """A store from the JSON of dataclasses.asdict."""
     settings = tuple(Setting(**setting) for setting in values["settings"])
     capabilities = tuple(values["capabilities"])
-    return Store(**{**values, "settings": settings, "capabilities": capabilities})
+    return KnownStore(**{**values, "settings": settings, "capabilities": capabilities})
 
 
 def _refuse_unfit(store: Store) -> None:
@@ -95,13 +96,13 @@ def _refuse_unfit(store: Store) -> None:
         raise BadInput(f"{len(settings)} settings are not allowed; allowed: {MOST_SETTINGS}")
     if level("durability", store.default_durability) == DEFAULT:
         raise BadInput(f"default_durability: {DEFAULT!r} is not allowed: it stands for a level")
-    for own in settings:
-        if not re.fullmatch("[a-z][a-z0-9_]{0,59}", own.name):
-            raise BadInput(f"setting {own.name!r:.60} is not allowed; allowed: a-z, 0-9 and _")
-        if own.value not in ("", "*"):
-            level(own.name if own.name in LEVELS else "options", own.value)
-        if len(own.means + own.lacks) > MOST_OF_TEXT:
-            raise BadInput(f"setting {own.name}: more than {MOST_OF_TEXT} characters of text")
+    for setting in settings:
+        if not re.fullmatch("[a-z][a-z0-9_]{0,59}", setting.name):
+            raise BadInput(f"setting {setting.name!r:.60} is not allowed; allowed: a-z, 0-9 and _")
+        if setting.value not in ("", "*"):
+            level(setting.name if setting.name in LEVELS else "options", setting.value)
+        if len(setting.means + setting.lacks) > MOST_OF_TEXT:
+            raise BadInput(f"setting {setting.name}: more than {MOST_OF_TEXT} characters of text")
 
 
 def _asked(store: Store, probe: Callable[[str], Store], name: str) -> Store:
@@ -123,8 +124,8 @@ def _probe_binding(name: str) -> Store:
     """Import a binding, and return the store that it declares."""
     entry = BINDINGS[name]
     try:
-        found = load(name)
-        version = found.engine_version()
+        binding = load(name)
+        version = binding.engine_version()
     except Exception as error:  # a faulty package may raise anything
         package = entry.distribution or name
         advice = entry.advice or f"pip install {package}"
@@ -134,10 +135,10 @@ def _probe_binding(name: str) -> Store:
         name,
         version=version,
         binding_version=entry.version(),
-        capabilities=found.capabilities.names(),
-        max_key=found.max_key,
-        max_value=found.max_value,
-        default_durability=found.default_durability,
+        capabilities=binding.capabilities.names(),
+        max_key=binding.max_key,
+        max_value=binding.max_value,
+        default_durability=binding.default_durability,
     )
 
 
@@ -153,18 +154,18 @@ def _shims() -> dict[str, str]:
         if path.name != "libloop.so":
             report.setdefault(path.stem, _misnamed(path.stem))
     wrong = faults()
-    found = {name: reason or wrong.get(engine(name), "") for name, reason in report.items()}
-    return dict(sorted(found.items(), key=lambda item: (position(item[0]), item[0])))
+    reasons = {name: reason or wrong.get(engine(name), "") for name, reason in report.items()}
+    return dict(sorted(reasons.items(), key=lambda item: (position(item[0]), item[0])))
 
 
 def remarks() -> dict[str, str]:
     """Remarks on stores by name: why set-up could not get a current release, or that the store has
     no file."""
     path = shims_folder() / "older.json"
-    found: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    older: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
     silent = [name for name in _shims() if engine(name) not in {*described(), *faults()}]
     why = "no file {}.toml beside its shim: no facts, no family, the usual colour and estimate"
-    return {name: why.format(engine(name)) for name in silent} | found
+    return {name: why.format(engine(name)) for name in silent} | older
 
 
 def compared(name: str) -> bool:
@@ -187,27 +188,27 @@ def names() -> list[str]:
     return list(_shims())
 
 
-def known() -> dict[str, Store]:
+def known() -> dict[str, KnownStore]:
     """All stores by full name, the shims first, then the bindings. Each is probed once per
     process."""
     return dict(_known(shims_folder()))
 
 
 @functools.cache
-def _known(_folder: Path) -> dict[str, Store]:
+def _known(_folder: Path) -> dict[str, KnownStore]:
     structure("kv_driver")  # report a faulty core library before any store
-    found = [
-        Store(name, reason=reason) if reason else _apart(Store(name), _probe_shim, name)
+    shims = [
+        KnownStore(name, reason=reason) if reason else _apart(KnownStore(name), _probe_shim, name)
         for name, reason in _shims().items()
     ]
-    return {store.full_name: store for store in [*found, *_bindings()]}
+    return {store.full_name: store for store in [*shims, *_bindings()]}
 
 
 @functools.cache
-def _bindings() -> list[Store]:
+def _bindings() -> list[KnownStore]:
     """The bindings, which do not depend on the folder of shims."""
-    found = []
+    bindings = []
     for name, entry in BINDINGS.items():
         with uninterrupted():  # some bindings create a store, and remove it at exit
-            found.append(_apart(Store(entry.store, name), _probe_binding, name))
-    return found
+            bindings.append(_apart(KnownStore(entry.store, name), _probe_binding, name))
+    return bindings

@@ -20,9 +20,11 @@ from kvbench.cell.contract import StoreError
 from kvbench.cell.factors import KEY_ORDER, OPERATIONS, Cell, RecordSize
 from kvbench.cell.library import Constant, filled, shims_folder, structure
 from kvbench.cell.loop import CHURN, CHURNING, WALL, Loop, PythonLoop, ShimLoop, make_loop
-from kvbench.cell.phase import SECOND, Phase
-from kvbench.cell.plan import CODES, SAMPLES, Records, make_pool
+from kvbench.cell.meter import SECOND
+from kvbench.cell.phase import Phase
+from kvbench.cell.plan import SAMPLES, Records, make_pool
 from kvbench.cell.store import Store
+from kvbench.durability.operations import plan_of, run_into
 from kvbench.stores import catalogue
 from kvbench.stores.opened import open_store
 from support import BOUND, KEEPING, SHIMS
@@ -248,7 +250,7 @@ def test_a_check_by_scan_finds_every_record_and_no_other(name: str, tmp_path: Pa
             loop.check()
         versions[number] -= 1
         loop.check()
-        loop.run(records.listed([CODES["remove"]], [number], [0]))
+        loop.run(plan_of(records, ["remove"], [number], [0]))
         with pytest.raises(StoreError, match=f"scan: record {number}: key not found"):
             loop.check()
         versions[number] ^= Constant.PLAN_DEAD
@@ -282,7 +284,7 @@ def test_a_check_finds_records_outside_the_plan(label: str, tmp_path: Path) -> N
         opened.close()
     dead = int(np.flatnonzero(state(records) & Constant.PLAN_DEAD)[0])
     loop = open_loop(store, records, tmp_path)
-    loop.run(records.listed([CODES["insert"]], [dead], [0]))
+    loop.run(plan_of(records, ["insert"], [dead], [0]))
     loop.close()
     with pytest.raises(StoreError, match="scan: "):
         check()
@@ -465,10 +467,9 @@ def test_a_get_that_copies_nothing_never_passes(
     """Not even of the record that was read just before, whose value is in the buffer."""
     store = alter_shim("lmdb", IDLE, "get")
     loop, records = loaded(store, tmp_path, record_size=RecordSize.parse(size))
-    gets = [CODES["get"]] * 4
-    loop.run(records.listed(gets[1:], [7] * 3, [0] * 3))
+    loop.run(plan_of(records, ["get"] * 3, [7] * 3, [0] * 3))
     with pytest.raises(StoreError, match="wrong answer: get of record 7: "):
-        loop.run(records.listed(gets[:1], [7], [0]))
+        loop.run(plan_of(records, ["get"], [7], [0]))
     loop.close()
 
 
@@ -525,7 +526,7 @@ def test_a_scan_that_fails_has_no_time(
         before += 1
     nanoseconds = np.zeros(100, np.uint64)
     with pytest.raises(StoreError, match="wrong answer: get of record"):
-        loop.run_into(records.mixed(records.steps[0]), nanoseconds)
+        run_into(loop, records.mixed(records.steps[0]), nanoseconds)
     assert (nanoseconds[:before] > 0).all()
     assert (nanoseconds[before:] == 0).all()
     loop.close()
@@ -534,7 +535,7 @@ def test_a_scan_that_fails_has_no_time(
 def test_a_record_beyond_the_limits_is_refused_before_the_store_is_opened(tmp_path: Path) -> None:
     limit = KNOWN["nested"].max_value
     loop = ShimLoop(KNOWN["nested"], Records(cell("nested")), POOL)
-    loop._loop.capacity = limit + 1
+    loop.c.capacity = limit + 1
     with pytest.raises(StoreError, match=rf"values of {limit + 1}; the store holds at most"):
         loop.open(tmp_path, {})
 

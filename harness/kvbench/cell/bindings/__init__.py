@@ -23,8 +23,8 @@ class Binding(ABC):
     """An open store in Python, with the contract of kv.h. Every error but TooLarge is the engine's
     own.
 
-    The methods for one record check the sizes themselves, as a shim in C does: calling a function
-    for the check would add a large part of a fast engine's time.
+    The methods for one record check the sizes themselves: calling a function for the check would
+    add a large part of a fast engine's time.
     """
 
     capabilities: ClassVar[Capability]

@@ -1,20 +1,16 @@
 """SQLite by dbm.sqlite3 of Python 3.13, as shipped: a write-ahead log, and a sync each write."""
 
 import dbm.sqlite3
-import sqlite3
 from pathlib import Path
 
 from kvbench.cell.bindings.mapping import Mapping
-from kvbench.cell.bindings.sql import MAX_KEY, MAX_VALUE, read_pragmas
+from kvbench.cell.bindings.sql import MAX_KEY, MAX_VALUE, Sqlite, read_pragmas
 
 
 class Open(Mapping):
     max_key, max_value = MAX_KEY, MAX_VALUE
     default_durability = "sync"
-
-    @classmethod
-    def engine_version(cls) -> str:
-        return sqlite3.sqlite_version
+    engine_version = Sqlite.engine_version
 
     def __init__(self, folder: Path) -> None:
         self._db = dbm.sqlite3.open(folder / "records.sqlite", "c")  # noqa: SIM115

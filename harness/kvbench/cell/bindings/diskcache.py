@@ -2,14 +2,13 @@
 records beyond 1 GiB. Values of 32 KiB and more are files. diskcache stores keys and values of type
 bytes without pickling them."""
 
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
 from diskcache import Cache
 
 from kvbench.cell.bindings import Binding
-from kvbench.cell.bindings.sql import MAX_KEY, MAX_VALUE, read_pragmas
+from kvbench.cell.bindings.sql import MAX_KEY, MAX_VALUE, Sqlite, read_pragmas
 from kvbench.cell.cache import sync_file_system
 from kvbench.cell.contract import Capability, TooLarge
 
@@ -18,10 +17,7 @@ class Open(Binding):
     capabilities = Capability.THREADS
     max_key, max_value = MAX_KEY, MAX_VALUE
     default_durability = "process"  # commits are not synced, and files never
-
-    @classmethod
-    def engine_version(cls) -> str:
-        return sqlite3.sqlite_version
+    engine_version = Sqlite.engine_version
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -22,10 +22,6 @@ from kvbench.cell.contract import TooLarge
 
 
 class Open(Sqlite):
-    @classmethod
-    def engine_version(cls) -> str:
-        return sqlite3.sqlite_version
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         file = folder / "records.sqlite"

@@ -2,14 +2,13 @@
 default. Each write is its own transaction, and a thread of sqlitedict's own holds the
 connection."""
 
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
 from sqlitedict import SqliteDict
 
 from kvbench.cell.bindings.mapping import Mapping
-from kvbench.cell.bindings.sql import MAX_KEY, MAX_VALUE, read_pragmas
+from kvbench.cell.bindings.sql import MAX_KEY, MAX_VALUE, Sqlite, read_pragmas
 from kvbench.cell.cache import sync_file_system
 from kvbench.cell.contract import Capability
 
@@ -18,10 +17,7 @@ class Open(Mapping):
     capabilities = Capability.THREADS
     max_key, max_value = MAX_KEY, MAX_VALUE
     default_durability = "process"  # synchronous is OFF
-
-    @classmethod
-    def engine_version(cls) -> str:
-        return sqlite3.sqlite_version
+    engine_version = Sqlite.engine_version
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
