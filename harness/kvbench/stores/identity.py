@@ -33,8 +33,19 @@ def _checksum(store: Store, folder: Path) -> str:
     digest = hashlib.sha256()
     shims = [] if store.binding else [store.path, *libraries(store.path), Store("null").path]
     for path in (folder / "libloop.so", *shims, *code()):
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
+        digest.update(_digest(path))
     return digest.hexdigest()[:12]
+
+
+@functools.cache  # all stores share the core and the folder `cell`
+def _digest(path: Path) -> bytes:
+    return hashlib.sha256(path.read_bytes()).digest()
+
+
+def forget() -> None:
+    """Read every file again at the next call of `checksum`, as after a file has changed."""
+    _checksum.cache_clear()
+    _digest.cache_clear()
 
 
 def code() -> list[Path]:

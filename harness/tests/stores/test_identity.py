@@ -30,7 +30,7 @@ digest = identity.checksum(store)
 for path in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".toml")):
     code = path.read_bytes()
     path.write_bytes(code + b"# changed")
-    identity._checksum.cache_clear()
+    identity.forget()
     if identity.checksum(store) != digest:
         print(path.relative_to(root))
     path.write_bytes(code)
@@ -97,7 +97,7 @@ def test_only_the_libraries_of_core_store_and_null_store_identify_a_result(
         path = tmp_path / f"{name}.so"
         code = path.read_bytes() if path.exists() else b""
         path.write_bytes(code + b"changed")
-        identity._checksum.cache_clear()
+        identity.forget()
         if identity.checksum(Store("flat")) != before:
             changing.add(name)
         path.write_bytes(code)
@@ -119,11 +119,12 @@ def test_the_libraries_that_a_shim_loads_from_its_folder_identify_a_result(
 
     def changing(name: str) -> set[str]:
         """The libraries whose change changes the store's checksum."""
+        identity.forget()
         found, before = set(), identity.checksum(Store(name))
         for library in own_shims.glob("lib*"):
             code = library.read_bytes()
             library.write_bytes(code + b"changed")
-            identity._checksum.cache_clear()
+            identity.forget()
             if identity.checksum(Store(name)) != before:
                 found.add(library.name.partition(".")[0])
             library.write_bytes(code)
