@@ -27,6 +27,7 @@ DRIFT = (
     "The folders' trials were not measured in turn: where the machine became faster or slower "
     "meanwhile, that counts as change. Measure them again in turn, a trial each, by sweep --again."
 )
+FOLDERS = ("first", "second")
 CHANGED = ["engine_version", "binding_version", "revision"]
 
 
@@ -37,18 +38,18 @@ class Side:
     measured or no mean time is stated."""
 
     def __init__(self, folder: Path) -> None:
-        found = Frames.read(folder)
-        self.cells = found.cells[found.cells.status == "ok"]
+        frames = Frames.read(folder)
+        self.cells = frames.cells[frames.cells.status == "ok"]
         if self.cells.empty:
             raise BadInput(f"{folder}: no cell was measured")
-        if found.average != "mean":
+        if frames.average != "mean":
             raise BadInput(f"{folder}: no mean times; medians cannot be compared")
-        refuse_several(found.operations, folder, (), "compare each by itself")
+        refuse_several(frames.operations, folder, (), "compare each by itself")
         self.cells = self.cells.assign(store=self.cells.full_name)
-        rows = found.operations.dropna(subset="mean_ns")
+        rows = frames.operations.dropna(subset="mean_ns")
         self.rows = rows.assign(store=rows.full_name, log=np.log(rows.mean_ns))
         self.begun = self.cells.groupby("trial").started.min()
-        self.machine = found.machines.set_index("machine").loc[self.cells.machine.iloc[0]]
+        self.machine = frames.machines.set_index("machine").loc[self.cells.machine.iloc[0]]
 
     def trials(self) -> "pd.Series[Any]":
         """The logs of the trials' mean times, as a list for each KEY."""
@@ -65,16 +66,16 @@ def compare(before: Side, after: Side) -> tuple[pd.DataFrame, pd.DataFrame]:
     both = pd.concat({"before": before.trials(), "after": after.trials()}, axis=1).dropna()
     enough = both[(both.before.map(len) > 1) & (both.after.map(len) > 1)]
     if enough.empty:
-        raise BadInput(_nothing(before, after, both))
+        raise BadInput(_why_not(before.rows, after.rows))
     whole = {
-        store: [_means(own[side]) for side in ("before", "after")]
-        for store, own in enough.groupby("store")
+        store: [_means(rows[side]) for side in ("before", "after")]
+        for store, rows in enough.groupby("store")
     }
     stores = pd.DataFrame.from_dict(whole, "index", columns=["before", "after"]).rename_axis(
         "store"
     )
     kept = stores[(stores.before.map(len) > 1) & (stores.after.map(len) > 1)]
-    tests = [list(map(_test, own.after, own.before)) for own in (kept, enough)]
+    tests = [list(map(_test, rows.after, rows.before)) for rows in (kept, enough)]
     level = _level([test.pvalue for both in tests for test in both])
     first, second = (_table_of(*both, level) for both in zip((kept, enough), tests, strict=True))
     return first, second
@@ -83,7 +84,7 @@ def compare(before: Side, after: Side) -> tuple[pd.DataFrame, pd.DataFrame]:
 def _means(logs: "pd.Series[Any]") -> list[float]:
     """The mean over all rows for each trial, up to the least number of trials of a row."""
     least = min(map(len, logs))
-    found: list[float] = np.mean([own[:least] for own in logs], axis=0).tolist()
+    found: list[float] = np.mean([trials[:least] for trials in logs], axis=0).tolist()
     return found
 
 
@@ -101,7 +102,7 @@ def _level(chances: Sequence[float]) -> float:
 def _table_of(logs: pd.DataFrame, tests: Sequence[Any], level: float) -> pd.DataFrame:
     """The comparison of each row's logs, with the columns that `compare` lists."""
     spans = [test.confidence_interval(1 - (level or RATE)) for test in tests]
-    found = pd.DataFrame(
+    table = pd.DataFrame(
         {
             "before": np.exp(logs.before.map(np.mean)),
             "after": np.exp(logs.after.map(np.mean)),
@@ -113,41 +114,53 @@ def _table_of(logs: pd.DataFrame, tests: Sequence[Any], level: float) -> pd.Data
             "changed": [bool(test.pvalue <= level) for test in tests],
         }
     ).reset_index()
-    return found.sort_values(["changed", "ratio"], ascending=False, kind="stable")
+    return table.sort_values(["changed", "ratio"], ascending=False, kind="stable")
 
 
-def _nothing(before: Side, after: Side, both: pd.DataFrame) -> str:
-    """The reason why no operation can be compared."""
-    if not both.dropna().empty:
-        return "one trial has no noise to compare with: measure two or more in both folders"
+def _why_not(before: pd.DataFrame, after: pd.DataFrame) -> str:
+    """The reason why no operation can be compared, given the rows of both sides."""
     for name in KEY:
-        levels = [sorted(map(str, set(side.rows[name]))) for side in (before, after)]
+        levels = [sorted(map(str, set(rows[name]))) for rows in (before, after)]
         if not set(levels[0]) & set(levels[1]):
-            first, second = (", ".join(one[:5]) for one in levels)
+            first, second = (", ".join(level or "(empty)" for level in each[:5]) for each in levels)
             return (
                 f"no cell is in both: {name} is {first} in the first folder, {second} in the second"
             )
-    return "no cell is in both folders: their levels differ in combination"
+    if before.merge(after, on=KEY).empty:
+        return "no cell is in both folders: their levels differ in combination"
+    return "one trial has no noise to compare with: measure two or more in both folders"
+
+
+def left_out(before: Side, after: Side, cells: pd.DataFrame) -> dict[str, str]:
+    """The stores that have no row in `cells`, the second frame of `compare`, with the reason."""
+    reasons = {}
+    for store in sorted({*before.rows.store, *after.rows.store} - {*cells.store}):
+        both = [side.rows[side.rows.store == store] for side in (before, after)]
+        lacking = [which for which, rows in zip(FOLDERS, both, strict=True) if rows.empty]
+        reasons[store] = f"not in the {lacking[0]} folder" if lacking else _why_not(*both)
+    return reasons
 
 
 def differences(before: Side, after: Side) -> list[tuple[str, str, str]]:
     """The conditions that differ between the sides, each with its two values: machine, file system,
     kernel, versions of engines, revision."""
-    found = []
+    differing = []
     for name in ("hostname", "cpu", "cores", "memory_bytes", "kernel", "file_system"):
         one, other = (_stated(side.machine.get(name)) for side in (before, after))
         if one != other:
-            found.append((name, one, other))
+            differing.append((name, one, other))
     for name in CHANGED:
         versions = [
-            side.cells.groupby("store")[name].agg(lambda own: ", ".join(sorted(set(own.dropna()))))
+            side.cells.groupby("store")[name].agg(
+                lambda names: ", ".join(sorted(set(names.dropna())))
+            )
             for side in (before, after)
         ]
         for store in sorted(set(versions[0].index) & set(versions[1].index)):
             one, other = versions[0][store], versions[1][store]
             if one != other:
-                found.append((f"{name} of {store}", one, other))
-    return found
+                differing.append((f"{name} of {store}", one, other))
+    return differing
 
 
 def _stated(value: Any) -> str:
@@ -175,7 +188,7 @@ def shown(cells: pd.DataFrame) -> list[str]:
 
 
 def report(before: Side, after: Side, stores: pd.DataFrame, cells: pd.DataFrame) -> str:
-    """The differing conditions and the changes, as Markdown."""
+    """The differing conditions, the changes, and the stores that are left out, as Markdown."""
     parts = []
     differing = differences(before, after)
     if differing:
@@ -186,6 +199,9 @@ def report(before: Side, after: Side, stores: pd.DataFrame, cells: pd.DataFrame)
     parts.append(_table(stores, ["store"]))
     changed = cells[cells.changed]
     parts.append(f"{len(changed)} of {len(cells)} operations of cells changed.")
+    if missing := left_out(before, after, cells):
+        table = pd.DataFrame(missing.items(), columns=["store that is not compared", "reason"])
+        parts.append(table.to_markdown(index=False, disable_numparse=True))
     if len(changed):
         parts.append(_table(changed, shown(cells)))
     return "\n\n".join(parts)
@@ -215,7 +231,8 @@ def slower(table: pd.DataFrame, share: float) -> pd.DataFrame:
 
 
 def to_json(before: Side, after: Side, stores: pd.DataFrame, cells: pd.DataFrame) -> str:
-    """The differing conditions and all comparisons as JSON; times are in ns."""
+    """The differing conditions, all comparisons, and the stores that are left out, as JSON; times
+    are in ns."""
 
     def rows(table: pd.DataFrame) -> Any:
         known = table.where(table != NOT_STATED, None)
@@ -230,6 +247,10 @@ def to_json(before: Side, after: Side, stores: pd.DataFrame, cells: pd.DataFrame
             ],
             "in_turn": in_turn(before, after),
             "stores": rows(stores),
+            "left_out": [
+                {"store": store, "reason": why}
+                for store, why in left_out(before, after, cells).items()
+            ],
             "operations": rows(cells[[*shown(cells), *stores.columns.drop("store")]]),
         },
         indent=1,

@@ -13,6 +13,11 @@ from kvbench.cli.ends import SLOWER, kept
 from kvbench.cli.options import AS_JSON, NEW_FOLDER, PATH, Read
 from kvbench.common.messages import BadInput, one_line, say
 
+MIXED = {  # what to know of a folder with several levels of a factor
+    "seed": "a sweep adds cells of its grid's seed alone, and no command averages over seeds",
+    "label": "a sweep adds cells of the labels in its grid alone",
+}
+
 
 @click.command(short_help="Write the tables of a results folder.")
 @click.argument("folder", type=PATH)
@@ -66,7 +71,8 @@ def compare(before: Path, after: Path, most: float | None, as_json: bool) -> Non
 
     Prints as Markdown which conditions differ (machine, versions), how each store changed over all
     its cells, and each operation of a cell whose time changed beyond the noise of the trials, with
-    its interval. Of a hundred changes that are named, five may be chance.
+    its interval. Of a hundred changes that are named, five may be chance. Stores that cannot be
+    compared are listed with the reason.
 
     A machine is not equally fast every day: measure both in turn, one trial each, by sweep --again.
     """
@@ -88,12 +94,17 @@ def restore(source: Path, out: Path) -> None:
 
     A sweep into the new folder measures only what the tables lack. A cell counts as measured where
     machine, engine and the code that measures are those of the tables. If the command is stopped,
-    it leaves no folder.
+    it leaves no folder. If the tables have several seeds or labels, the command names them.
     """
     from kvbench.results.folder import restore as restored
 
-    folder = restored(source, out)
-    click.echo(f"{len(folder.current())} cells")
+    results = restored(source, out).current().values()
+    click.echo(f"{len(results)} cells")
+    for factor, then in MIXED.items():
+        levels = sorted({str(result["cell"][factor]) for result in results})
+        if len(levels) > 1:
+            shown = ", ".join(level or "(empty)" for level in levels)
+            click.echo(f"several levels of {factor}: {shown}; {then}")
 
 
 @click.command("import", short_help="Make tables of results that other programs measured.")

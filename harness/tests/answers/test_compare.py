@@ -126,6 +126,38 @@ def test_what_can_not_be_compared_is_refused(
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_stores_that_cannot_be_compared_are_named(kvbench: Run, tmp_path: Path) -> None:
+    """With two labels, a store may be in both folders, but no cell of it."""
+
+    def folder(name: str, *groups: tuple[str, str, int]) -> Path:
+        rows = [
+            {**{"store": store, "operation": "get", "record_size": "1 KiB", "records": 9, "n": 9},
+             "mean_ns": 100 + trial, "trial": trial, "label": label}
+            for store, label, trials in groups
+            for trial in range(1, trials + 1)
+        ]  # fmt: skip
+        pd.DataFrame(rows).to_csv(tmp_path / f"{name}.csv", index=False)
+        import_table(tmp_path / f"{name}.csv", tmp_path / name)
+        return tmp_path / name
+
+    shared, single = ("a", "one", 2), ("f", "two", 1)
+    before = folder("before", shared, ("b", "one", 2), ("c", "two", 2), ("d", "two", 2), single)
+    after = folder("after", shared, ("b", "two", 2), ("c", "two", 2), ("e", "two", 2), single)
+    left_out = {
+        "b": "no cell is in both: label is one in the first folder, two in the second",
+        "d": "not in the second folder",
+        "e": "not in the first folder",
+        "f": "one trial has no noise to compare with: measure two or more in both folders",
+    }
+    found = json.loads(kvbench("compare", before, after, "--json").stdout)
+    assert {row["store"]: row["reason"] for row in found["left_out"]} == left_out
+    assert sorted(row["store"] for row in found["stores"]) == ["a", "c"]
+    text = kvbench("compare", before, after).stdout
+    for store, reason in left_out.items():
+        assert re.search(rf"\| {store} +\| {reason} +\|", text)
+    assert "| d " not in kvbench("compare", after, after).stdout
+
+
 def test_a_bad_limit_is_refused(kvbench: Run, make: Make) -> None:
     done = kvbench("compare", make(1), make(2), "--fail-above", "much")
     assert done.returncode == 2

@@ -99,6 +99,22 @@ def test_a_sweep_goes_on_from_collected_tables(kvbench: Run, tmp_path: Path) -> 
     assert "allowed: a new or empty folder" in refused.stderr
 
 
+def test_restoring_names_several_seeds_and_labels(kvbench: Run, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for seed in (1, 2):
+        grid = tmp_path / f"{seed}.toml"
+        grid.write_text(
+            f'stores = ["null"]\nrecords = [100]\noperations = ["get"]\ntrials = 1\nleast_ms = 0\n'
+            f'seed = {seed}\n[[parts]]\nlabel = "one"\n[[parts]]\nlabel = "two"\n'
+        )
+        assert kvbench("sweep", grid, "--out", first).returncode == 0
+    assert kvbench("collect", first).returncode == 0
+    cells, seeds, labels = kvbench("restore", first, "--out", second).stdout.splitlines()
+    assert cells == "4 cells"
+    assert seeds.startswith("several levels of seed: 1, 2; ")
+    assert labels.startswith("several levels of label: one, two; ")
+
+
 def test_imported_tables_are_not_restored(kvbench: Run, tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
     rows.write_text("store,record_size,records,operation,n,mean_ns\nflat,1 KiB,1000,get,1000,5\n")
