@@ -15,22 +15,23 @@ sweep() { # NAME GRID...: some cells may fail, the others count
     kvbench collect "$out/$name"
 }
 
-fs="" out=build/headline-own capped="rocksdb-2013 beyond-memory"
+fs="" out=build/headline-own
 if python -c 'from pathlib import Path; from kvbench.machine.loopback import check; check("ext4", Path("build"))' 2>/dev/null; then
     fs="--fs ext4" out=build/headline
 else
     echo "no loop devices: the stores are on this folder's file system" >&2
 fi
-why=$(python -c 'from kvbench.cell.control_group import refused; print(refused())')
-if [ -n "$why" ]; then
-    echo "memory cannot be capped: $capped are left out; $why" >&2
-    capped=""
-fi
-# shellcheck disable=SC2086 # two words
-sweep durability harness/grids/headline.toml $fs
+why=$(python -c 'from kvbench.machine.control_group import refused; print(refused())')
+runs=$(python -m kvbench.experiment.listed --headline)
+while read -r name grid scale memory; do
+    if [ "$memory" = capped ] && [ -n "$why" ]; then
+        echo "memory cannot be capped: $name is left out; $why" >&2
+        continue
+    fi
+    # shellcheck disable=SC2086 # two words
+    sweep "$name" "harness/grids/$grid.toml" --scale "$scale" $fs </dev/null
+done <<END
+$runs
+END
 [ -e "$out/durability/evidence.csv" ] || kvbench evidence sqlite --out "$out/durability/evidence.csv"
-for name in $capped; do
-    # shellcheck disable=SC2086
-    sweep "$name" "harness/grids/$name.toml" --scale headline $fs
-done
 python -m study.answers.verify "$out"

@@ -1,6 +1,7 @@
 """The list of experiments, harness/experiments.toml, which explains its keys.
 
-python -m kvbench.experiment.listed NAME     # print the notebooks of this experiment
+python -m kvbench.experiment.listed NAME         # print the notebooks of this experiment
+python -m kvbench.experiment.listed --headline   # print what `make headline` measures
 """
 
 import sys
@@ -19,6 +20,14 @@ OWN = "own"  # stands for the file system of the results
 ELSEWHERE = "elsewhere"  # the scale of the core fields on other file systems
 
 
+class Headline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How `make headline` measures an experiment."""
+
+    grid: str = ""  # never empty once read
+    scale: str = "1"
+    capped: bool = False  # whether it needs a cap on memory
+
+
 class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An entry of the list, with its name."""
 
@@ -28,6 +37,7 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scale: str = "1"
     file_system: str = ""
     also: Mapping[Literal["sharing", "evidence", "crashes"], int] = {}  # minutes
+    headline: Headline | None = None
     judged: str = "`kvbench compare`"
     name: str = ""
 
@@ -55,6 +65,15 @@ class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise BadInput(f"EXPERIMENT: {name!r} is not listed; allowed: {allowed}")
         return self.experiment[name]
 
+    def headlines(self) -> list[str]:
+        """What `make headline` measures: lines with the name, the grid and the scale of an
+        experiment, and "capped" if it needs a cap on memory, or else "free"."""
+        return [
+            f"{name} {how.grid} {how.scale} {'capped' if how.capped else 'free'}"
+            for name, experiment in self.experiment.items()
+            if (how := experiment.headline)
+        ]
+
     def served(self) -> list[Experiment]:
         """The experiments that the paper uses."""
         return [experiment for experiment in self.experiment.values() if experiment.serves]
@@ -77,14 +96,19 @@ def read(root: Path = Path()) -> Listed:
     except (AttributeError, msgspec.ValidationError) as error:
         raise BadInput(f"{path}: {at}{error}") from None
     for name, entry in found.experiment.items():
-        found.experiment[name] = replace(entry, name=name, grid=entry.grid or name)
+        grid, how = entry.grid or name, entry.headline
+        how = how and replace(how, grid=how.grid or grid)
+        found.experiment[name] = replace(entry, name=name, grid=grid, headline=how)
     return found
 
 
 if __name__ == "__main__":
     try:
-        for chosen in read().named(sys.argv[1:]):
-            print(*chosen.notebooks)
+        if sys.argv[1:] == ["--headline"]:
+            print(*read().headlines(), sep="\n")
+        else:
+            for chosen in read().named(sys.argv[1:]):
+                print(*chosen.notebooks)
     except BadInput as problem:
         say(str(problem))
         sys.exit(2)

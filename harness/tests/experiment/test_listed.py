@@ -1,5 +1,6 @@
 """The list of experiments: it is complete, and `make reference` measures what it names."""
 
+import functools
 import os
 import re
 import signal
@@ -10,8 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kvbench.cell.factors import UNCAPPED
 from kvbench.common.messages import BadInput
+from kvbench.experiment.grid import read_grids
 from kvbench.experiment.listed import LIST, read
+from kvbench.machine.control_group import refused
+from kvbench.stores import catalogue
 from support import ROOT
 
 KNOWN = read(ROOT)
@@ -45,12 +50,22 @@ def test_a_grid_with_a_scale_for_the_reference_is_listed_at_it(one: object) -> N
     assert ("reference" in scales) == (one.scale == "reference")
 
 
+def test_make_headline_caps_memory_where_the_grid_says_so() -> None:
+    names = catalogue.names()
+    for one in EXPERIMENTS:
+        if how := one.headline:
+            grids = read_grids(ROOT / f"harness/grids/{how.grid}.toml", names, scale=how.scale)
+            caps = {cell.memory_max for grid in grids for cell in grid.cells()}
+            assert how.capped == (caps != {UNCAPPED}), one.name
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ("notebooks =", "notebook =", "unknown field `notebook`"),
         ("[other.data]", "[other.data", "line"),
         ("{ crashes = 15 }", "{ rain = 15 }", "'rain'"),
+        ("capped = true", "capped = 1", "bool"),
     ],
 )
 def test_a_list_that_is_not_right_is_refused_by_place(
@@ -77,23 +92,28 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
-def reference(tmp_path: Path) -> Start:
-    """Starts harness/reference.py with a `kvbench` that notes its arguments and measures nothing:
-    it interrupts or hangs where its arguments hold a text, or ends with STATUS."""
+def start(tmp_path: Path) -> Start:
+    """Starts a command with a `kvbench` that notes its arguments and measures nothing: it
+    interrupts or hangs where its arguments hold a text, or ends with STATUS."""
     (tmp_path / "kvbench").write_text(FAKE)
     (tmp_path / "kvbench").chmod(0o755)
     (tmp_path / "harness").symlink_to(ROOT / "harness")
 
-    def start(*arguments: object, **environment: str) -> "subprocess.Popen[str]":
-        path = f"{tmp_path}:{os.environ['PATH']}"
+    def begin(*command: object, **environment: str) -> "subprocess.Popen[str]":
+        path = f"{tmp_path}:{Path(sys.executable).parent}:{os.environ['PATH']}"
         own = {"PATH": path, "LOG": str(tmp_path / "log"), **NEVER, **environment}
-        command = [sys.executable, "harness/reference.py", *map(str, arguments)]
         return subprocess.Popen(
-            command, cwd=tmp_path, env=os.environ | own, text=True,
+            list(map(str, command)), cwd=tmp_path, env=os.environ | own, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
-    return start
+    return begin
+
+
+@pytest.fixture
+def reference(start: Start) -> Start:
+    """Starts harness/reference.py with these arguments."""
+    return functools.partial(start, sys.executable, "harness/reference.py")
 
 
 def ran(start: Start, tmp_path: Path, *arguments: object, **environment: str) -> list[str]:
@@ -185,6 +205,21 @@ def test_an_interrupt_ends_a_sitting_with_the_running_command(
     assert process.returncode == 130
     *_, last = (tmp_path / "log").read_text().splitlines()
     assert last.startswith("sweep harness/grids/bindings")
+
+
+def test_make_headline_measures_what_the_list_says(start: Start, tmp_path: Path) -> None:
+    """At the end, there are no results to compare."""
+    (tmp_path / "_quarto.yml").touch()  # marks the root of a repository
+    process = start("sh", "harness/headline.sh")
+    process.communicate()
+    assert process.returncode == 2
+    *calls, last = (tmp_path / "log").read_text().splitlines()
+    runs = [line.split() for line in KNOWN.headlines()]
+    runs = [run for run in runs if run[3] == "free" or not refused()]
+    assert swept(calls) == [name for name, *_ in runs]
+    for call, (_, grid, scale, _) in zip(calls[::2], runs, strict=True):
+        assert call.startswith(f"sweep harness/grids/{grid}.toml --scale {scale} --out build/headl")
+    assert last.startswith("evidence sqlite --out build/headline")
 
 
 def test_a_command_ends_with_the_sitting(reference: Start, tmp_path: Path) -> None:
