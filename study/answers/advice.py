@@ -65,9 +65,9 @@ def cases(data: Measured, levels: Iterable[str] = ("process", "sync")) -> Iterat
 
 
 def validation(data: Measured) -> pd.DataFrame:
-    """Return one row per rule: the number of fields in which it names a store, the share of them in
-    which this store is within 10% of the best, and the geometric mean and the greatest of its
-    regret."""
+    """Return one row per `rule`: the number of `fields` in which it names a store, the share of
+    them in which this store is within 10% of the best (`good`), and the geometric `mean` and the
+    greatest (`most`) of its regret."""
     found = list(cases(data))
     rules: dict[str, Callable[[Case], str]] = {
         "advise, from the fields around": lambda case: case.advised,

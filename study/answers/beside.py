@@ -34,8 +34,8 @@ def machines(paper: Results, here: Results) -> str:
 
 
 def shared(data: Results, other: Results) -> pd.DataFrame:
-    """Return the times of `data` in the fields, and of the stores in them, that `other` has as
-    well."""
+    """Return the rows of `data.operations`, with its columns, in the fields, and of the stores in
+    them, that `other` has as well."""
     keys = other.operations[[*FIELD, "store"]].drop_duplicates()
     rows: pd.DataFrame = data.operations.merge(keys, on=[*FIELD, "store"])
     return rows[rows.operation.isin(OPERATIONS)]

@@ -292,7 +292,8 @@ def load_space(folder: str) -> Results:
 
 
 def coverage(found: Mapping[str, Any], names: list[str]) -> pd.DataFrame:
-    """Return one row per experiment: which of its data are in the answers."""
+    """Return which data are in the answers: one row per `experiment`, `access` and `durability`,
+    with the numbers of `fields` and, at most in one field, of `stores` and `trials`."""
     rows = [
         {
             "experiment": names[field["source"]],

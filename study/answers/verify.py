@@ -170,8 +170,8 @@ def collected(folder: Path) -> bool:
 
 @functools.cache
 def measured(folder: Path) -> pd.DataFrame:
-    """Return the measured cells of an experiment, without those from Python. Empty if there are
-    none, for example because all cells need root."""
+    """Return the measured cells of an experiment, with the columns of Frames, without those from
+    Python. Empty if there are none, for example because all cells need root."""
     cells = Frames.read(folder).cells
     return cells[(cells.status == "ok") & (cells.access != "python")]
 
@@ -193,60 +193,61 @@ def _effect(finding: Finding, data: Results | None, stores: Collection[str]) -> 
 
 
 def findings(here: Path, there: Path) -> pd.DataFrame:
-    """Return one row per finding: its effect in the reference and in these results, each with its
-    range over the trials, for the stores that both have."""
+    """Return one row per `finding`, all as text: what its `effect` is; that effect in the
+    `reference` and `here`, each with its range over the trials, for the stores that both have; and
+    the `outcome`."""
     rows = []
     for finding in FINDINGS:
         first, second = (results(folder / finding.experiment) for folder in (there, here))
         wanted = finding.stores(first) if first else []
         stores = [store for store in wanted if not second or store in second.stores()]
-        known, own = (_effect(finding, data, stores) for data in (first, second))
-        texts = map(formats.span, (known, own))
-        rows.append((finding.name, finding.effect, *texts, _judge(known, own)))
+        there_values, here_values = (_effect(finding, data, stores) for data in (first, second))
+        texts = map(formats.span, (there_values, here_values))
+        rows.append((finding.name, finding.effect, *texts, _judge(there_values, here_values)))
     return pd.DataFrame(rows, columns=["finding", "effect", "reference", "here", "outcome"])
 
 
-def _judge(known: "pd.Series[float]", own: "pd.Series[float]") -> str:
+def _judge(there: "pd.Series[float]", here: "pd.Series[float]") -> str:
     """Return whether all trials lie within the band around the reference's median."""
-    if known.empty or own.empty:
+    if there.empty or here.empty:
         return MISSING
-    low, high = _band(float(points(known).median))
+    low, high = _band(float(points(there).median))
     if low >= high:  # the reference itself shows no effect for these stores
         return OPEN
-    if low <= own.min() and own.max() <= high:
+    if low <= here.min() and here.max() <= high:
         return REPRODUCED
-    return DIFFERS if own.max() < low or own.min() > high else OPEN
+    return DIFFERS if here.max() < low or here.min() > high else OPEN
 
 
 def published(here: Path, there: Path) -> pd.DataFrame:
-    """Return one row per claim and settings that the reference decides: the verdict of the
-    reference and that of these results."""
-    known = pd.read_csv(there / "verdicts" / "verdicts.csv", keep_default_na=False)
+    """Return one row per `claim` and `settings` that the reference decides: the verdict of the
+    `reference`, the one `here`, and the `outcome`."""
+    there_rows = pd.read_csv(there / "verdicts" / "verdicts.csv", keep_default_na=False)
     names = {name: here / name for name in claims.EXPERIMENTS if collected(here / name)}
     if not names:
         return pd.DataFrame(columns=["claim", "settings", "reference", "here", "outcome"])
     rows = verdicts.load(names, there / "durability" / "evidence.csv")
-    own = verdicts.judge(claims.everything(), rows).set_index("id")
-    found = []
-    for row in known.to_dict("records"):
+    here_verdicts = verdicts.judge(claims.everything(), rows).set_index("id")
+    judged = []
+    for row in there_rows.to_dict("records"):
         for settings in ("source", "equal"):
             first = row[f"{settings}_verdict"]
             if first not in (verdicts.HOLDS, verdicts.FAILS):
                 continue
-            second = own[f"{settings}_verdict"].get(row["id"], verdicts.SCOPE)
+            second = here_verdicts[f"{settings}_verdict"].get(row["id"], verdicts.SCOPE)
             outcome = (
                 MISSING if second == verdicts.SCOPE
                 else OPEN if second == verdicts.OPEN
                 else REPRODUCED if second == first
                 else DIFFERS
             )  # fmt: skip
-            found.append((row["id"], settings, first, second, outcome))
-    return pd.DataFrame(found, columns=["claim", "settings", "reference", "here", "outcome"])
+            judged.append((row["id"], settings, first, second, outcome))
+    return pd.DataFrame(judged, columns=["claim", "settings", "reference", "here", "outcome"])
 
 
 def best(here: Path, there: Path) -> pd.DataFrame:
     """Return one row per field of the main grid in which the reference recommends a store: the
-    regret, in these results, of the first recommended store."""
+    columns FIELD, the first recommended `store`, its `regret here` as text, and the `outcome`."""
     both = [results(folder / "reference") for folder in (there, here)]
     columns = [*reference.FIELD, "store", "regret here", "outcome"]
     if not all(both):
@@ -254,7 +255,7 @@ def best(here: Path, there: Path) -> pd.DataFrame:
     first, second = (reference.regrets_of(data.reusing()) for data in both if data)
     chosen = first[first.high < RECOMMENDED].drop_duplicates(reference.FIELD)
     merged = chosen[[*reference.FIELD, "store"]].merge(second, "left", [*reference.FIELD, "store"])
-    found = []
+    rows = []
     for row in merged.to_dict("records"):
         outcome = (
             MISSING if pd.isna(row["regret"])
@@ -264,26 +265,30 @@ def best(here: Path, there: Path) -> pd.DataFrame:
             else OPEN
         )  # fmt: skip
         shown = formats.number(row["regret"]) if not pd.isna(row["regret"]) else ""
-        found.append((*(row[name] for name in (*reference.FIELD, "store")), shown, outcome))
-    return pd.DataFrame(found, columns=columns)
+        rows.append((*(row[name] for name in (*reference.FIELD, "store")), shown, outcome))
+    return pd.DataFrame(rows, columns=columns)
 
 
 def versions(here: Path, there: Path) -> list[str]:
     """Return the engines that were measured in another version than in the reference."""
-    found: dict[str, None] = {}
+    differing: dict[str, None] = {}
     for folder in filter(collected, sorted(here.iterdir())):
         if collected(there / folder.name):
-            known, own = (_versions(place) for place in (there / folder.name, folder))
-            for store in sorted(known.keys() & own.keys()):
-                if known[store] != own[store]:
-                    found[f"{store} {known[store]} there, {own[store]} here"] = None
-    return list(found)
+            there_versions, here_versions = (
+                _versions(place) for place in (there / folder.name, folder)
+            )
+            for store in sorted(there_versions.keys() & here_versions.keys()):
+                if there_versions[store] != here_versions[store]:
+                    differing[
+                        f"{store} {there_versions[store]} there, {here_versions[store]} here"
+                    ] = None
+    return list(differing)
 
 
 def _versions(folder: Path) -> dict[str, str]:
     """Return the version, or the versions, of each store."""
     by = measured(folder).dropna(subset="engine_version").groupby("store").engine_version
-    return {str(store): " and ".join(sorted(set(own))) for store, own in by}
+    return {str(store): " and ".join(sorted(set(names))) for store, names in by}
 
 
 def _refuse_twice(here: Path) -> None:
@@ -298,8 +303,8 @@ def _refuse_twice(here: Path) -> None:
 
 
 def compare(here: Path, there: Path) -> dict[str, pd.DataFrame]:
-    """Return the tables of everything that can be compared, by their names in the report. Raises
-    BadInput if nothing can be compared."""
+    """Return the results of findings(), published() and best(), by their names in the report.
+    Raises BadInput if nothing can be compared."""
     if not here.is_dir():
         raise BadInput(f"DIR: {str(here)!r} is no folder; give one with a folder an experiment")
     _refuse_twice(here)
@@ -325,6 +330,7 @@ def report(parts: Mapping[str, pd.DataFrame]) -> Iterator[str]:
 
 
 def differing(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of one of these tables whose outcome is DIFFERS."""
     return table[table.outcome == DIFFERS]
 
 

@@ -32,7 +32,7 @@ def each(rows: pd.DataFrame) -> Iterable[Any]:
 
 
 def where(rows: pd.DataFrame, **levels: Any) -> pd.DataFrame:
-    """Return the rows whose factors have these levels."""
+    """Return the rows whose factors have these levels, with the same columns."""
     for factor, level in levels.items():
         rows = rows[rows[factor] == level]
     return rows
@@ -60,10 +60,10 @@ def longest_share(rows: pd.DataFrame, of: int = 1000) -> "pd.Series[float]":
 
 
 def written(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with two more columns: `written`, the bytes that the operations wrote, and
-    `written_by`, who counted them. The device counts if the store had it to itself. Otherwise write
-    calls count, which miss writes through a memory map. The storage layer comes last because it
-    counts whole folios of the page cache."""
+    """Return the rows with two more columns: `written`, the bytes that the operations wrote (B),
+    and `written_by`, who counted them. The device counts if the store had it to itself. Otherwise
+    write calls count, which miss writes through a memory map. The storage layer comes last because
+    it counts whole folios of the page cache."""
     found = rows.assign(written=float("nan"), written_by="")
     for name, column in WRITTEN.items():
         first = found.written.isna() & rows[column].notna()
@@ -73,8 +73,8 @@ def written(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def ranked(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows, or groups of over_trials(), by which stores are ranked. Warm cells whose
-    files left the page cache are excluded."""
+    """Return the rows, or groups of over_trials(), by which stores are ranked, with the
+    same columns. Warm cells whose files left the page cache are excluded."""
     return rows[~rows.cooled] if "cooled" in rows else rows
 
 

@@ -20,7 +20,8 @@ LEVELS = ("process", "sync")  # the durability levels at which stores are compar
 
 
 def points_of(rows: pd.DataFrame, panel: Any, level: str, value: Any) -> pd.DataFrame:
-    """Return the over_trials() summary of a value by `panel`, `store` and `level`."""
+    """Return the over_trials() summary of a value, whose columns begin with `panel`, `store` and
+    `level`."""
     named = rows.assign(panel=panel, level=rows[level], value=value)
     return over_trials(named, "value", ["panel", "store", "level"])
 
@@ -58,8 +59,8 @@ def extremes(factor: "pd.Series[float]", least: str = ".1f", most: str = ",.0f")
 
 
 def spreads(summary: pd.DataFrame, panels: Sequence[str], levels: Sequence[str]) -> pd.DataFrame:
-    """Return one row per panel and level with the columns SPREAD: the fastest and the slowest store
-    with their times as text, and the factor between the two."""
+    """Return one row per panel and level with the columns SPREAD: the number of stores, the fastest
+    and the slowest one with their times as text, and the factor between the two (1)."""
     found = []
     for panel in panels:
         for level in levels:
@@ -78,8 +79,9 @@ def spreads(summary: pd.DataFrame, panels: Sequence[str], levels: Sequence[str])
 
 def evidence(folder: Path) -> pd.DataFrame:
     """Return what `kvbench evidence` observed: one row per store and durability level, in the order
-    of tables, with two more columns. `kill` and `power` are texts such as 20/20, the crashes
-    survived over all. Empty if the folder has no such table. Raises BadInput."""
+    of tables, with the columns of evidence.csv in data/README.md and two more. `kill` and `power`
+    are texts such as 20/20, the crashes survived over all. Empty if the folder has no such table.
+    Raises BadInput."""
     path = folder / "evidence.csv"
     if not path.exists():
         return pd.DataFrame()
@@ -124,9 +126,10 @@ def _cost(store: str, level: str) -> str:
 
 
 def settings(evidence: pd.DataFrame, stores: Sequence[str], calls: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per store with its version, all as text: what an acknowledged write survives
-    as shipped; what each of LEVELS sets and, unless it is just the last writes, what a crash may
-    cost; and the sync_calls() of its writes. Cells are empty where a store lacks the level."""
+    """Return one row per store, all as text: `store`, with its version; `as shipped`, what an
+    acknowledged write survives; for each of LEVELS what it sets and, unless it is just the last
+    writes, what a crash may cost; and `syncs`, the sync_calls() of its writes. Cells are empty
+    where a store lacks the level."""
     rows = evidence[evidence.store.isin(stores)].set_index(["store", "durability"])
     found = {}
     for store in stores:
@@ -146,8 +149,8 @@ def settings(evidence: pd.DataFrame, stores: Sequence[str], calls: pd.DataFrame)
 
 def in_force(cells: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
     """Return the whole configuration of each store at each of LEVELS, as the cells read it back
-    from the engine: one row per store, with the options that all levels share in a column of their
-    own."""
+    from the engine: one row per store with the text columns `store`, `at both levels`, which has
+    the options that the levels share, and a column for each of LEVELS."""
     found = {}
     for store in stores:
         read = {
@@ -171,9 +174,10 @@ def in_force(cells: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
 def meant_and_measured(
     summaries: dict[str, pd.DataFrame], kinds: Sequence[str], stores: Sequence[str]
 ) -> pd.DataFrame:
-    """Return ratios of the stores that support Snappy, as columns for each summary. The panels of a
-    summary are the two `kinds` of data. `meant` is Snappy over no compression on data of the first
-    kind; `measured` is the first kind over the second, both as shipped."""
+    """Return ratios (1) of the stores that support Snappy: the columns `store` and, for each
+    summary, `meant: NAME` and `measured: NAME`. The panels of a summary are the two `kinds` of
+    data. `meant` is Snappy over no compression on data of the first kind; `measured` is the first
+    kind over the second, both as shipped."""
     if len(kinds) < 2:
         return pd.DataFrame()
     yes, no = map(formats.kind, kinds)

@@ -22,7 +22,8 @@ def root() -> Path:
 
 
 def published(name: str) -> pd.DataFrame:
-    """Return a table of data/published: the figures that a source printed."""
+    """Return a table of data/published: the figures that a source printed. It has the columns of
+    the file, which data/published/README.md explains: numbers, or texts where one is missing."""
     return pd.read_csv(root() / "data" / "published" / f"{name}.csv", keep_default_na=False)
 
 
@@ -54,9 +55,9 @@ def parameter_folders(name: str, given: object) -> dict[str, str]:
 def parameter_table(
     name: str, given: object, file: str, command: str, columns: Mapping[str, type]
 ) -> pd.DataFrame:
-    """Read the CSV `file` in the folder that the parameter `name` gives, with at least the
-    `columns`, each of its type; `command` is the one that writes it. Raises BadInput if the file is
-    missing, empty or damaged."""
+    """Return the CSV `file` in the folder that the parameter `name` gives, with the `columns`, each
+    of its type, in the order of the file. `command` is the one that writes the file. Raises
+    BadInput if it is missing, empty or damaged."""
     path = parameter_folder(name, given) / file
     if not path.exists():
         raise BadInput(f"{path}: not there; run `{command}`")
@@ -69,8 +70,9 @@ def parameter_table(
 def read_table(
     path: Path, columns: Mapping[str, type], *key: str, missing: bool = False
 ) -> pd.DataFrame:
-    """Read a CSV table of a results folder with at least the `columns`, each of its type. An empty
-    field is missing, or an empty text; "nan" is not a number. Raises BadInput if the file is
+    """Return a CSV table of a results folder with all columns of the file. Those in `columns` must
+    be there, each of its type; the types of the others follow from their values. An empty field is
+    an empty text or, with `missing`, missing; "nan" is not a number. Raises BadInput if the file is
     damaged, lacks a column or has two rows with the same `key`, and FileNotFoundError if it does
     not exist."""
     numbers = {name: ["nan"] for name, kind in columns.items() if kind is float}

@@ -37,18 +37,18 @@ def seconds(data: Results) -> pd.DataFrame:
     data.require(rows, f"second of {CHURN}")
     rows = rows[rows.second < rows.groupby("cell").second.transform("max")]
     live = data.cells.set_index("cell").live_bytes
-    found: pd.DataFrame = rows.assign(space=rows.space_bytes / rows.cell.map(live))
-    return found
+    churn: pd.DataFrame = rows.assign(space=rows.space_bytes / rows.cell.map(live))
+    return churn
 
 
 def steady(rows: pd.DataFrame, each_window: int) -> dict[tuple[str, int], list[Steadiness]]:
     """Return the steadiness of each trial, by store and record count."""
-    found: dict[tuple[str, int], list[Steadiness]] = {}
-    for _, own in rows.groupby([*BY, "trial"]):
-        key = str(own.store.iloc[0]), int(own.records.iloc[0])
-        counts = own.sort_values("second").n
-        found.setdefault(key, []).append(steadiness(counts, each_window))
-    return found
+    by_key: dict[tuple[str, int], list[Steadiness]] = {}
+    for _, trial in rows.groupby([*BY, "trial"]):
+        key = str(trial.store.iloc[0]), int(trial.records.iloc[0])
+        counts = trial.sort_values("second").n
+        by_key.setdefault(key, []).append(steadiness(counts, each_window))
+    return by_key
 
 
 def verdict(trials: list[Steadiness], lasted: int) -> str:
@@ -62,8 +62,8 @@ def verdict(trials: list[Steadiness], lasted: int) -> str:
 def verdicts(rows: pd.DataFrame, each_window: int) -> dict[tuple[str, int], str]:
     """Return the verdict() on each store and record count."""
     lasted = rows.groupby(BY).second.max() + 1
-    found = steady(rows, each_window)
-    return {key: verdict(trials, lasted[key]) for key, trials in found.items()}
+    trials_by_key = steady(rows, each_window)
+    return {key: verdict(trials, lasted[key]) for key, trials in trials_by_key.items()}
 
 
 def names(data: Results) -> dict[int, str]:
@@ -108,25 +108,25 @@ def draw_rates(data: Results, rows: pd.DataFrame, each_window: int) -> Figure:
     """Draw one chart per store with the operations in each second, one line per trial and record
     count. A thick line is the rate of the last windows, where it was steady in every trial."""
     figure, charts = _charts(data, "operations a second")
-    found, handles = steady(rows, each_window), {}
-    said = verdicts(rows, each_window)
+    by_key, handles = steady(rows, each_window), {}
+    texts = verdicts(rows, each_window)
     for at, (count, look) in enumerate(_look(data).items()):
         for store, axis in charts.items():
-            own = where(rows, store=store, records=count)
-            for _, trial in own.groupby("trial"):
+            part = where(rows, store=store, records=count)
+            for _, trial in part.groupby("trial"):
                 # A logarithmic axis cannot show a second in which no operation ended.
                 shown = axis.plot(trial.second, trial.n.where(trial.n > 0), alpha=0.7, **look)
                 handles[names(data)[count]] = shown[0]
-            if own.empty:
+            if part.empty:
                 continue
-            trials = found[store, count]
+            trials = by_key[store, count]
             if all(trial.steady for trial in trials):
-                last = own.second.max() + 1
+                last = part.second.max() + 1
                 rate = float(np.median([trial.rate for trial in trials]))
                 span = [last - WINDOWS * each_window, last]
                 axis.plot(span, [rate, rate], color=look["color"], linewidth=2.5, alpha=0.6)
             axis.text(
-                0.98, 0.13 - 0.1 * at, said[store, count], transform=axis.transAxes, ha="right",
+                0.98, 0.13 - 0.1 * at, texts[store, count], transform=axis.transAxes, ha="right",
                 fontsize=5.5, color=look["color"],
             )  # fmt: skip
     seen = rows.n[rows.n > 0]
@@ -145,10 +145,10 @@ def draw_space(data: Results, rows: pd.DataFrame) -> Figure:
         for store, axis in charts.items():
             for _, trial in where(rows, store=store, records=count).groupby("trial"):
                 axis.plot(trial.second, trial.space, alpha=0.7, **look)
-            own = where(ends, store=store, records=count)
-            if not own.empty:
+            part = where(ends, store=store, records=count)
+            if not part.empty:
                 ink = {"color": look["color"], "markersize": 3, "linestyle": "none"}
-                shown = axis.plot(own.wall_s, own.disk_bytes / own.live_bytes, "o", **ink)
+                shown = axis.plot(part.wall_s, part.disk_bytes / part.live_bytes, "o", **ink)
                 handles[names(data)[count]] = shown[0]
     next(iter(charts.values())).set_ylim(bottom=0)
     figures.legend(figure, handles)
@@ -168,15 +168,15 @@ def peaks(data: Results) -> "pd.Series[float]":
         ],
         axis=1,
     )
-    found: pd.Series[float] = (seen.max(axis=1) / cells.live_bytes).rename("peak")
-    return found
+    peak: pd.Series[float] = (seen.max(axis=1) / cells.live_bytes).rename("peak")
+    return peak
 
 
 def times(data: Results) -> "pd.Series[float]":
     """Return, by cell, how many times its data were written during the churn."""
     written = data.operations[data.operations.operation.isin(WRITES)].groupby("cell").n.sum()
-    found: pd.Series[float] = written / data.cells.set_index("cell").records
-    return found
+    ratio: pd.Series[float] = written / data.cells.set_index("cell").records
+    return ratio
 
 
 def ends(data: Results) -> pd.DataFrame:
@@ -185,9 +185,9 @@ def ends(data: Results) -> pd.DataFrame:
     cells = data.cells.merge(peaks(data), left_on="cell", right_index=True)
     cells["times"] = cells.cell.map(times(data))
     columns = ["times", "debt_s", "debt_bytes", "peak", "reopen_s"]
-    found = cells.groupby(BY)[columns].median().reset_index()
+    medians = cells.groupby(BY)[columns].median().reset_index()
     order = {store: at for at, store in enumerate(data.stores())}
-    found = found.sort_values(BY, key=lambda column: column.map(order).fillna(column))
+    medians = medians.sort_values(BY, key=lambda column: column.map(order).fillna(column))
     return pd.DataFrame(
         {
             "store": row.store,
@@ -197,27 +197,27 @@ def ends(data: Results) -> pd.DataFrame:
             "peak space / live bytes": f"{row.peak:.2f}",
             "time to open again": formats.time(row.reopen_s * 1e9),
         }
-        for row in each(found)
+        for row in each(medians)
     )
 
 
 def lost(data: Results) -> str:
     """Return a sentence on the cells that failed, with the reasons; empty if none did."""
     failed = where(data.all_cells, status="failed")
-    said = {f"{row.store} with {row.records:,} records: {row.reason}" for row in each(failed)}
-    return f"Failed: {'; '.join(sorted(said))}." if said else ""
+    reasons = {f"{row.store} with {row.records:,} records: {row.reason}" for row in each(failed)}
+    return f"Failed: {'; '.join(sorted(reasons))}." if reasons else ""
 
 
 def facts(data: Results, rows: pd.DataFrame, each_window: int) -> dict[str, Any]:
     """Return, for the text, how long the stores ran, how many of them ran with the smallest and
     with the largest data, and how many of these were steady at the end."""
-    found = steady(rows, each_window)
+    by_key = steady(rows, each_window)
     counts = data.counts()
     lasted = rows.groupby(["store", "records", "trial"]).second.max() + 1
-    said: dict[str, Any] = {"window": each_window, "trials": data.trials, **data.host()}
-    said |= {"least_s": int(lasted.min()), "most_s": int(lasted.max())}
+    values: dict[str, Any] = {"window": each_window, "trials": data.trials, **data.host()}
+    values |= {"least_s": int(lasted.min()), "most_s": int(lasted.max())}
     for name, count in (("fit", counts[0]), ("beyond", counts[-1])):
-        own = [trials for (_, records), trials in found.items() if records == count]
-        said[f"stores_{name}"] = len(own)
-        said[f"steady_{name}"] = sum(all(trial.steady for trial in trials) for trials in own)
-    return said
+        kept = [trials for (_, records), trials in by_key.items() if records == count]
+        values[f"stores_{name}"] = len(kept)
+        values[f"steady_{name}"] = sum(all(trial.steady for trial in trials) for trials in kept)
+    return values

@@ -18,8 +18,8 @@ BY = ["store", "operation", "record_size"]
 
 
 def both(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the engines that were measured in two builds. `store` is the engine;
-    `build` says which build it is."""
+    """Return the rows of the engines that were measured in two builds, with their columns. `store`
+    is the engine, and the further column `build` is CURRENT or PACKAGED."""
     second = rows.store.str.endswith(DISTRIBUTED)
     found = rows.assign(
         store=rows.store.str.removesuffix(DISTRIBUTED), build=np.where(second, PACKAGED, CURRENT)
@@ -28,12 +28,14 @@ def both(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def versions(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per engine with the version and the origin of each build."""
+    """Return one row per engine, `store`, with the version and the origin of each build in the
+    columns CURRENT and PACKAGED."""
     found = both(cells).groupby(["store", "build"]).engine_version.first().unstack()
     return found.reindex(columns=[CURRENT, PACKAGED]).reset_index()
 
 
 def timed(data: Results) -> pd.DataFrame:
+    """Return both() of the rows of single operations. Raises BadInput if there are none."""
     rows = both(data.operations[data.operations.operation.isin(OPERATIONS)])
     data.require(rows, "engine in two builds")
     return rows
@@ -53,9 +55,10 @@ def panels(data: Results) -> list[str]:
 
 
 def costs(data: Results) -> pd.DataFrame:
-    """Return the time of the distribution's build over that of the current one, trial by trial: the
-    `median` over the trials with its interval, which needs at least six trials. Above 1, the
-    distribution's build is slower."""
+    """Return the time of the distribution's build over that of the current one (1), trial by trial:
+    one row per `store`, `operation` and `record_size`, with the `median` over the trials, its
+    interval from `low` to `high`, which needs at least six trials, and the number `n` of trials.
+    Above 1, the distribution's build is slower."""
     key = [*BY, "records", "compressibility", "trial", "seed"]
     wide = timed(data).pivot(index=key, columns="build", values="mean_ns").dropna()
     ratios = wide[PACKAGED] / wide[CURRENT]

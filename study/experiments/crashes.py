@@ -30,8 +30,9 @@ TIMES = {"open_ms": "open", "first_get_ms": "first correct get"}
 
 
 def read(folder: Path) -> pd.DataFrame:
-    """Return the crashes in a folder, one row per crash in the order of tables, with the further
-    column `lost`, one of LOSSES. Empty if the folder has no such table. Raises BadInput."""
+    """Return the crashes in a folder, one row per crash in the order of tables, with the columns of
+    crashes.csv in data/README.md, `lost`, one of LOSSES, and `unread` (bool), whether the store
+    could not be read. Empty if the folder has no such table. Raises BadInput."""
     if not (folder / FILE).exists():
         return pd.DataFrame()
     found = read_table(folder / FILE, {"store": str, "reason": str}, missing=True)

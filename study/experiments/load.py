@@ -33,32 +33,32 @@ def steps(data: Results) -> pd.DataFrame:
     rows = data.operations[data.operations.reached_rate.notna()]
     data.require(rows[rows.asked_rate.notna()], "latency at a rate that was asked for")
     load = (100 * rows.asked_rate / rows.closed_rate).fillna(0).round().astype(int)
-    found: pd.DataFrame = rows.assign(
+    mixes: pd.DataFrame = rows.assign(
         reads=rows.workload.map(lambda text: parse(text)[0].reads), load=load
     )
     for column, (_, share) in PERCENTILES.items():
-        known = np.array([enough(n, share) for n in found.n]) & ~found.disturbed
-        found[column] = found[column].where(known)
-    return found
+        known = np.array([enough(n, share) for n in mixes.n]) & ~mixes.disturbed
+        mixes[column] = mixes[column].where(known)
+    return mixes
 
 
 def bounds(rows: pd.DataFrame) -> pd.DataFrame:
     """Return what the open loop measures of a store that does nothing: one row per mix and rate,
     with medians over the trials. The columns `late_..._ns`, by how much operations began late, have
     the greatest instead. `busy` is the share of the time in which the loop used a processor."""
-    own = rows[(rows.store == PACER) & rows.asked_rate.notna()]
-    own = own.assign(busy=(own.user_s + own.system_s) / own.wall_s)
+    paced = rows[(rows.store == PACER) & rows.asked_rate.notna()]
+    paced = paced.assign(busy=(paced.user_s + paced.system_s) / paced.wall_s)
     columns = dict.fromkeys(["asked_rate", *PERCENTILES, "busy"], "median")
     columns |= dict.fromkeys([f"late_{name}_ns" for name in LATE], "max")
-    found: pd.DataFrame = own.groupby(["reads", "operation"], as_index=False).agg(columns)
-    return found.sort_values(["reads", "asked_rate"])
+    by_rate: pd.DataFrame = paced.groupby(["reads", "operation"], as_index=False).agg(columns)
+    return by_rate.sort_values(["reads", "asked_rate"])
 
 
-def bound(found: pd.DataFrame, reads: int, rate: float, column: str) -> float:
+def bound(paced: pd.DataFrame, reads: int, rate: float, column: str) -> float:
     """Return the loop's own percentile at a rate, in ns: the larger of the two at the nearest
     measured rates below and above."""
-    own = where(found, reads=reads)
-    below, above = own[own.asked_rate <= rate].tail(1), own[own.asked_rate >= rate].head(1)
+    mix = where(paced, reads=reads)
+    below, above = mix[mix.asked_rate <= rate].tail(1), mix[mix.asked_rate >= rate].head(1)
     return float(pd.concat([below, above])[column].max())
 
 
@@ -66,14 +66,17 @@ def curves(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the over_trials() summary of each `percentile` in ns, by field, store and load.
     `bound` is the loop's own percentile in ns, and `rate` the median of the rates asked for, in the
     closed loop of those reached."""
-    own, below = rows[rows.store != PACER], bounds(rows)
+    stores, below = rows[rows.store != PACER], bounds(rows)
     by = [*FIELD, "store", "load"]
-    rate = own.assign(rate=own.asked_rate.fillna(own.reached_rate)).groupby(by).rate.median()
-    parts = [over_trials(own, column, by).assign(percentile=column) for column in PERCENTILES]
-    found = pd.concat(parts).join(rate, on=by)
-    at = zip(found.reads, found.rate, found.percentile, strict=True)
-    floors = pd.Series([bound(below, *place) for place in at], found.index)
-    return found.assign(bound=floors.where(found.load > 0))  # a closed loop is not paced
+    rates = stores.asked_rate.fillna(stores.reached_rate)
+    rate = stores.assign(rate=rates).groupby(by).rate.median()
+    parts = [over_trials(stores, column, by).assign(percentile=column) for column in PERCENTILES]
+    percentiles = pd.concat(parts).join(rate, on=by)
+    at = zip(percentiles.reads, percentiles.rate, percentiles.percentile, strict=True)
+    floors = pd.Series([bound(below, *place) for place in at], percentiles.index)
+    return percentiles.assign(
+        bound=floors.where(percentiles.load > 0)
+    )  # a closed loop is not paced
 
 
 def behind(rows: pd.DataFrame) -> list[str]:
@@ -81,16 +84,16 @@ def behind(rows: pd.DataFrame) -> list[str]:
     did."""
     late = rows[(rows.store != PACER) & (rows.reached_rate < BEHIND * rows.asked_rate)]
     return [
-        f"{store} at {', '.join(f'{load}%' for load in sorted(set(own.load)))}"
-        for store, own in late.groupby("store")
+        f"{store} at {', '.join(f'{load}%' for load in sorted(set(loads)))}"
+        for store, loads in late.groupby("store").load
     ]
 
 
 def draw(rows: pd.DataFrame, data: Results) -> Figure:
     """Draw one row per field and one column per percentile: the latency of each store over the rate
     at which operations were due. A grey band shows what the loop itself adds."""
-    found, below = curves(rows), bounds(rows)
-    opened = found[found.load > 0]
+    percentiles, below = curves(rows), bounds(rows)
+    opened = percentiles[percentiles.load > 0]
     data.require(opened, "step under load that the machine's host did not disturb")
     fields = list(opened.groupby(FIELD).groups)
     figure, axes = figures.grid(len(fields), len(PERCENTILES), 1.35)
@@ -103,13 +106,13 @@ def draw(rows: pd.DataFrame, data: Results) -> Figure:
         axis.fill_between(rates, 1e-3, band, color="#cccccc", linewidth=0)
         panel = where(opened, durability=level, reads=reads, percentile=column)
         for store in data.stores():
-            own = where(panel, store=store).sort_values("load")
-            if len(own):
+            points = where(panel, store=store).sort_values("load")
+            if len(points):
                 look: Any = {"color": colour(store), "marker": marker(store), "markersize": 3}
                 handles[store] = figures.draw_points(
-                    axis, own.rate, own, unit=1000, linewidth=0.8, elinewidth=0.7, **look
+                    axis, points.rate, points, unit=1000, linewidth=0.8, elinewidth=0.7, **look
                 )
-                figures.ring(axis, own.rate, own["median"] / 1000, own.cooled)
+                figures.ring(axis, points.rate, points["median"] / 1000, points.cooled)
         axis.yaxis.set_minor_formatter(NullFormatter())
     least, most = opened.low.min() / 1000, opened.high.max() / 1000
     for axis in axes.flat:
@@ -175,21 +178,21 @@ def hidden(rows: pd.DataFrame) -> "pd.Series[bool]":
     """Return, for each field and store with P99.9 in all trials, whether the closed loop hides
     latency: in every trial, P99.9 at half the closed loop's rate is more than ten times the closed
     loop's P99.9, and more than the loop adds."""
-    own, below = rows[rows.store != PACER], bounds(rows)
+    stores, below = rows[rows.store != PACER], bounds(rows)
     key = [*FIELD, "store", "trial"]
-    closed, half = (where(own, load=load).set_index(key) for load in (0, 50))
+    closed, half = (where(stores, load=load).set_index(key) for load in (0, 50))
     ratio = (half.p999_ns / closed.p999_ns).dropna()
     reads, rates = ratio.index.get_level_values("reads"), half.asked_rate[ratio.index]
     floor = [bound(below, *at, "p999_ns") for at in zip(reads, rates, strict=True)]
     held = (ratio > 10) & (half.p999_ns[ratio.index] > floor)
     by = held.groupby([*FIELD, "store"])
-    return by.all()[by.size() == own.trial.nunique()]
+    return by.all()[by.size() == stores.trial.nunique()]
 
 
 def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
     """Return, for the text, how many cells the host disturbed, and how many combinations of store,
     level and mix have a P99.9 from undisturbed trials, in the closed loop and at half its rate."""
-    below, held, own = bounds(rows), hidden(rows), rows[rows.store != PACER]
+    below, held, stores = bounds(rows), hidden(rows), rows[rows.store != PACER]
     return {
         "trials": data.trials,
         "records": f"{max(data.counts()):,}",
@@ -198,5 +201,5 @@ def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
         **data.host(),
         "stolen": formats.stated(stolen_share(data.cells).max(), "{:.0%}"),
         "rows": len(held),
-        "all": len(own.drop_duplicates([*FIELD, "store"])),
+        "all": len(stores.drop_duplicates([*FIELD, "store"])),
     }

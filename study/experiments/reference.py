@@ -40,12 +40,12 @@ def regrets_of(data: Results) -> pd.DataFrame:
     return regrets(timed(data), "mean_ns", FIELD)
 
 
-def decisions(found: pd.DataFrame) -> pd.DataFrame:
+def decisions(regret_rows: pd.DataFrame) -> pd.DataFrame:
     """Return one row per durability level: its `fields`; those in which every store is decided,
     that is surely among the best or surely not (`decided`); the share of `stores decided`; and
     `tellable`, the least regret that the trials distinguish from none, as the median over the
     fields."""
-    ranked = found[found.verdict != NOT_RANKED]
+    ranked = regret_rows[regret_rows.verdict != NOT_RANKED]
     known = ranked.assign(known=ranked.verdict != "undecided")
     fields = known.groupby(FIELD, observed=True).agg(
         decided=("known", "all"), tellable=("tellable", "first")
@@ -67,22 +67,22 @@ def noise(data: Results) -> pd.DataFrame:
     `upper quartile`), a `correlation` between consecutive trials, and a `skewness`. Independent
     normal ratios would have, on average, a correlation of -1 over their number and a skewness of 0.
     """
-    rows = timed(data).assign(log=lambda own: np.log(own.mean_ns))
-    found = []
+    rows = timed(data).assign(log=lambda rows: np.log(rows.mean_ns))
+    ratios = []
     for key, field in rows.groupby(FIELD, observed=True):
         table = field.pivot_table(index="trial", columns="store", values="log").dropna(axis=1)
         if len(table) < 3 or table.shape[1] < 2:
             continue
         best = table.mean().idxmin()
         for store in table.columns.drop([best]):
-            own = table[store] - table[best]
-            near = own - own.mean()
+            log_ratios = table[store] - table[best]
+            near = log_ratios - log_ratios.mean()
             lag = (near * near.shift()).sum() / (near**2).sum()
-            found.append((key[0], len(own), own.std(), lag, own.skew()))
+            ratios.append((key[0], len(log_ratios), log_ratios.std(), lag, log_ratios.skew()))
     columns = {"durability": object} | dict.fromkeys(
         ["trials", "deviation", "lag", "skewness"], float
     )
-    each = pd.DataFrame(found, columns=list(columns)).astype(columns)
+    each = pd.DataFrame(ratios, columns=list(columns)).astype(columns)
     by = each.groupby("durability", sort=False)
     return pd.DataFrame(
         {
@@ -96,17 +96,17 @@ def noise(data: Results) -> pd.DataFrame:
     ).reset_index()
 
 
-def draw_regrets(found: pd.DataFrame, level: str, data: Results) -> Figure:
+def draw_regrets(regret_rows: pd.DataFrame, level: str, data: Results) -> Figure:
     """Draw one row per store and one point per field: its regret, by operation."""
-    own = where(found, durability=level)
-    stores = [store for store in data.stores() if store in set(own.store)]
+    at_level = where(regret_rows, durability=level)
+    stores = [store for store in data.stores() if store in set(at_level.store)]
     figure, axes = plt.subplots(
         1, len(OPERATIONS), figsize=(7, 0.9 + 0.17 * len(stores)), sharey=True, sharex=True,
         layout="constrained",
     )  # fmt: skip
     handles: dict[str, Any] = {}
     for axis, operation in zip(axes, OPERATIONS, strict=True):
-        some = where(own, operation=operation)
+        some = where(at_level, operation=operation)
         order = some.groupby("store").regret.rank(method="first")
         many = some.groupby("store").regret.transform("size")
         row = some.store.map({store: at for at, store in enumerate(stores)}).astype(float)
@@ -125,30 +125,30 @@ def draw_regrets(found: pd.DataFrame, level: str, data: Results) -> Figure:
     return figure
 
 
-def worst(found: pd.DataFrame, stores: Sequence[str], count: int = 10) -> pd.DataFrame:
+def worst(regret_rows: pd.DataFrame, stores: Sequence[str], count: int = 10) -> pd.DataFrame:
     """Return the `count` fields in which these stores surely cost most, by the lower bound of their
     regret, with the interval as text."""
-    own = (
-        found[found.store.isin(stores) & found.low.notna()]
+    costly = (
+        regret_rows[regret_rows.store.isin(stores) & regret_rows.low.notna()]
         .sort_values("low", ascending=False)
         .head(count)
     )
     number = formats.number
-    spans = [f"{number(row.low)} to {number(row.high)}" for row in each(own)]
-    return own[["store", *FIELD]].assign(regret=spans)
+    spans = [f"{number(row.low)} to {number(row.high)}" for row in each(costly)]
+    return costly[["store", *FIELD]].assign(regret=spans)
 
 
-def fits(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
+def fits(regret_rows: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
     """Return one row per store and durability level: the `fields` in which it is ranked, those in
     which it is surely among the `best` and those in which it may be `recommended`, the geometric
     `mean` of its regret, and `most`, the greatest lower bound of its regret."""
-    ranked = found[found.verdict != NOT_RANKED]
-    own = ranked.assign(
+    ranked = regret_rows[regret_rows.verdict != NOT_RANKED]
+    counted = ranked.assign(
         recommended=ranked.high < RECOMMENDED,
         best=ranked.verdict == "in",
         log=np.log(ranked.regret),
     )
-    by = own.groupby(["durability", "store"], sort=False)
+    by = counted.groupby(["durability", "store"], sort=False)
     shown = by.agg(
         fields=("regret", "size"),
         best=("best", "sum"),
@@ -190,13 +190,13 @@ def replicated(data: Results) -> pd.DataFrame:
     rows = rows.assign(sitting=rows.trial.map(sittings(data)), log=np.log(rows.mean_ns))
     if rows.sitting.nunique() < 2:
         return pd.DataFrame()
-    said, surplus, sides = [], [], []
-    for _, own in rows.groupby("sitting"):
-        renumbered = own.assign(trial=own.trial - own.trial.min() + 1)
-        found = regrets(renumbered, "mean_ns", FIELD)
-        said.append(found[found.verdict.isin(["in", "out"])])
-        sides.append(found.set_index([*FIELD, "store"]).regret < IN)
-    verdicts = pd.concat(said).groupby([*FIELD, "store"], observed=True).verdict
+    judgements, surplus, sides = [], [], []
+    for _, sitting in rows.groupby("sitting"):
+        renumbered = sitting.assign(trial=sitting.trial - sitting.trial.min() + 1)
+        judged = regrets(renumbered, "mean_ns", FIELD)
+        judgements.append(judged[judged.verdict.isin(["in", "out"])])
+        sides.append(judged.set_index([*FIELD, "store"]).regret < IN)
+    verdicts = pd.concat(judgements).groupby([*FIELD, "store"], observed=True).verdict
     counted = verdicts.agg(["size", "nunique"]).query("size > 1")
     near = regrets_of(data).set_index([*FIELD, "store"]).regret.between(*NEAR)
     twice = counted.assign(near=near.reindex(counted.index)).groupby("durability")
@@ -216,8 +216,8 @@ def replicated(data: Results) -> pd.DataFrame:
     deviation = np.sqrt(spread.mean().clip(lower=0))
     shared = deviation.reindex(rows.durability.unique(), fill_value=0.0) * _weight(data)
     wider = [
-        regrets(own, "mean_ns", FIELD, shared=shared[level])
-        for level, own in rows.groupby("durability", sort=False)
+        regrets(part, "mean_ns", FIELD, shared=shared[level])
+        for level, part in rows.groupby("durability", sort=False)
     ]
     decided = decisions(pd.concat(wider)).set_index("durability")["stores decided"]
     return pd.DataFrame(
@@ -247,10 +247,10 @@ def gaps(data: Results) -> pd.DataFrame:
     rows = timed(data)
     gap = rows.wall_s * 1e9 - rows.sum_ns
     by = rows.assign(gap=gap / rows.n, share=gap / (rows.wall_s * 1e9)).groupby("record_size")
-    found = pd.DataFrame(
+    table = pd.DataFrame(
         {"gap": by.gap.median(), "share": by.share.median(), "most": by.share.max()}
     )
-    return found.reindex(data.sizes()).reset_index()
+    return table.reindex(data.sizes()).reset_index()
 
 
 def drift(core: Results) -> pd.DataFrame:
@@ -268,19 +268,19 @@ def drift(core: Results) -> pd.DataFrame:
     return rows[[*by, "trial"]].assign(ratio=rows.mean_ns / first, hours=hours)
 
 
-def drifted(found: pd.DataFrame) -> pd.DataFrame:
+def drifted(drifts: pd.DataFrame) -> pd.DataFrame:
     """Return one row per trial of the core fields: the `hours` since the first, and the ratios to
     it that 10% (`least`), half (`middle`) and 90% (`most`) of the cells do not exceed."""
-    by = found.groupby("trial")
+    by = drifts.groupby("trial")
     shares = {"least": 0.1, "middle": 0.5, "most": 0.9}
     ratios = {name: by.ratio.quantile(share) for name, share in shares.items()}
     return pd.DataFrame({"hours": by.hours.first(), **ratios}).reset_index()
 
 
-def varied(found: pd.DataFrame) -> dict[str, str]:
+def varied(drifts: pd.DataFrame) -> dict[str, str]:
     """Return, for the text, the least and the greatest median ratio of the trials after the
     first."""
-    later = found[found.trial > found.trial.min()].middle
+    later = drifts[drifts.trial > drifts.trial.min()].middle
     return {"least": f"{later.min():.2f}", "greatest": f"{later.max():.2f}"}
 
 
@@ -307,58 +307,58 @@ def elsewhere(data: Results, sync_ns: float) -> pd.DataFrame:
 def sensitivity(data: Results, devices: dict[str, float] | None = None) -> pd.DataFrame:
     """Return the regrets in each field of writes at level `sync` on each `device`, of which `here`
     is the one that was measured."""
-    own = {"here": 1000 * float(data.machine.sync_p50_us)} | (devices or DEVICES)
-    found = []
-    for name, nanoseconds in own.items():
+    syncs = {"here": 1000 * float(data.machine.sync_p50_us)} | (devices or DEVICES)
+    tables = []
+    for name, nanoseconds in syncs.items():
         rows = elsewhere(data, nanoseconds)
         rows = rows[rows.operation != "get"]
-        found.append(regrets(rows, "mean_ns", FIELD).assign(device=name))
-    return pd.concat(found)
+        tables.append(regrets(rows, "mean_ns", FIELD).assign(device=name))
+    return pd.concat(tables)
 
 
 def on_file_systems(core: dict[str, Results]) -> pd.DataFrame:
     """Return the regrets in the fields that were measured on every file system, which is the column
     `device`."""
-    found = pd.concat(regrets_of(data).assign(device=name) for name, data in core.items())
-    everywhere = found.groupby(FIELD, observed=True).device.transform("nunique") == len(core)
-    return found[everywhere]
+    table = pd.concat(regrets_of(data).assign(device=name) for name, data in core.items())
+    everywhere = table.groupby(FIELD, observed=True).device.transform("nunique") == len(core)
+    return table[everywhere]
 
 
-def turns(found: pd.DataFrame) -> pd.DataFrame:
+def turns(regret_rows: pd.DataFrame) -> pd.DataFrame:
     """Return, for the result of sensitivity() or on_file_systems(), one row per field: the stores
     that are or may be the best on each device, as text, the best first. Only two are named; the
     others are counted."""
-    kept = found[found.verdict.isin(["in", "undecided"])]
+    kept = regret_rows[regret_rows.verdict.isin(["in", "undecided"])]
     texts = kept.groupby([*FIELD, "device"], sort=False).store.agg(formats.some, most=2)
-    devices = list(dict.fromkeys(found.device))
+    devices = list(dict.fromkeys(regret_rows.device))
     if texts.empty:
         return pd.DataFrame(columns=[*FIELD, *devices])
     return texts.unstack("device").reindex(columns=devices).reset_index()
 
 
-def profiles(found: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
+def profiles(regret_rows: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
     """Return one row per store and durability level, as text: the fields in which the store is
     surely among the best, and the one in which it surely costs most."""
 
     def named(row: Any) -> str:
         return f"{row.operation} of {row.record_size} x {formats.count(row.records)}"
 
-    ranked = found[found.verdict != NOT_RANKED]
+    ranked = regret_rows[regret_rows.verdict != NOT_RANKED]
     rows = []
     for store in stores:
-        for level, own in where(ranked, store=store).groupby("durability", sort=False):
-            best = [named(row) for row in each(own[own.verdict == "in"])]
-            (last,) = each(own.sort_values("low").tail(1))
+        for level, part in where(ranked, store=store).groupby("durability", sort=False):
+            best = [named(row) for row in each(part[part.verdict == "in"])]
+            (last,) = each(part.sort_values("low").tail(1))
             cost = f"{named(last)}: {formats.number(last.low)} times or more"
             rows.append((store, level, formats.some(best), cost if last.low > IN else ""))
     return pd.DataFrame(rows, columns=["store", "durability", "among the best", "costs most"])
 
 
-def turned(found: pd.DataFrame, home: str) -> pd.DataFrame:
+def turned(regret_rows: pd.DataFrame, home: str) -> pd.DataFrame:
     """Return, for the result of sensitivity() or on_file_systems(), one row per device other than
     `home`: its `fields`, those in which an `other` store is the fastest than at home, and the
     geometric `mean` and the greatest (`most`) regret of home's fastest store on that device."""
-    ranked = found[found.verdict != NOT_RANKED].sort_values("regret")
+    ranked = regret_rows[regret_rows.verdict != NOT_RANKED].sort_values("regret")
     here = where(ranked, device=home).drop_duplicates(FIELD)[[*FIELD, "store"]]
     there = ranked.merge(here, on=[*FIELD, "store"])
     by = there.assign(other=there.regret > 1, log=np.log(there.regret)).groupby("device")
@@ -369,29 +369,31 @@ def turned(found: pd.DataFrame, home: str) -> pd.DataFrame:
         most=("regret", "max"),
     )
     shown["mean"] = np.exp(shown["mean"])
-    order = [name for name in dict.fromkeys(found.device) if name != home]
+    order = [name for name in dict.fromkeys(regret_rows.device) if name != home]
     return shown.reindex(order).rename_axis("device").reset_index()
 
 
-def turning(found: pd.DataFrame, home: str) -> dict[Any, dict[Any, Any]]:
+def turning(regret_rows: pd.DataFrame, home: str) -> dict[Any, dict[Any, Any]]:
     """Return turned() for the text, by the device's name without spaces and Greek letters."""
-    shown = turned(found, home)
+    shown = turned(regret_rows, home)
     for column in ("mean", "most"):
         shown[column] = shown[column].map(formats.number)
     names = shown.device.str.replace(" ", "").str.replace("µ", "u")
     return shown.drop(columns="device").set_index(names).to_dict("index")
 
 
-def transfer(found: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+def transfer(regret_rows: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     """Return how well the fastest store of another machine does here; both tables are results of
     regrets_of(). One row per durability level: the `fields` that both have, those in which the
     other machine's fastest store is the fastest here too (`same`) or is not surely worse (`maybe`),
     and the geometric `mean` and the greatest (`most`) of its regret here."""
     fastest = other[other.verdict != NOT_RANKED].sort_values("regret").drop_duplicates(FIELD)
-    here = found[found.verdict != NOT_RANKED]
+    here = regret_rows[regret_rows.verdict != NOT_RANKED]
     both = fastest[[*FIELD, "store"]].merge(here, on=[*FIELD, "store"])
-    own = both.assign(same=both.regret == 1, maybe=both.verdict != "out", log=np.log(both.regret))
-    by = own.groupby("durability", sort=False)
+    shared = both.assign(
+        same=both.regret == 1, maybe=both.verdict != "out", log=np.log(both.regret)
+    )
+    by = shared.groupby("durability", sort=False)
     shown = by.agg(
         fields=("regret", "size"),
         same=("same", "sum"),
@@ -406,9 +408,11 @@ def transfer(found: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
 def syncing(data: Results, level: str) -> dict[str, str]:
     """Return, for the text, the stores whose inserts or updates sync at a level, with the sync
     calls per write in the field that has the most; medians over the trials."""
-    own = where(timed(data), durability=level)
-    own = own[own.operation.isin(["insert", "update"])]
-    syncs = (own.syncs / own.n).groupby([own[name] for name in [*FIELD, "store"]], observed=True)
+    writes = where(timed(data), durability=level)
+    writes = writes[writes.operation.isin(["insert", "update"])]
+    syncs = (writes.syncs / writes.n).groupby(
+        [writes[name] for name in [*FIELD, "store"]], observed=True
+    )
     most = syncs.median().groupby("store").max()
     often = most[most > SELDOM_SYNCS]
     return {str(store).replace("-", "_"): formats.number(value) for store, value in often.items()}
@@ -417,46 +421,48 @@ def syncing(data: Results, level: str) -> dict[str, str]:
 def growth(data: Results) -> "pd.Series[float]":
     """Return the space over the live bytes at the end of a cell of the field GROWN, by durability
     level and store; medians over the trials."""
-    own = where(data.cells, **GROWN)
-    found: pd.Series[float] = (
-        (own.disk_bytes / own.live_bytes).groupby([own.durability, own.store]).median()
+    cells = where(data.cells, **GROWN)
+    ratio: pd.Series[float] = (
+        (cells.disk_bytes / cells.live_bytes).groupby([cells.durability, cells.store]).median()
     )
-    return found
+    return ratio
 
 
 def growing(data: Results) -> pd.DataFrame:
     """Return what the stores whose file only grows gain from it: one row per store and level, with
     its fields, those in which its mean time is below that of the best other store, the geometric
     mean of its time over that store's, and the result of growth()."""
-    found = regrets_of(data)
-    reuses = found.store.map(about.reuses).astype(bool)
-    ranked = found[reuses & (found.verdict != NOT_RANKED)]
+    regret_rows = regrets_of(data)
+    reuses = regret_rows.store.map(about.reuses).astype(bool)
+    ranked = regret_rows[reuses & (regret_rows.verdict != NOT_RANKED)]
     best = ranked.groupby(FIELD, observed=True)["mean"].min().rename("best")
     if reuses.all():
         return pd.DataFrame(columns=["durability", "store", "fields", "faster", "mean", "space"])
-    own = found[~reuses].join(best, on=FIELD)
-    own = own.assign(faster=own["mean"] < own.best, log=np.log(own["mean"] / own.best))
+    grow_only = regret_rows[~reuses].join(best, on=FIELD)
+    grow_only = grow_only.assign(
+        faster=grow_only["mean"] < grow_only.best, log=np.log(grow_only["mean"] / grow_only.best)
+    )
     shown = (
-        own.groupby(["durability", "store"], sort=False)
+        grow_only.groupby(["durability", "store"], sort=False)
         .agg(fields=("log", "count"), faster=("faster", "sum"), mean=("log", "mean"))
         .join(growth(data).rename("space"))
     )
     return shown.assign(mean=np.exp(shown["mean"])).reset_index()
 
 
-def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
+def facts(regret_rows: pd.DataFrame, data: Results) -> dict[str, Any]:
     """Return, for the text and each durability level, how much is decided, and the regret, the
-    growth and the sync calls of each store. `found` has the stores that are ranked."""
-    said = decisions(found).set_index("durability")
-    stores, grown = fits(found, data.stores()), growth(data).map(formats.number)
+    growth and the sync calls of each store. `regret_rows` has the stores that are ranked."""
+    by_level = decisions(regret_rows).set_index("durability")
+    stores, grown = fits(regret_rows, data.stores()), growth(data).map(formats.number)
     facts: dict[str, Any] = {
         "trials": data.trials_text(),
         "sittings": int(max(sittings(data), default=1)),
         "measured": len(data.stores()),
         **data.host(),
     }
-    for level, row in said.iterrows():
-        own = where(stores, durability=level).set_index("store")
+    for level, row in by_level.iterrows():
+        fit = where(stores, durability=level).set_index("store")
         facts[str(level)] = {
             "fields": int(row.fields),
             "decided": int(row.decided),
@@ -471,25 +477,25 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
                     "mean": formats.number(one["mean"]),
                     "most": formats.number(one.most),
                 }
-                for store, one in own.iterrows()
+                for store, one in fit.iterrows()
             },
         }
     return facts
 
 
-def repeated(found: pd.DataFrame) -> dict[str, dict[str, Any]]:
+def repeated(agreement: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return, for the text, the result of replicated() for each level and for all levels
     together."""
-    if found.empty:
+    if agreement.empty:
         return {}
     both = {
-        "twice": int(found["decided twice"].sum()),
-        "differently": int(found["differently"].sum()),
-        "twice_near": int(found["of them near"].sum()),
-        "near": int(found["near the bound"].sum()),
-        "apart": int(found["on both sides"].sum()),
+        "twice": int(agreement["decided twice"].sum()),
+        "differently": int(agreement["differently"].sum()),
+        "twice_near": int(agreement["of them near"].sum()),
+        "near": int(agreement["near the bound"].sum()),
+        "apart": int(agreement["on both sides"].sum()),
     }
-    levels = found.set_index("durability").iterrows()
+    levels = agreement.set_index("durability").iterrows()
     return {"all": both} | {
         str(level): {
             "deviation": f"{row.deviation:.0%}",

@@ -17,8 +17,9 @@ CALLS = ["fsync", "fdatasync", "msync", "syncfs", "sync", "O_DSYNC", "sync_file_
 
 
 def observed(folder: Path) -> pd.DataFrame:
-    """Return the reports of `kvbench audit --json` in a folder, one row each, without paths of the
-    machine."""
+    """Return the reports of `kvbench audit --json` in a folder, one row each: `report`, the name of
+    its file; FACTS; the number of each of the CALLS; how many files are COUNTED as such; and as
+    texts `aside`, the names of files aside, and `unseen`. Paths of the machine are left out."""
     reports = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
     rows = [
         {
@@ -35,7 +36,7 @@ def observed(folder: Path) -> pd.DataFrame:
 
 
 def _reports() -> pd.DataFrame:
-    """Return one row per report, with what the program claims."""
+    """Return one row per report, with the columns of observed() and of programs.csv."""
     folder = root() / "data" / "audit"
     claims, seen = (pd.read_csv(folder / name) for name in ("programs.csv", "observed.csv"))
     return claims.merge(seen, on="report", validate="one_to_one")
@@ -56,8 +57,9 @@ def syncs() -> dict[str, str]:
 
 
 def table() -> pd.DataFrame:
-    """Return one row per program and mode, as text: the durability level that it claims, and what
-    was observed."""
+    """Return one row per program and mode, as text: `program`, `store and mode`, `claimed`, its
+    durability level, and as observed `sync calls a write`, `write calls a write` and `observed`,
+    the level."""
     both = _reports()
     return pd.DataFrame(
         {

@@ -15,13 +15,16 @@ KEYS = {
 
 
 def printed(name: str) -> pd.DataFrame:
-    """Return a table of texts, because the rounding of 1.00 and of 1.0 differs."""
+    """Return a table of data/published with the columns of its file, which
+    data/published/README.md explains. All are texts, because the rounding of 1.00 and of 1.0
+    differs."""
     path = root() / "data" / "published" / f"{name}.csv"
     return pd.read_csv(path, dtype=str, keep_default_na=False)
 
 
 def table(name: str) -> pd.DataFrame:
-    """Return a table with its figures as numbers; a column in which one is missing has texts."""
+    """Return the same table with its figures as numbers; a column in which one is missing has
+    texts."""
     return pd.read_csv(root() / "data" / "published" / f"{name}.csv", keep_default_na=False)
 
 

@@ -52,10 +52,14 @@ class Missing(Exception):  # noqa: N818 - not an error: it becomes the reason of
 
 
 def load(folders: Mapping[str, Path], evidence: Path) -> pd.DataFrame:
-    """Return the operations of all experiments: one row per trial and operation, with the factors
-    of its cell. Cells that were not measured have one row without an operation. `evidence` is the
-    table of the durability experiment that says what the levels of each store do."""
-    found = []
+    """Return the operations of all experiments: one row per trial and operation, with the columns
+    of Frames for both and with `experiment`, its name; `memory_of_machine` (B) and `processors`;
+    `written` and `written_by`, as fields.written() adds them; `filled`, the fill of its workload;
+    `user_bytes` (B), keys and values; the ratios RATIOS; `longest_share` (1) of the slowest call;
+    `cpu` (1, processor time over wall time); and `syncs_per_write`, `crashes` and `survived_kill`
+    of the table `evidence`. The columns in OF_WHOLE have the names that it gives them. Cells that
+    were not measured have one row without an operation."""
+    tables = []
     for name, folder in folders.items():
         frames = Frames.read(folder)
         refuse_several(frames.operations, folder, ())
@@ -64,8 +68,8 @@ def load(folders: Mapping[str, Path], evidence: Path) -> pd.DataFrame:
         cells["memory_of_machine"] = cells.machine.map(machine.memory_bytes)
         cells["processors"] = cells.machine.map(machine.cores)
         timed = frames.operations.drop(columns=list(OF_CELL[1:]))
-        found.append(cells.merge(timed, on="cell", how="left").assign(experiment=name))
-    rows = written(pd.concat(found, ignore_index=True))
+        tables.append(cells.merge(timed, on="cell", how="left").assign(experiment=name))
+    rows = written(pd.concat(tables, ignore_index=True))
     rows["filled"] = rows.workload.str.extract("^(fillseq|fillrandom)", expand=False)
     mean = (rows.record_size_min + rows.record_size_max) / 2
     keys = pd.to_numeric(rows.key_size, errors="coerce")  # an import may not state it
@@ -95,13 +99,13 @@ class Side:
     def rows(self, data: pd.DataFrame) -> pd.DataFrame:
         wanted = dict(self.where)
         rank = wanted.pop("rank", None)
-        own = where(data, experiment=self.experiment, **wanted)
-        measured = where(own, status="ok", operation=self.operation)
+        cells = where(data, experiment=self.experiment, **wanted)
+        measured = where(cells, status="ok", operation=self.operation)
         counts = sorted(set(measured.records))
         if rank is not None and -len(counts) <= rank < len(counts):
             measured = measured[measured.records == counts[rank]]
         if measured.empty:
-            reasons = sorted(set(own[own.status != "ok"].reason))
+            reasons = sorted(set(cells[cells.status != "ok"].reason))
             why = reasons[0] if reasons else "not measured"
             raise Missing(f"{self.store}: {why}")
         if measured.groupby("trial").size().max() > 1:
@@ -128,12 +132,12 @@ class Figure:
     share: Callable[[pd.DataFrame], float] | None = None
 
     def interval(self, data: pd.DataFrame) -> Interval:
-        found = mean_interval(self.values(data).replace([np.inf, -np.inf], np.nan))
-        if self.share is None or found.n < 2:
-            return found
+        mean = mean_interval(self.values(data).replace([np.inf, -np.inf], np.nan))
+        if self.share is None or mean.n < 2:
+            return mean
         one = self.share(data)
-        low, high = min(found.low, found.mean - one), max(found.high, found.mean + one)
-        return found._replace(low=max(low, 0.0), high=min(high, 1.0))
+        low, high = min(mean.low, mean.mean - one), max(mean.high, mean.mean + one)
+        return mean._replace(low=max(low, 0.0), high=min(high, 1.0))
 
 
 def value(one: Side, column: str, name: str) -> Figure:
@@ -201,9 +205,9 @@ class Fields:
         kept &= _with(data, self.where)
         if self.but:
             kept &= ~_with(data, self.but)
-        own = data[kept & data[self.by].isin(self.levels)]
+        rows = data[kept & data[self.by].isin(self.levels)]
         keys = [key for key in keys if key != self.by]
-        grouped = own.groupby([*keys, self.by])[self.column]
+        grouped = rows.groupby([*keys, self.by])[self.column]
         table = (grouped.max() if self.largest else grouped.min()).unstack(self.by)
         lacking = [level for level in self.levels if level not in table]
         table = pd.DataFrame() if lacking else table.dropna()
@@ -220,17 +224,17 @@ class Fields:
     def _failed(self, data: pd.DataFrame, lacking: Sequence[Any]) -> str:
         """Return why cells of these levels failed; empty if none did."""
         where = {name: level for name, level in self.where.items() if name != "operation"}
-        own = data[(data.experiment == self.experiment) & (data.status == "failed")]
-        own = own[_with(own, where) & own[self.by].isin(lacking)]
-        return "; ".join(sorted(set(own.reason)))
+        cells = data[(data.experiment == self.experiment) & (data.status == "failed")]
+        cells = cells[_with(cells, where) & cells[self.by].isin(lacking)]
+        return "; ".join(sorted(set(cells.reason)))
 
     def figure(self, text: str, of: Callable[[pd.DataFrame], pd.Series], how: str) -> Figure:
         """Return the figure that computes `of` for each field of the table and aggregates the
         fields of each trial by `how`."""
 
         def values(data: pd.DataFrame) -> pd.Series:
-            found: pd.Series = of(self.table(data)).groupby("trial").agg(how)
-            return found
+            by_trial: pd.Series = of(self.table(data)).groupby("trial").agg(how)
+            return by_trial
 
         return Figure(text, values, ())
 
@@ -247,15 +251,15 @@ def _with(data: pd.DataFrame, factors: Mapping[str, Any]) -> Any:
 def levels(
     experiment: str,
     by: str,
-    found: Sequence[Any],
+    several: Sequence[Any],
     name: str,
     column: str = "ns",
     but: Mapping[str, Any] | None = None,
     **where: Any,
 ) -> Fields:
-    """Return the fields of an experiment with the levels `found` of the factor `by` in its
+    """Return the fields of an experiment with the levels `several` of the factor `by` in its
     columns."""
-    return Fields(experiment, by, tuple(found), name, where, column, but or {})
+    return Fields(experiment, by, tuple(several), name, where, column, but or {})
 
 
 def share(fields: Fields, winners: Sequence[Any], slack: float = 1.0) -> Figure:
@@ -298,11 +302,11 @@ def ahead(fields: Fields, store: str, place: int, alone: bool = False) -> Figure
     def of(table: pd.DataFrame) -> pd.Series:
         own, others = table[store], np.sort(table.drop(columns=store).to_numpy(), axis=1)
         best = others[:, ::-1] if fields.largest else others
-        found: pd.Series = own / best[:, place - 1] if fields.largest else best[:, place - 1] / own
+        ratio: pd.Series = own / best[:, place - 1] if fields.largest else best[:, place - 1] / own
         if alone and place > 1:
             better = best[:, place - 2] / own if fields.largest else own / best[:, place - 2]
-            found = np.minimum(found, better)
-        return found
+            ratio = np.minimum(ratio, better)
+        return ratio
 
     which = "the best" if place == 1 else f"number {place}"
     bounded = f", or number {place - 1} as good as it, the lesser" if alone and place > 1 else ""
@@ -374,66 +378,66 @@ NOTHING = mean_interval([])
 class Answer:
     verdict: str
     why: str
-    found: Interval = NOTHING
+    interval: Interval = NOTHING
 
 
 def answer(figure: Figure | str, limit: Limit, data: pd.DataFrame) -> Answer:
     if isinstance(figure, str):
         return Answer(SCOPE, figure)
     try:
-        found = figure.interval(data)
+        interval = figure.interval(data)
         facts = [fact(one, data) for one in figure.sides]
     except Missing as missing:
         return Answer(SCOPE, str(missing))
-    if not found.n:
+    if not interval.n:
         two = len(figure.sides) > 1
         return Answer(SCOPE, f"no trial has {'both sides' if two else 'this figure'}")
     if limit.once:
         verdict = HOLDS if figure.values(data).map(limit.holds).any() else OPEN
         if verdict == OPEN:
             facts.insert(0, "in no trial")
-    elif found.n == 1:
+    elif interval.n == 1:
         verdict = OPEN
         facts.insert(0, "one trial has no interval")
     else:
-        verdict = limit.verdict(found.low, found.high)
+        verdict = limit.verdict(interval.low, interval.high)
         if verdict == OPEN:
             facts.insert(0, "the interval includes the limit")
-    return Answer(verdict, "; ".join(dict.fromkeys(facts)), found)
+    return Answer(verdict, "; ".join(dict.fromkeys(facts)), interval)
 
 
 def fact(one: Side, data: pd.DataFrame) -> str:
     """Return what the harness knows of a side besides its figure, in words."""
     rows = one.rows(data)
     first = rows.iloc[0]
-    said = [f"durability {formats.stated(first.guarantee)}"]
+    words = [f"durability {formats.stated(first.guarantee)}"]
     writes = not one.operation.startswith(("read", "get"))
     if writes and np.isfinite(first.syncs_per_write):
         # Sync calls were counted without options.
         bare = "" if first.options in ("", NOT_STATED) else " without its options"
-        said.append(f"{first.syncs_per_write:.3g} syncs a write{bare}")
+        words.append(f"{first.syncs_per_write:.3g} syncs a write{bare}")
     amplification = rows.amplification.median()
     if writes and np.isfinite(amplification):
-        said.append(f"{amplification:.1f} B written a byte ({first.written_by})")
+        words.append(f"{amplification:.1f} B written a byte ({first.written_by})")
     if np.isfinite(first.cpu):
-        said.append(f"{rows.cpu.median():.2f} processors busy")
+        words.append(f"{rows.cpu.median():.2f} processors busy")
     if rows.resident.min() < WARM:
-        said.append(f"only {rows.resident.min():.0%} of its files in the page cache")
+        words.append(f"only {rows.resident.min():.0%} of its files in the page cache")
     caps = {UNCAPPED: "", NOT_STATED: f", cap {NOT_STATED}"}
     cap = caps.get(first.memory_max, f", capped at {first.memory_max}")
     share_ = first.live_bytes / first.memory_of_machine
-    said.append(f"data {formats.share(share_)} of memory{cap}")
+    words.append(f"data {formats.share(share_)} of memory{cap}")
     changed = [
         f"{name} {NOT_STATED}" if first[name] == NOT_STATED else str(first[name])
         for name in ("memory", "compression", "options")
         if first[name] not in (DEFAULT, "")
     ]
-    return f"{one}: " + ", ".join(said + changed)
+    return f"{one}: " + ", ".join(words + changed)
 
 
 def judge(claims: Sequence[Claim], data: pd.DataFrame) -> pd.DataFrame:
     """Return the table of verdicts, one row per claim; data/README.md describes its columns."""
-    found = []
+    rows = []
     for claim in claims:
         row: dict[str, Any] = {
             "id": claim.id,
@@ -445,18 +449,18 @@ def judge(claims: Sequence[Claim], data: pd.DataFrame) -> pd.DataFrame:
         }
         for settings, figure in (("source", claim.source), ("equal", claim.equal)):
             got = answer(claim.source if figure is None else figure, claim.limit, data)
-            if claim.processors > 1 and got.found.n:
+            if claim.processors > 1 and got.interval.n:
                 got = _on_too_few(claim, got, data)
             row |= {
                 f"{settings}_verdict": got.verdict,
-                f"{settings}_value": got.found.mean,
-                f"{settings}_low": got.found.low,
-                f"{settings}_high": got.found.high,
-                f"{settings}_trials": got.found.n,
+                f"{settings}_value": got.interval.mean,
+                f"{settings}_low": got.interval.low,
+                f"{settings}_high": got.interval.high,
+                f"{settings}_trials": got.interval.n,
                 f"{settings}_why": got.why,
             }
-        found.append(row | {"note": claim.note})
-    return pd.DataFrame(found)
+        rows.append(row | {"note": claim.note})
+    return pd.DataFrame(rows)
 
 
 def _on_too_few(claim: Claim, got: Answer, data: pd.DataFrame) -> Answer:
@@ -474,15 +478,15 @@ def _text(claim: Claim) -> str:
     return figures[0].text if figures else "no figure"
 
 
-def machines(found: Mapping[str, Results]) -> str:
+def machines(results: Mapping[str, Results]) -> str:
     """Return the machines that measured some experiments, each with the names of the experiments,
     as text."""
     named: dict[str, list[str]] = {}
-    for name, data in found.items():
+    for name, data in results.items():
         one = data.machine
-        said = f"{one.cpu}, {one.cores} cores, {one.kernel}, {one.file_system}"
-        named.setdefault(said, []).append(name)
-    return "; ".join(f"{said} ({', '.join(names)})" for said, names in named.items())
+        description = f"{one.cpu}, {one.cores} cores, {one.kernel}, {one.file_system}"
+        named.setdefault(description, []).append(name)
+    return "; ".join(f"{description} ({', '.join(names)})" for description, names in named.items())
 
 
 def effects(table: pd.DataFrame) -> pd.DataFrame:
@@ -490,21 +494,21 @@ def effects(table: pd.DataFrame) -> pd.DataFrame:
     row per published figure, `printed`. Two versions of a source may print one each."""
     texts = table.published.str.replace(",", "").str.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w%])")
     plain = table.published.str.fullmatch(r"[\d.,]+( and [\d.,]+)?")
-    own = table.assign(printed=texts)[plain & table.source_value.notna()].explode("printed")
-    return own.assign(printed=own.printed.astype(float))
+    rated = table.assign(printed=texts)[plain & table.source_value.notna()].explode("printed")
+    return rated.assign(printed=rated.printed.astype(float))
 
 
 def headlines(table: pd.DataFrame, claims: Sequence[str], names: Mapping[str, str]) -> pd.DataFrame:
     """Return some claims, by their `id`, with what was published and what was measured, as text.
     `names` are the names of the sources."""
-    own = table.set_index("id").loc[list(claims)].reset_index()
+    chosen = table.set_index("id").loc[list(claims)].reset_index()
     return pd.DataFrame(
         {
-            "source": own.source.map(names),
-            "claim": own.claim,
-            "published": own.published,
-            "at the source's settings": _short(own, "source"),
-            "at equal settings": _short(own, "equal"),
+            "source": chosen.source.map(names),
+            "claim": chosen.claim,
+            "published": chosen.published,
+            "at the source's settings": _short(chosen, "source"),
+            "at equal settings": _short(chosen, "equal"),
         }
     )
 
@@ -533,15 +537,15 @@ def listing(table: pd.DataFrame, sources: Sequence[str]) -> str:
     """Return the verdicts on the claims of some sources, and on our own questions beside them, as a
     Markdown table."""
     beside = table.source.where(table.source != OWN, table.place.str.split(",").str[0])
-    own = table[beside.isin(sources)]
-    notes = own.note.map(lambda note: f" ({note})" if note else "")
+    chosen = table[beside.isin(sources)]
+    notes = chosen.note.map(lambda note: f" ({note})" if note else "")
     shown = pd.DataFrame(
         {
-            "place": own.place,
-            "claim": own.claim + notes + ". *" + own.predicate + "*",
-            "published": own.published,
-            "at the source's settings": [_told(row, "source") for row in own.to_dict("records")],
-            "at equal settings": [_told(row, "equal") for row in own.to_dict("records")],
+            "place": chosen.place,
+            "claim": chosen.claim + notes + ". *" + chosen.predicate + "*",
+            "published": chosen.published,
+            "at the source's settings": [_told(row, "source") for row in chosen.to_dict("records")],
+            "at equal settings": [_told(row, "equal") for row in chosen.to_dict("records")],
         }
     )
     return formats.table(shown, list(map(str, shown)), disable_numparse=True)

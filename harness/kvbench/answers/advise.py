@@ -88,7 +88,7 @@ class Advice:
 
     @property
     def trials(self) -> int:
-        return max((own.trials for own in self.ranking.regrets.values()), default=0)
+        return max((regret.trials for regret in self.ranking.regrets.values()), default=0)
 
     @property
     def candidates(self) -> list[str]:
@@ -97,8 +97,8 @@ class Advice:
         computed = self.query.sync_ns is not None
         return [
             store
-            for store, own in self.ranking.regrets.items()
-            if own.verdict in ("in", "undecided") or (computed and own.estimate < RECOMMENDED)
+            for store, regret in self.ranking.regrets.items()
+            if regret.verdict in ("in", "undecided") or (computed and regret.estimate < RECOMMENDED)
         ]
 
 
@@ -182,8 +182,8 @@ def weights(points: Floats, target: Floats) -> dict[int, float]:
         return {}
     change = mesh.transform[at]
     first = change[:2] @ (target - change[2])
-    found = zip(mesh.simplices[at], [*first, 1 - first.sum()], strict=True)
-    return {int(place): float(weight) for place, weight in found if weight > 1e-9}
+    corners = zip(mesh.simplices[at], [*first, 1 - first.sum()], strict=True)
+    return {int(index): float(weight) for index, weight in corners if weight > 1e-9}
 
 
 def _between(points: Floats, target: Floats) -> dict[int, float]:
@@ -191,7 +191,7 @@ def _between(points: Floats, target: Floats) -> dict[int, float]:
     way = points[-1] - points[0]
     if not way.any():
         return {}
-    along, share = ((place - points[0]) @ way / (way @ way) for place in (points, target))
+    along, share = ((point - points[0]) @ way / (way @ way) for point in (points, target))
     if not 0 < share < 1 or not np.allclose(points[0] + share * way, target):
         return {}
     to = int(np.searchsorted(along, share))
@@ -202,14 +202,14 @@ def _between(points: Floats, target: Floats) -> dict[int, float]:
 def _elsewhere(plain: Floats, synced: Floats, scale: float) -> Floats:
     """The time of a synced write on another device: the difference from the same write at level
     process is the device's, and is scaled."""
-    found: Floats = plain + np.maximum(synced - plain, 0) * scale
-    return found
+    times: Floats = plain + np.maximum(synced - plain, 0) * scale
+    return times
 
 
 def common(tables: Iterable[pd.DataFrame]) -> list[Point]:
     """The points that all tables have as columns, sorted."""
-    found: list[Any] = sorted(set.intersection(*(set(table.columns) for table in tables)))
-    return found
+    points: list[Any] = sorted(set.intersection(*(set(table.columns) for table in tables)))
+    return points
 
 
 def nearest(points: Iterable[Point], size: int, records: int) -> Point | None:
@@ -228,8 +228,8 @@ def around(points: Iterable[Point], size: int, records: int) -> dict[Point, floa
     if not near:
         return {}
     plane = np.log(np.array(near, dtype=float)).reshape(-1, 2)
-    found = weights(plane, np.log(np.array([size, records], dtype=float)))
-    return {near[at]: weight for at, weight in found.items()}
+    by_index = weights(plane, np.log(np.array([size, records], dtype=float)))
+    return {near[at]: weight for at, weight in by_index.items()}
 
 
 def advise(data: Measured, query: Query, without: Point | None = None) -> Advice:
@@ -246,10 +246,10 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
     chosen = around(measured, query.size, query.records)
     if not chosen:
         near = nearest(measured, query.size, query.records)
-        found = near and f"; the nearest field is {format_bytes(near[0])} x {near[1]:,}"
+        nearest_field = near and f"; the nearest field is {format_bytes(near[0])} x {near[1]:,}"
         raise BadInput(
             f"--record-size, --records: {format_bytes(query.size)} x {query.records:,} is beyond "
-            f"what was measured; allowed: {_shown(measured)}{found or ''}"
+            f"what was measured; allowed: {_shown(measured)}{nearest_field or ''}"
         )
     scale = (query.sync_ns or 0) / (1000 * float(data.machine.sync_p50_us or 1))
     parts = []
@@ -267,11 +267,11 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
     def left(store: str) -> str:
         return query.refuses(store) or (SYNCS if store in waiting else "")
 
-    values = {store: own for store, own in every.items() if not left(store)}
-    last = max((trial for own in every.values() for trial in own), default=0)
+    values = {store: trials for store, trials in every.items() if not left(store)}
+    last = max((trial for trials in every.values() for trial in trials), default=0)
     ranking = rank(values, range(1, last + 1))
     times_of = {
-        store: math.exp(np.mean(np.log(list(own.values())))) for store, own in values.items()
+        store: math.exp(np.mean(np.log(list(trials.values())))) for store, trials in values.items()
     }
     left_out = data.absent(chosen, query.durability, query.memory)
     for store in sorted(set(data.at(data.rows, *level).store) - set(values)):
@@ -283,12 +283,12 @@ def unmeasured(data: Measured) -> dict[str, str]:
     """The Python packages of which the data have no cell, with the reason."""
     if data.access != "python":
         return {}
-    found = {*data.rows.store, *data.lost.store}
+    measured = {*data.rows.store, *data.lost.store}
     packages = (full_name(entry.store, name) for name, entry in BINDINGS.items())
     return {
         store: f"not measured in {data.name}"
         for store in packages
-        if store not in found and store.partition("/")[0] != FLOOR
+        if store not in measured and store.partition("/")[0] != FLOOR
     }
 
 
@@ -310,8 +310,8 @@ def _space(data: Measured, query: Query) -> dict[str, float]:
     chosen = around(points, query.size, query.records)
     if not chosen:
         return {}
-    found = _interpolated(pd.DataFrame(np.log(table)), chosen).dropna()
-    return {str(store): float(value) for store, value in found.items()}
+    ratios = _interpolated(pd.DataFrame(np.log(table)), chosen).dropna()
+    return {str(store): float(value) for store, value in ratios.items()}
 
 
 def _shown(points: Iterable[Point]) -> str:
@@ -319,13 +319,13 @@ def _shown(points: Iterable[Point]) -> str:
     counts: dict[int, list[int]] = {}
     for size, records in points:
         counts.setdefault(size, []).append(records)
-    found = [
-        f"{format_bytes(size)} x {' to '.join(f'{n:,}' for n in sorted({min(own), max(own)}))}"
-        for size, own in counts.items()
+    ranges = [
+        f"{format_bytes(size)} x {' to '.join(f'{n:,}' for n in sorted({min(each), max(each)}))}"
+        for size, each in counts.items()
     ]
-    if len(found) > MOST_SIZES:
-        found[1:-1] = ["..."]
-    return f"between {', '.join(found)}" if found else "nothing that all stores have"
+    if len(ranges) > MOST_SIZES:
+        ranges[1:-1] = ["..."]
+    return f"between {', '.join(ranges)}" if ranges else "nothing that all stores have"
 
 
 def _interpolated(table: pd.DataFrame, chosen: Mapping[Point, float]) -> "pd.Series[float]":

@@ -86,6 +86,8 @@ class Frames:
 
 
 def _cells(cells: pd.DataFrame) -> pd.DataFrame:
+    """The table `cells` with the further columns full_name, memory_bytes, resident, cooled and
+    disturbed, which Frames explains."""
     levels = [name for name in FACTORS if name in cells and name != "trial"]
     cells = cells.assign(**{name: stated(cells[name]) for name in (*levels, "access")})
     share = resident(cells)

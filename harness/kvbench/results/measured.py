@@ -176,7 +176,9 @@ def _place(level: str) -> int:
 
 
 def _reached(rows: pd.DataFrame, access: str) -> pd.DataFrame:
-    """The rows of a frame with one access, without the store that does nothing."""
+    """The rows of a frame with one access, without the store that does nothing. Its columns are
+    those of Frames, but `store` is the full name; `record_size` (B) is the least; a missing trial
+    is 1; and a missing build, revision or guarantee is NOT_STATED."""
     rows = rows[rows.access.isin([access, NOT_STATED]) & (rows.store != FLOOR)]
     return rows.assign(
         **{name: stated(rows[name]) for name in (*BUILD, "revision", "guarantee")},
@@ -187,13 +189,13 @@ def _reached(rows: pd.DataFrame, access: str) -> pd.DataFrame:
 
 
 def _equal(cells: pd.DataFrame) -> pd.DataFrame:
-    """The measured cells of equal work."""
+    """The measured cells of equal work, with the same columns."""
     return cells[cells.workload.map(equal_work).astype(bool) & (cells.status == "ok")]
 
 
 def _kept(cells: pd.DataFrame, where: Mapping[str, str], name: object) -> pd.DataFrame:
-    """The cells at the levels of PLAIN, where they are stated, or at the levels in `where`. Raises
-    BadInput if none remain."""
+    """The cells at the levels of PLAIN, where they are stated, or at the levels in `where`, with
+    the same columns. Raises BadInput if none remain."""
     for column in where:
         if column not in CHOSEN:
             raise BadInput(

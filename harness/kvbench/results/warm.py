@@ -22,7 +22,7 @@ def warm(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """The rows that count for ranking, by the column `cooled`, which marks the rows of cells that
     were not warm. A store whose share of such trials in a field exceeds SELDOM is left out.
     Otherwise such a trial is left out for all stores of the field. `by` has the columns of a field.
-    Without the column `cooled`, all rows are returned."""
+    Without the column `cooled`, all rows are returned. The columns stay the same."""
     if "cooled" not in rows:
         return rows
 

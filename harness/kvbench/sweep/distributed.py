@@ -110,7 +110,7 @@ def _turn() -> Iterator[None]:
 
 
 def _grids(values: Sequence[Mapping[str, Any]]) -> list[Grid]:
-    return [Grid.from_values(dict(own), catalogue.names()) for own in values]
+    return [Grid.from_values(dict(keys), catalogue.names()) for keys in values]
 
 
 def _core(task: Task) -> dict[str, Any]:

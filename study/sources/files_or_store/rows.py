@@ -36,15 +36,18 @@ TIMED = ["insert", "get", "update", "remove"]
 
 
 def read(path: Path) -> pd.DataFrame:
-    """Return the published rows. Raises BadInput if the file is not the published one."""
+    """Return the published rows: store, size, records, data type and op (texts), measurements (1),
+    and the sum, min and max of their times (ns). Raises BadInput if the file is not the published
+    one."""
     if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != DIGEST:
         raise BadInput(f"{path}: not the published rows; allowed: the file with SHA-256 {DIGEST}")
     return pd.read_csv(path)
 
 
 def converted(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a table for `kvbench import`. The rows state space efficiency in percent, live bytes
-    over bytes on disk; the mean record size converts it to bytes. Their single run is one trial."""
+    """Return a table for `kvbench import`, with columns of data/README.md. The rows state space
+    efficiency in percent, live bytes over bytes on disk; the mean record size converts it to bytes.
+    Their single run is one trial."""
     cell = ["store", "size", "records", "data type"]
     space = rows[rows.op == "space"].set_index(cell)["sum"].rename("percent")
     own = rows[rows.op.isin(TIMED)].join(space, on=cell)

@@ -21,6 +21,8 @@ def exact(row: Any) -> Range:
 
 
 def today(source: str) -> pd.DataFrame:
+    """Return the figures that a source printed, as published.printed() has them, without rows that
+    have no value."""
     return published.printed(source).query("value != ''")
 
 
