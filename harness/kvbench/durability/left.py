@@ -1,29 +1,17 @@
-"""What is left of a store after a fault: a child process opens the store and reads every key.
+"""What is left of a store after a fault: a child process opens the store and reads every key."""
 
-An engine may crash or hang on a damaged store, so each look is a forked child, whose engine starts
-afresh. The parent must not have opened a store itself, since threads do not survive a fork.
-"""
-
-import contextlib
-import faulthandler
 import hashlib
-import os
-import pickle
-import resource
-import select
-import signal
-import time
-from collections.abc import Callable, Sequence
+import mmap
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from kvbench.cell import bindings
 from kvbench.cell.store import Store
-from kvbench.common.processes import die_with_parent, how_it_ended
+from kvbench.durability.apart import LIMIT, LONGEST, apart
 from kvbench.stores.opened import OpenStore, open_store
 
-LIMIT = 20.0  # seconds until a child counts as hanging
-HANGS = "hangs"
-LONGEST = 300  # characters of an error that are kept
+DIGEST = 8  # bytes
 
 Value = bytes | None | str  # the digest of a value; None if the record is missing; or an error
 
@@ -33,19 +21,47 @@ class Left(NamedTuple):
 
     ended: str = ""  # how the child ended, if not by itself: HANGS, or its signal
     refused: str = ""  # the engine's error, if the store does not open
-    found: tuple[Value, ...] = ()  # one for each key
+    found: tuple[Value, ...] = ()  # one for each key; fewer if the child ended while it read
     extra: int = 0  # keys that a scan yields beside the given ones
     after: str = ""  # what `then` returned, or its error
     closing: str = ""  # the engine's error when it closed the store
     said: str = ""  # the end of what the engine printed
 
 
-def digest(value: bytes | None) -> bytes | None:
-    """Eight bytes that stand for a value; None for a missing one."""
-    return None if value is None else hashlib.blake2b(value, digest_size=8).digest()
+def digest(value: Any) -> bytes | None:
+    """Eight bytes that stand for a value; None for a missing one. From a damaged database a binding
+    may return a number or a text."""
+    if value is None:
+        return None
+    data = value if isinstance(value, bytes) else repr(value).encode()
+    return hashlib.blake2b(data, digest_size=DIGEST).digest()
 
 
-def _why(error: Exception) -> str:
+class _Seen:
+    """What a child has read, in memory that outlives it: a mark for each key, and a digest."""
+
+    UNREAD, MISSING, VALUE, ERROR = range(4)  # new memory is all UNREAD
+
+    def __init__(self, count: int) -> None:
+        self._count, self._memory = count, mmap.mmap(-1, max(1, count * (1 + DIGEST)))
+
+    def add(self, place: int, value: Value) -> None:
+        begin = place * (1 + DIGEST)
+        if isinstance(value, bytes):
+            self._memory[begin + 1 : begin + 1 + DIGEST] = value
+            self._memory[begin] = self.VALUE
+        else:
+            self._memory[begin] = self.MISSING if value is None else self.ERROR
+
+    def values(self) -> Iterator[Value]:
+        for begin in range(0, self._count * (1 + DIGEST), 1 + DIGEST):
+            if (mark := self._memory[begin]) == self.UNREAD:
+                return
+            value = self._memory[begin + 1 : begin + 1 + DIGEST]
+            yield {self.MISSING: None, self.VALUE: value}.get(mark, "an error")
+
+
+def why(error: Exception) -> str:
     return (str(error) or type(error).__name__)[:LONGEST]
 
 
@@ -53,53 +69,59 @@ def _value(opened: OpenStore, key: bytes) -> Value:
     try:
         return digest(opened.get(key))
     except Exception as error:  # a binding raises its engine's own exceptions
-        return _why(error)
+        return why(error)
 
 
-def _read(
+def values(opened: OpenStore, keys: Sequence[bytes]) -> tuple[Value, ...]:
+    return tuple(_value(opened, key) for key in keys)
+
+
+def load(store: Store) -> None:
+    """Load the code of a store, once, so that children need not."""
+    if store.binding:
+        bindings.load(store.binding)
+    else:
+        store.driver()
+
+
+def _look(
     store: Store,
     folder: Path,
     keys: Sequence[bytes],
     options: dict[str, str],
     scan: bool,
+    before: Callable[[Path], None] | None,
     then: Callable[[OpenStore], str] | None,
+    seen: _Seen,
 ) -> Left:
     """Run in the child."""
     try:
+        if before is not None:
+            before(folder)
         opened = open_store(store, folder, **options)
     except Exception as error:
-        return Left(refused=_why(error) or "refused")
-    found = tuple(_value(opened, key) for key in keys)
+        return Left(refused=why(error) or "refused")
+    found: list[Value] = []
+    for place, key in enumerate(keys):
+        found.append(_value(opened, key))
+        seen.add(place, found[-1])
     extra, after, closing = 0, "", ""
     if scan:
         try:
             given = set(keys)
             extra = sum(key not in given for key, _ in opened.scan())
         except Exception as error:
-            after = f"scan: {_why(error)}"
+            after = f"scan: {why(error)}"
     if then is not None:
         try:
             after = then(opened)
         except Exception as error:
-            after = _why(error)
+            after = why(error)
     try:
         opened.close()
     except Exception as error:
-        closing = _why(error)
-    return Left("", "", found, extra, after, closing)
-
-
-def _received(source: int, end: float) -> bytes | None:
-    """All bytes of a pipe until its writers have ended; None if that takes too long."""
-    parts: list[bytes] = []
-    while True:
-        ready, _, _ = select.select([source], [], [], max(0.0, end - time.monotonic()))
-        if not ready:
-            return None
-        part = os.read(source, 1 << 16)
-        if not part:
-            return b"".join(parts)
-        parts.append(part)
+        closing = why(error)
+    return Left("", "", tuple(found), extra, after, closing)
 
 
 def look(
@@ -109,51 +131,18 @@ def look(
     options: dict[str, str] | None = None,
     *,
     scan: bool = False,
+    before: Callable[[Path], None] | None = None,
     then: Callable[[OpenStore], str] | None = None,
     limit: float = LIMIT,
 ) -> Left:
     """Open a store in a child process, read `keys`, and close it. With `scan`, also count the keys
-    that a scan yields beside these. `then` is called with the store after the reads; its text
-    becomes `after`."""
-    if not store.binding:
-        store.driver()  # loaded once, in the parent
-    source, sink = os.pipe()
-    errors, parent = os.memfd_create("errors"), os.getpid()
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            faulthandler.disable()  # its report would hide what the engine printed
-            die_with_parent(parent)
-            os.setsid()
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(stop, signal.SIG_DFL)
-            os.close(source)
-            os.dup2(errors, 1)
-            os.dup2(errors, 2)
-            left = _read(store, folder, keys, options or {}, scan, then)
-            with os.fdopen(sink, "wb") as file:
-                pickle.dump(left, file)
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(sink)
-    answer: bytes | None = None
-    try:
-        answer = _received(source, time.monotonic() + limit)
-    finally:  # also after Ctrl-C
-        os.close(source)
-        if answer is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        size = os.lseek(errors, 0, os.SEEK_END)
-        said = os.pread(errors, LONGEST, max(0, size - LONGEST)).decode(errors="replace").strip()
-        os.close(errors)
-    if answer is None:
-        return Left(ended=HANGS, said=said)
-    if not answer or status != 0:
-        return Left(ended=how_it_ended(status), said=said)
-    received: Left = pickle.loads(answer)
-    return received._replace(said=said)
+    that a scan yields beside these. `before` is called with the folder; its error counts as a
+    refusal to open. `then` is called with the store after the reads; its text becomes `after`.
+    This process must not have opened a store itself."""
+    load(store)
+    seen = _Seen(len(keys))
+    answer = apart(
+        lambda: _look(store, folder, keys, options or {}, scan, before, then, seen), limit
+    )
+    left: Left = answer.value or Left(ended=answer.ended, found=tuple(seen.values()))
+    return left._replace(said=answer.said)
