@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from kvbench.cell.contract import StoreError
 from kvbench.cell.factors import DEFAULT, DURABILITY
 from kvbench.cli.ends import STOPPED
-from kvbench.cli.options import AS_JSON, FILE, PLACE, STORES, TABLE, number
+from kvbench.cli.options import AS_JSON, FILE, PLACE, STORES, TABLE, StoresFolder, number
 from kvbench.common.files import write_whole
 from kvbench.common.messages import BadInput, say
 from kvbench.machine.device import check
@@ -330,6 +330,128 @@ def crash(
     for column in table.columns[table.columns.str.endswith(("_writes", "_records"))]:
         table[column] = table[column].astype("Int64")
     finish(out, table.to_csv(index=False, float_format="%.6g").encode())
+
+
+def _levels(store: Store, asked: Sequence[str], usual: Sequence[str]) -> list[str]:
+    """The levels to test of a store: those that were asked for, or the usual ones. A binding has
+    only the default."""
+    from kvbench.durability.evidence import levels
+
+    own = levels(store)
+    chosen = asked or (usual if len(own) > 1 else own)
+    for level in asked:
+        if level not in own:
+            say(f"{store.full_name}: has no durability {level}; it has {', '.join(own)}")
+    return [level for level in chosen if level in own]
+
+
+@click.command(short_help="Test what stores do when a system call fails.")
+@STORES
+@click.option("--out", type=FILE, help="The CSV file to write.")
+@click.option(
+    "--place",
+    type=StoresFolder(),
+    metavar="FOLDER",
+    help="Make the stores below this folder.  [default: in memory]",
+)
+@click.option(
+    "--durability",
+    multiple=True,
+    metavar="LEVEL",
+    help="A durability level to test. May be repeated.  [default: process and sync]",
+)
+@click.option(
+    "--first",
+    type=click.IntRange(1, 10_000),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Try each n up to N, and then a sample of larger ones.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the operations."
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Processes that test at once.",
+)
+@click.option(
+    "--replay",
+    metavar="FAULT",
+    help='Show one run of each STORE, as "fsync EIO 3 once writing", instead of a table.',
+)
+def faults(
+    stores: Sequence[Store],
+    out: Path | None,
+    place: Path | None,
+    durability: Sequence[str],
+    first: int,
+    seed: int,
+    workers: int,
+    replay: str | None,
+) -> None:
+    """Test what each STORE does when the nth system call of a kind fails.
+
+    A program opens a store, changes it and closes it. One of its system calls fails with EIO or
+    ENOSPC, or all from the nth on, while it opens the store or later; n rises until nothing fails
+    any more. Then the store is opened without faults. The table counts the outcomes of each fault
+    over n: whether an error was reported, and whether all acknowledged writes are there. It names
+    the first n of each outcome, which --replay shows again. Without STORE, the ranked stores are
+    tested.
+
+    If the command is stopped, it keeps the rows that are done in OUT.part, and the same command
+    goes on from there.
+    """
+    import functools
+
+    import pandas as pd
+
+    from kvbench.common.progress import progress
+    from kvbench.durability import faults as tested
+    from kvbench.durability.injection import fault_of, injecting_fails
+    from kvbench.durability.kept import ahead, finish, measured
+    from kvbench.machine.scratch import TMPFS, scratch
+    from kvbench.stores.about import family
+
+    if (out is None) == (replay is None):
+        raise BadInput("needs --out FILE for a table, or --replay FAULT to show one run")
+    fault = fault_of(replay) if replay else None
+    if why := injecting_fails():
+        raise BadInput(f"no system call can be made to fail here: {why}")
+    known = catalogue.known()
+    chosen = _usable(stores or [known[name] for name in family("main") if name in known])
+    subjects = [
+        tested.Subject(store, level, seed)
+        for store in chosen
+        for level in _levels(store, durability, tested.LEVELS)
+    ]
+    if not subjects:
+        raise BadInput("no store to test: none of them is available at these levels")
+    with scratch(place or (TMPFS if TMPFS.is_dir() else Path())) as folder:
+        if fault is not None:
+            for subject in subjects:
+                click.echo(f"{subject.store.full_name} {subject.level} {fault}")
+                click.echo(tested.fail(subject, fault, folder).text(subject.plan))
+            return
+        assert out is not None
+        steps = tested.steps(subjects)
+        rests = {
+            pair: _rests_on(pair) for pair in {(s.subject.store, s.subject.level) for s in steps}
+        }
+        measure = functools.partial(tested.rows, place=folder, all_to=first)
+        with ahead(steps, measure, workers) as rows_of:
+            rows = measured(
+                out,
+                {"seed": seed, "first": first},
+                progress(steps, [1] * len(steps), str),
+                lambda step: f"{rests[step.subject.store, step.subject.level]} {step}",
+                rows_of,
+            )
+    finish(out, pd.DataFrame(rows).to_csv(index=False).encode())
 
 
 @click.command(short_help="Test whether two processes may use a store at once.")

@@ -1,8 +1,8 @@
 """A program that goes on when the disk fails, what it was told, and whether that was true.
 
 The program opens a store that holds a base load, and inserts, updates and removes records in a
-seeded order. In between it syncs once and compacts once, if the store can. After an error it goes on
-with the next operation. At the end it reads all records and closes the store.
+seeded order. In between it syncs once and compacts once, if the store can. After an error it goes
+on with the next operation. At the end it reads all records and closes the store.
 """
 
 import mmap

@@ -28,18 +28,17 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kvbench.cell.contract import StoreError
 from kvbench.cell.factors import DEFAULT
 from kvbench.cell.store import Store
 from kvbench.common.messages import one_line
-from kvbench.durability.attempt import (
-    LOST, UNREAD, WRONG, Expected, Plan, Told, attempt, make_base, plan,
-)  # fmt: skip
+from kvbench.durability import attempt
+from kvbench.durability.attempt import LOST, UNREAD, WRONG, Expected, Plan, Told
 from kvbench.durability.evidence import copy_of
-from kvbench.durability.injection import CALLS, ERRORS, ON, ONCE, OPENING, PHASES, WRITING
-from kvbench.durability.injection import Fault, Injection
+from kvbench.durability.injection import CALLS, ERRORS, ON, ONCE, PHASES, WRITING, Fault, Injection
+from kvbench.durability.kept import Rows
 from kvbench.durability.left import HANGS, Left, look
 from kvbench.stores import catalogue
 
@@ -51,7 +50,6 @@ OUTCOMES = (
     WRONG_VALUES, CLOSED, SILENT, KNOWN_LOSS, HANG, CRASH, INTACT, UNNOTICED, NOT_HIT
 )  # fmt: skip
 LEVELS = ("process", "sync")  # tested by default
-ALL_TO = 20  # each n up to this; then a sample
 GROWTH = (1.2, 1.5)  # the next n of the sample, as a factor
 MOST_HANGS = 2  # hangs after which no larger n is tried
 
@@ -100,7 +98,7 @@ class Subject(NamedTuple):
 
     @property
     def plan(self) -> Plan:
-        return plan(self.store, self.seed)
+        return attempt.plan(self.store, self.seed)
 
     @property
     def tears(self) -> bool:
@@ -145,7 +143,7 @@ def base(subject: Subject, place: Path) -> Path:
     with tempfile.TemporaryDirectory(dir=place) as made:
         folder = Path(made) / "store"
         folder.mkdir()
-        if failed := make_base(subject.store, folder, subject.plan, subject.options):
+        if failed := attempt.make_base(subject.store, folder, subject.plan, subject.options):
             raise StoreError(f"{subject.store.full_name} {subject.level}: not loaded: {failed}")
         try:
             folder.rename(place / name)
@@ -162,7 +160,7 @@ def fail(subject: Subject, fault: Fault, place: Path) -> Run:
         copy_of(base(subject, place), folder)
         injection = Injection(fault, folder)
         try:
-            told = attempt(
+            told = attempt.attempt(
                 subject.store, folder, subject.plan, subject.options,
                 writing=functools.partial(injection.enter, WRITING), beside=injection,
             )  # fmt: skip
@@ -241,7 +239,7 @@ def numbers(all_to: int, seed: str) -> Iterator[int]:
         yield n
 
 
-def row(step: Step, place: Path, all_to: int = ALL_TO) -> dict[str, Any]:
+def rows(step: Step, place: Path, all_to: int) -> Rows:
     """A row of the table: how often each outcome followed, and the first n of each."""
     first: dict[str, int] = {}
     counts: Counter[str] = Counter()
@@ -258,7 +256,7 @@ def row(step: Step, place: Path, all_to: int = ALL_TO) -> dict[str, Any]:
         if run.hits == 0 or counts[HANG] == MOST_HANGS:
             break
     store = step.subject.store
-    return {
+    found = {
         "store": store.full_name,
         "engine_version": store.version,
         "durability": step.subject.level,
@@ -273,3 +271,4 @@ def row(step: Step, place: Path, all_to: int = ALL_TO) -> dict[str, Any]:
         "first": "; ".join(f"{outcome} {n}" for outcome, n in sorted(first.items())),
         "example": example,
     }
+    return [found]

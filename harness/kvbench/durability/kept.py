@@ -1,15 +1,21 @@
 """Keeps the finished rows of a slow table next to it, in OUT.part, until the table is complete."""
 
+import contextlib
 import json
+import os
 import re
-from collections.abc import Callable, Iterable
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from multiprocessing import get_context
+from multiprocessing.pool import AsyncResult
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kvbench.common.files import write_whole
 from kvbench.common.messages import say
-from kvbench.common.processes import uninterrupted
+from kvbench.common.processes import STOPS, die_with_parent, uninterrupted
 
+AHEAD = 4  # steps that are begun for each worker
 Rows = list[dict[str, Any]]
 Step = TypeVar("Step")
 
@@ -60,6 +66,33 @@ def measured(
         done = f"{len(found)} rows are kept in {path}"
         raise KeyboardInterrupt(f"{done}; the same command goes on from there") from None
     return found
+
+
+def _of_a_parent(parent: int) -> None:
+    """Begin a worker, which ends with its parent and leaves Ctrl-C to it."""
+    for stop in STOPS:
+        signal.signal(stop, signal.SIG_IGN if stop == signal.SIGINT else signal.SIG_DFL)
+    die_with_parent(parent)
+
+
+@contextlib.contextmanager
+def ahead(
+    steps: Sequence[Step], measure: Callable[[Step], Rows | None], workers: int
+) -> Iterator[Callable[[Step], Rows | None]]:
+    """Yield a function that returns the rows of a step, and has workers measure the next ones
+    meanwhile. It is called with some of the steps, in their order."""
+    started: dict[int, AsyncResult[Rows | None]] = {}
+    order = iter(range(len(steps)))
+    with get_context("fork").Pool(workers, _of_a_parent, (os.getpid(),)) as pool:
+
+        def rows(step: Step) -> Rows | None:
+            at = next(number for number in order if steps[number] == step)
+            for number in range(at, min(at + AHEAD * workers, len(steps))):
+                if number not in started:
+                    started[number] = pool.apply_async(measure, (steps[number],))
+            return started.pop(at).get()
+
+        yield rows
 
 
 def finish(out: Path, table: bytes) -> None:
