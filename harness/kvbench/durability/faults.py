@@ -26,7 +26,7 @@ import itertools
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,11 +63,13 @@ class Run(NamedTuple):
     told: Told
     left: Left
     wrong: dict[str, str]  # what is wrong with the records, in words, by place
+    struck: str = ""  # the first call that failed, and its file
 
     def text(self, planned: Plan) -> str:
         """A line for each thing that the program was told, or that is wrong."""
         told, left = self.told, self.left
         lines = [f"outcome: {self.outcome} ({self.hits} of {self.calls} calls failed)"]
+        lines += [f"first of them: {self.struck}"] * bool(self.struck)
         lines += [f"opening: {told.refused}"] * bool(told.refused)
         lines += [_times(planned, list(run), error) for error, run in _runs(told.errors)]
         lines += [f"program: {told.ended}"] * bool(told.ended)
@@ -78,8 +80,8 @@ class Run(NamedTuple):
         return "\n".join(map(one_line, lines))
 
     def brief(self, planned: Plan) -> str:
-        """The most telling line after the first."""
-        lines = self.text(planned).splitlines()[1:]
+        """The first and the last of these things."""
+        lines = self._replace(struck="").text(planned).splitlines()[1:]
         reports = lines[:1] if self.told.reported or self.told.ended else []
         ends = lines[-1:] if self.wrong or self.left.ended or self.left.refused else []
         return "; ".join(dict.fromkeys(reports + ends))
@@ -91,6 +93,12 @@ class Subject(NamedTuple):
     store: Store
     level: str
     seed: int
+
+    @property
+    def about(self) -> dict[str, str]:
+        """The first columns of each table."""
+        names = {"store": self.store.full_name, "engine_version": self.store.version}
+        return names | {"durability": self.level}
 
     @property
     def options(self) -> dict[str, str]:
@@ -166,7 +174,8 @@ def fail(subject: Subject, fault: Fault, place: Path) -> Run:
             )  # fmt: skip
         finally:
             injection.close()
-        return judged(subject, told, again(subject, folder), injection.hits, injection.calls)
+        run = judged(subject, told, again(subject, folder), injection.hits, injection.calls)
+        return run._replace(struck=injection.struck)
 
 
 def again(subject: Subject, folder: Path) -> Left:
@@ -239,36 +248,40 @@ def numbers(all_to: int, seed: str) -> Iterator[int]:
         yield n
 
 
-def rows(step: Step, place: Path, all_to: int) -> Rows:
-    """A row of the table: how often each outcome followed, and the first n of each."""
+def counted(
+    subject: Subject, hit: Callable[[int], Run], all_to: int, seed: str
+) -> dict[str, str | int | bool]:
+    """How often each outcome followed, over rising n until `hit` makes nothing fail, and the first
+    n of each."""
     first: dict[str, int] = {}
     counts: Counter[str] = Counter()
     worst, example, largest = len(OUTCOMES), "", 0
-    for n in numbers(all_to, str(step)):
-        run = fail(step.subject, step.at(n), place)
+    for n in numbers(all_to, seed):
+        run = hit(n)
         if run.outcome == NOT_HIT:
             break
         counts[run.outcome] += 1
         first.setdefault(run.outcome, n)
         largest = n
         if OUTCOMES.index(run.outcome) < worst:
-            worst, example = OUTCOMES.index(run.outcome), run.brief(step.subject.plan)
+            worst, example = OUTCOMES.index(run.outcome), run.brief(subject.plan)
         if run.hits == 0 or counts[HANG] == MOST_HANGS:
             break
-    store = step.subject.store
-    found = {
-        "store": store.full_name,
-        "engine_version": store.version,
-        "durability": step.subject.level,
-        "call": step.call,
-        "error": step.error,
-        "repeat": step.repeat,
-        "phase": step.phase,
+    return {
         "tried": counts.total(),
         "largest_n": largest,
         "every_n": largest == counts.total(),
         **{outcome.replace(" ", "_"): counts[outcome] for outcome in OUTCOMES[:-1]},
-        "first": "; ".join(f"{outcome} {n}" for outcome, n in sorted(first.items())),
+        "first": "; ".join(
+            f"{outcome} {first[outcome]}" for outcome in OUTCOMES if outcome in first
+        ),
         "example": example,
     }
-    return [found]
+
+
+def rows(step: Step, place: Path, all_to: int) -> Rows:
+    """The row of a step."""
+    subject, *what = step
+    names = zip(Step._fields[1:], what, strict=True)
+    outcomes = counted(subject, lambda n: fail(subject, step.at(n), place), all_to, str(step))
+    return [{**subject.about, **dict(names), **outcomes}]

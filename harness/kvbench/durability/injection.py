@@ -146,6 +146,7 @@ class Injection:
 
     def __init__(self, fault: Fault, folder: Path) -> None:
         self.fault, self.hits, self.calls = fault, 0, 0
+        self.struck = ""  # the first call that failed, and its file
         self._folder = os.fspath(folder.resolve())
         self._numbers = _numbers(fault.call)
         self._phase = mmap.mmap(-1, 1)  # shared with the child
@@ -172,7 +173,11 @@ class Injection:
         with contextlib.suppress(OSError):  # the child was killed meanwhile
             fcntl.ioctl(file, RECEIVE, asked)
             identity, task, _, number, _, _, *arguments = ASKED.unpack(asked)
-            fails = self._concerns(task, self._numbers[number], arguments) and self._due()
+            name = self._numbers[number]
+            path = self._path(task, CALLS[self.fault.call][name], arguments)
+            fails = bool(path) and self._due()
+            if fails and not self.struck:
+                self.struck = f"{name} of {path}"
             code, flag = (-ERRORS[self.fault.error], 0) if fails else (0, GO_ON)
             fcntl.ioctl(file, SEND, ANSWER.pack(identity, 0, code, flag))
 
@@ -194,22 +199,26 @@ class Injection:
         self.hits += due
         return due
 
-    def _concerns(self, task: int, name: str, arguments: list[int]) -> bool:
-        """Whether a call is about a file in the folder."""
-        try:
-            path = self._path(task, CALLS[self.fault.call][name], arguments)
-        except OSError:  # not an open descriptor: the call will fail by itself
-            return False
-        return path == self._folder or path.startswith(f"{self._folder}/")
-
     def _path(self, task: int, kind: str, arguments: list[int]) -> str:
+        """The path of a file below the folder; empty for other files."""
+        try:
+            path = _path_of(task, kind, arguments)
+        except OSError:  # not an open descriptor: the call will fail by itself
+            return ""
         if kind == ALL:
-            return self._folder
-        if kind == FILE:
-            return _file_of(task, arguments[0])
-        given = _text_at(task, arguments[1 if kind == AT else 0])
-        below = "" if given[:1] == "/" else _file_of(task, arguments[0] if kind == AT else HERE)
-        return os.path.normpath(os.path.join(below, given))
+            return path
+        below = path == self._folder or path.startswith(f"{self._folder}/")
+        return os.path.relpath(path, self._folder) if below else ""
+
+
+def _path_of(task: int, kind: str, arguments: list[int]) -> str:
+    if kind == ALL:
+        return "a map"
+    if kind == FILE:
+        return _file_of(task, arguments[0])
+    given = _text_at(task, arguments[1 if kind == AT else 0])
+    below = "" if given[:1] == "/" else _file_of(task, arguments[0] if kind == AT else HERE)
+    return os.path.normpath(os.path.join(below, given))
 
 
 def _file_of(task: int, descriptor: int) -> str:
