@@ -8,12 +8,12 @@ on with the next operation. At the end it reads all records and closes the store
 import mmap
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from kvbench.cell.store import Store
-from kvbench.durability.left import LIMIT, Answer, Beside, Value, apart, digest, load, values, why
+from kvbench.durability.left import LIMIT, Beside, Value, apart, digest, load, values, why
 from kvbench.stores.opened import OpenStore, open_store
 
 BASE, OPERATIONS = 60, 80  # records that are there before; operations of the program
@@ -24,7 +24,6 @@ SYNC_AT, COMPACT_AT = 30, 55  # operations before these calls
 
 UNTRIED, BEGUN, DONE, REFUSED, FAILED = range(5)  # states of an operation
 LOST, WRONG, UNREAD = "lost", "wrong", "unreadable"
-Pass = Callable[[], None]
 
 
 class Operation(NamedTuple):
@@ -112,55 +111,67 @@ def make_base(store: Store, folder: Path, planned: Plan, options: dict[str, str]
     return f"{answer.ended} {answer.said}" if answer.ended else ""
 
 
+class Session:
+    """An open store, and the state of each operation of a plan."""
+
+    def __init__(self, opened: OpenStore, planned: Plan, states: mmap.mmap) -> None:
+        self._opened, self.planned, self._states = opened, planned, states
+        self.errors: list[tuple[int, str]] = []
+
+    def run(self, numbers: Iterable[int], most: int = 0) -> None:
+        """Do the operations of these numbers; with `most`, until so many in a row failed."""
+        failed = 0
+        for number in numbers:
+            self._states[number] = BEGUN
+            try:
+                done = do(self._opened, self.planned.operations[number])
+                self._states[number], failed = DONE if done else REFUSED, 0
+            except Exception as error:  # a binding raises its engine's own exceptions
+                self._states[number], failed = FAILED, failed + 1
+                self.errors.append((number, why(error)))
+            if most and failed == most:
+                return
+
+    def run_all(self) -> tuple[Value, ...]:
+        """Do all operations, then read."""
+        self.run(range(len(self.planned.operations)))
+        return self.read()
+
+    def read(self) -> tuple[Value, ...]:
+        """The digest of each record of the plan."""
+        return values(self._opened, self.planned.keys)
+
+
 def attempt(
     store: Store,
     folder: Path,
     planned: Plan,
     options: dict[str, str],
-    *,
-    writing: Pass = lambda: None,
+    program: Callable[[Session], tuple[Value, ...] | None],
     beside: Beside | None = None,
     limit: float = LIMIT,
 ) -> Told:
-    """Run the program in a child. It calls `writing` when the store is open."""
+    """Open a store in a child, run a program with it, which returns what it read, and close it."""
     load(store)
     with mmap.mmap(-1, len(planned.operations)) as states:  # outlives a crash
 
         def work() -> Told:
             try:
                 opened = open_store(store, folder, **options)
-            except Exception as error:  # a binding raises its engine's own exceptions
+            except Exception as error:
                 return Told(b"", refused=why(error))
-            writing()
-            errors = tuple(run(opened, planned.operations, states))
-            seen, closing = values(opened, planned.keys), ""
+            session, closing = Session(opened, planned, states), ""
+            seen = program(session)
             try:
                 opened.close()
             except Exception as error:
                 closing = why(error)
-            return Told(b"", errors=errors, seen=seen, closing=closing)
+            return Told(b"", "", "", tuple(session.errors), seen, closing)
 
-        answer: Answer = apart(work, limit, beside)
-        told: Told = answer.value or Told(b"", ended=_ended(answer))
+        answer = apart(work, limit, beside)
+        last = answer.said.splitlines()[-1:]
+        told: Told = answer.value or Told(b"", ended=": ".join([answer.ended, *last]))
         return told._replace(states=states[:])
-
-
-def _ended(answer: Answer) -> str:
-    last = answer.said.splitlines()[-1:]
-    return ": ".join([answer.ended, *last])
-
-
-def run(
-    opened: OpenStore, operations: Sequence[Operation], states: mmap.mmap
-) -> Iterator[tuple[int, str]]:
-    """Do the operations, keep their states, and yield the number and the text of each error."""
-    for number, operation in enumerate(operations):
-        states[number] = BEGUN
-        try:
-            states[number] = DONE if do(opened, operation) else REFUSED
-        except Exception as error:
-            states[number] = FAILED
-            yield number, why(error)
 
 
 class Expected:

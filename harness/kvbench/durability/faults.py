@@ -21,7 +21,6 @@ No power is cut: what reached the operating system stays there. So an acknowledg
 be there at every level that survives the end of the process, whether it was synced or not.
 """
 
-import functools
 import itertools
 import random
 import tempfile
@@ -35,11 +34,11 @@ from kvbench.cell.factors import DEFAULT
 from kvbench.cell.store import Store
 from kvbench.common.messages import one_line
 from kvbench.durability import attempt
-from kvbench.durability.attempt import LOST, UNREAD, WRONG, Expected, Plan, Told
+from kvbench.durability.attempt import LOST, UNREAD, WRONG, Expected, Plan, Session, Told
 from kvbench.durability.evidence import copy_of
 from kvbench.durability.injection import CALLS, ERRORS, ON, ONCE, PHASES, WRITING, Fault, Injection
 from kvbench.durability.kept import Rows
-from kvbench.durability.left import HANGS, Left, look
+from kvbench.durability.left import HANGS, Left, Value, look
 from kvbench.stores import catalogue
 
 WRONG_VALUES, CLOSED = "wrong values", "does not open"
@@ -161,20 +160,32 @@ def base(subject: Subject, place: Path) -> Path:
     return place / name
 
 
+def straight(session: Session) -> tuple[Value, ...]:
+    """The program: all operations, then all reads."""
+    session.run(range(len(session.planned.operations)))
+    return session.read()
+
+
 def fail(subject: Subject, fault: Fault, place: Path) -> Run:
     """Run the program with a fault, and see what is left."""
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as made:
         folder = Path(made).resolve() / "store"
         copy_of(base(subject, place), folder)
         injection = Injection(fault, folder)
+
+        def program(session: Session) -> tuple[Value, ...]:
+            injection.enter(WRITING)
+            return session.run_all()
+
         try:
             told = attempt.attempt(
-                subject.store, folder, subject.plan, subject.options,
-                writing=functools.partial(injection.enter, WRITING), beside=injection,
-            )  # fmt: skip
+                subject.store, folder, subject.plan, subject.options, program, injection
+            )
         finally:
             injection.close()
-        run = judged(subject, told, again(subject, folder), injection.hits, injection.calls)
+        run = judged(
+            subject, subject.plan, told, again(subject, folder), injection.hits, injection.calls
+        )
         return run._replace(struck=injection.struck)
 
 
@@ -184,9 +195,8 @@ def again(subject: Subject, folder: Path) -> Left:
     return look(subject.store, folder, subject.plan.keys, subject.options, scan=ordered)
 
 
-def judged(subject: Subject, told: Told, left: Left, hits: int, calls: int) -> Run:
+def judged(subject: Subject, planned: Plan, told: Told, left: Left, hits: int, calls: int) -> Run:
     """A run with its outcome."""
-    planned = subject.plan
     expected = Expected(planned, told.states, subject.tears)
     kinds: Counter[str] = Counter()
     wrong: dict[str, str] = {}
