@@ -345,9 +345,16 @@ def _levels(store: Store, asked: Sequence[str], usual: Sequence[str]) -> list[st
     return [level for level in chosen if level in own]
 
 
-@click.command(short_help="Test what stores do when a system call fails.")
+@click.command(short_help="Test what stores do when the disk fails.")
 @STORES
 @click.option("--out", type=FILE, help="The CSV file to write.")
+@click.option(
+    "--kind",
+    type=click.Choice(["calls", "device", "full"]),
+    default="calls",
+    show_default=True,
+    help="System calls that fail, a device that fails, or a disk that becomes full.",
+)
 @click.option(
     "--place",
     type=StoresFolder(),
@@ -358,7 +365,7 @@ def _levels(store: Store, asked: Sequence[str], usual: Sequence[str]) -> list[st
     "--durability",
     multiple=True,
     metavar="LEVEL",
-    help="A durability level to test. May be repeated.  [default: process and sync]",
+    help="A durability level to test. May be repeated.  [default: process and sync; device: sync]",
 )
 @click.option(
     "--first",
@@ -382,11 +389,13 @@ def _levels(store: Store, asked: Sequence[str], usual: Sequence[str]) -> list[st
 @click.option(
     "--replay",
     metavar="FAULT",
-    help='Show one run of each STORE, as "fsync EIO 3 once writing", instead of a table.',
+    help="Show one run of each STORE instead of a table: 'fsync EIO 3 once writing', or 'flush 3 "
+    "once' of a device.",
 )
 def faults(
     stores: Sequence[Store],
     out: Path | None,
+    kind: str,
     place: Path | None,
     durability: Sequence[str],
     first: int,
@@ -394,14 +403,17 @@ def faults(
     workers: int,
     replay: str | None,
 ) -> None:
-    """Test what each STORE does when the nth system call of a kind fails.
+    """Test what each STORE does when the disk fails.
 
-    A program opens a store, changes it and closes it. One of its system calls fails with EIO or
-    ENOSPC, or all from the nth on, while it opens the store or later; n rises until nothing fails
-    any more. Then the store is opened without faults. The table counts the outcomes of each fault
-    over n: whether an error was reported, and whether all acknowledged writes are there. It names
-    the first n of each outcome, which --replay shows again. Without STORE, the ranked stores are
-    tested.
+    A program opens a store, changes it and closes it. Its nth system call of a kind fails with EIO
+    or ENOSPC, or all from the nth on, while it opens the store or later; n rises until nothing
+    fails any more. Then the store is opened without faults. The table counts the outcomes over n:
+    whether an error was reported, and whether all acknowledged writes are there. It names the first
+    n of each outcome, which --replay shows again. Without STORE, the ranked stores are tested.
+
+    With --kind device, the nth write or flush of a disk fails with EIO, and the machine reboots.
+    With --kind full, the disk becomes full, and later has room again. Both need root, to mount file
+    systems.
 
     If the command is stopped, it keeps the rows that are done in OUT.part, and the same command
     goes on from there.
@@ -411,47 +423,45 @@ def faults(
     import pandas as pd
 
     from kvbench.common.progress import progress
-    from kvbench.durability import faults as tested
-    from kvbench.durability.injection import fault_of, injecting_fails
+    from kvbench.durability.faults import Subject
     from kvbench.durability.kept import ahead, finish, measured
+    from kvbench.durability.laboratory import KINDS, rows
     from kvbench.machine.scratch import TMPFS, scratch
     from kvbench.stores.about import family
 
-    if (out is None) == (replay is None):
-        raise BadInput("needs --out FILE for a table, or --replay FAULT to show one run")
-    fault = fault_of(replay) if replay else None
-    if why := injecting_fails():
-        raise BadInput(f"no system call can be made to fail here: {why}")
+    own = KINDS[kind]
+    fault = own.parsed(replay) if replay is not None else None
+    if out is None and replay is None:
+        raise BadInput("allowed: --out FILE for a table, or --replay FAULT to show one run")
     known = catalogue.known()
     chosen = _usable(stores or [known[name] for name in family("main") if name in known])
     subjects = [
-        tested.Subject(store, level, seed)
+        Subject(store, level, seed)
         for store in chosen
-        for level in _levels(store, durability, tested.LEVELS)
+        for level in _levels(store, durability, own.levels)
     ]
     if not subjects:
-        raise BadInput("no store to test: none of them is available at these levels")
+        raise BadInput("no store to test: none is available at these levels")
     with scratch(place or (TMPFS if TMPFS.is_dir() else Path())) as folder:
-        if fault is not None:
+        if why := own.fails(folder):
+            others = ", ".join(name for name, other in KINDS.items() if not other.fails(folder))
+            raise BadInput(f"--kind {kind} cannot be tested here: {why}; possible: {others or '-'}")
+        if out is None:
             for subject in subjects:
-                click.echo(f"{subject.store.full_name} {subject.level} {fault}")
-                click.echo(tested.fail(subject, fault, folder).text(subject.plan))
+                click.echo(f"{subject}: {replay}\n{own.show(subject, fault, folder)}")
             return
-        assert out is not None
-        steps = tested.steps(subjects)
-        rests = {
-            pair: _rests_on(pair) for pair in {(s.subject.store, s.subject.level) for s in steps}
-        }
-        measure = functools.partial(tested.rows, place=folder, all_to=first)
+        steps = own.steps(subjects)
+        rests = {str(s): _rests_on((s.store, s.level)) for s in subjects}
+        measure = functools.partial(rows, kind, folder, first)
         with ahead(steps, measure, workers) as rows_of:
-            rows = measured(
+            found = measured(
                 out,
-                {"seed": seed, "first": first},
+                {"kind": kind, "seed": seed, "first": first},
                 progress(steps, [1] * len(steps), str),
-                lambda step: f"{rests[step.subject.store, step.subject.level]} {step}",
+                lambda step: f"{step} {rests[str(getattr(step, 'subject', step))]}",
                 rows_of,
             )
-    finish(out, pd.DataFrame(rows).to_csv(index=False).encode())
+    finish(out, pd.DataFrame(found).to_csv(index=False).encode())
 
 
 @click.command(short_help="Test whether two processes may use a store at once.")

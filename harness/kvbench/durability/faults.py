@@ -93,6 +93,9 @@ class Subject(NamedTuple):
     level: str
     seed: int
 
+    def __str__(self) -> str:
+        return f"{self.store.full_name} {self.level}"
+
     @property
     def about(self) -> dict[str, str]:
         """The first columns of each table."""
@@ -126,8 +129,7 @@ class Step(NamedTuple):
         return Fault(self.call, self.error, n, self.repeat, self.phase)
 
     def __str__(self) -> str:
-        what = f"{self.call} {self.error} {self.repeat} {self.phase}"
-        return f"{self.subject.store.full_name} {self.subject.level} {what}"
+        return " ".join(map(str, self))
 
 
 def steps(subjects: Sequence[Subject]) -> list[Step]:
@@ -151,7 +153,7 @@ def base(subject: Subject, place: Path) -> Path:
         folder = Path(made) / "store"
         folder.mkdir()
         if failed := attempt.make_base(subject.store, folder, subject.plan, subject.options):
-            raise StoreError(f"{subject.store.full_name} {subject.level}: not loaded: {failed}")
+            raise StoreError(f"{subject}: not loaded: {failed}")
         try:
             folder.rename(place / name)
         except OSError:  # another process was faster

@@ -127,7 +127,7 @@ def _goes_on(told: Told) -> str:
     return f"{len(later)} of {AFTER} writes fail: {later[0]}" if later else YES
 
 
-def rows(subject: Subject, place: Path) -> Rows:
+def rows(subject: Subject, place: Path, _first: int) -> Rows:
     """The row of a store. Raises StoreError if its base cannot be made."""
     plan = planned(subject)
     with disk_with(subject, place) as disk:
