@@ -196,12 +196,11 @@ class Expected:
         before = self._possible[key]
         missing = (operation.kind == "insert") == (state != REFUSED)  # what the answer implies
         fits = {value for value in before if (value is None) == missing}
-        self._ever[key].add(new)
+        if state != REFUSED:
+            self._ever[key].add(new)
         if state == DONE:
             self._possible[key] = {new}
-        elif state == REFUSED:
-            self._possible[key] = fits or before
-        else:
+        elif state != REFUSED:  # a refusal leaves open what earlier failed writes left
             self._possible[key] = before | {new}
             if self._tears and operation.value is not None:
                 self._torn.add(key)

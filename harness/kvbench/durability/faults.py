@@ -23,6 +23,7 @@ be there at every level that survives the end of the process, whether it was syn
 
 import itertools
 import random
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +36,7 @@ from kvbench.cell.store import Store
 from kvbench.common.messages import one_line
 from kvbench.durability import attempt
 from kvbench.durability.attempt import LOST, UNREAD, WRONG, Expected, Plan, Session, Told
-from kvbench.durability.evidence import copy_of
+from kvbench.durability.evidence import STORE, copy_of
 from kvbench.durability.injection import CALLS, ERRORS, ON, ONCE, PHASES, WRITING, Fault, Injection
 from kvbench.durability.kept import Rows
 from kvbench.durability.left import HANGS, Left, Value, look
@@ -51,6 +52,11 @@ OUTCOMES = (
 LEVELS = ("process", "sync")  # tested by default
 GROWTH = (1.2, 1.5)  # the next n of the sample, as a factor
 MOST_HANGS = 2  # hangs after which no larger n is tried
+
+
+def tidy(text: str) -> str:
+    """A text without the path of the store's folder, which differs from run to run."""
+    return re.sub(rf"/\S*/{STORE}/", "", text)
 
 
 class Run(NamedTuple):
@@ -76,7 +82,7 @@ class Run(NamedTuple):
         lines += [f"{place}: {text}" for place, text in self.wrong.items()]
         lines += [f"opened again: {left.ended} {left.refused}"] * bool(left.ended or left.refused)
         lines += [f"printed when opened again: {left.said}"] * bool(left.said)
-        return "\n".join(map(one_line, lines))
+        return "\n".join(one_line(tidy(line)) for line in lines)
 
     def brief(self, planned: Plan) -> str:
         """The first and the last of these things."""
@@ -150,7 +156,7 @@ def base(subject: Subject, place: Path) -> Path:
     if (place / name).exists():
         return place / name
     with tempfile.TemporaryDirectory(dir=place) as made:
-        folder = Path(made) / "store"
+        folder = Path(made) / STORE
         folder.mkdir()
         if failed := attempt.make_base(subject.store, folder, subject.plan, subject.options):
             raise StoreError(f"{subject}: not loaded: {failed}")
@@ -171,7 +177,7 @@ def straight(session: Session) -> tuple[Value, ...]:
 def fail(subject: Subject, fault: Fault, place: Path) -> Run:
     """Run the program with a fault, and see what is left."""
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as made:
-        folder = Path(made).resolve() / "store"
+        folder = Path(made).resolve() / STORE
         copy_of(base(subject, place), folder)
         injection = Injection(fault, folder)
 

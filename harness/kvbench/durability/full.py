@@ -26,7 +26,7 @@ from kvbench.durability.attempt import (
     attempt,
 )
 from kvbench.durability.evidence import IMAGE, STORE, copy_of, make_image, mounted
-from kvbench.durability.faults import Subject, base, judged
+from kvbench.durability.faults import Subject, base, judged, tidy
 from kvbench.durability.kept import Rows
 from kvbench.durability.left import Left, Value, look
 from kvbench.stores.opened import OpenStore
@@ -154,4 +154,5 @@ def rows(subject: Subject, place: Path, _first: int) -> Rows:
         "intact_with_room": _intact(subject, plan, leaves, room),
         "writes_with_room": room.after,
     }
-    return [{**subject.about, **found}]
+    told = {name: tidy(text) if isinstance(text, str) else text for name, text in found.items()}
+    return [{**subject.about, **told}]
