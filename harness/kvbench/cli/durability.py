@@ -332,7 +332,7 @@ def crash(
     finish(out, table.to_csv(index=False, float_format="%.6g").encode())
 
 
-def _levels(store: Store, asked: Sequence[str], usual: Sequence[str]) -> list[str]:
+def _levels(store: KnownStore, asked: Sequence[str], usual: Sequence[str]) -> list[str]:
     """The levels to test of a store: those that were asked for, or the usual ones. A binding has
     only the default."""
     from kvbench.durability.evidence import levels
@@ -393,7 +393,7 @@ def _levels(store: Store, asked: Sequence[str], usual: Sequence[str]) -> list[st
     "once' of a device.",
 )
 def faults(
-    stores: Sequence[Store],
+    stores: Sequence[KnownStore],
     out: Path | None,
     kind: str,
     place: Path | None,

@@ -32,15 +32,16 @@ from typing import NamedTuple
 
 from kvbench.cell.contract import StoreError
 from kvbench.cell.factors import DEFAULT
-from kvbench.cell.store import Store
 from kvbench.common.messages import one_line
 from kvbench.durability import attempt
+from kvbench.durability.apart import HANGS
 from kvbench.durability.attempt import LOST, UNREAD, WRONG, Expected, Plan, Session, Told
 from kvbench.durability.evidence import STORE, copy_of
 from kvbench.durability.injection import CALLS, ERRORS, ON, ONCE, PHASES, WRITING, Fault, Injection
 from kvbench.durability.kept import Rows
-from kvbench.durability.left import HANGS, Left, Value, look
+from kvbench.durability.left import Left, Value, look
 from kvbench.stores import catalogue
+from kvbench.stores.known import KnownStore
 
 WRONG_VALUES, CLOSED = "wrong values", "does not open"
 SILENT, KNOWN_LOSS = "acknowledged but lost", "reported and lost"
@@ -95,7 +96,7 @@ class Run(NamedTuple):
 class Subject(NamedTuple):
     """A store at a level, which may be DEFAULT, and the seed of its plan."""
 
-    store: Store
+    store: KnownStore
     level: str
     seed: int
 

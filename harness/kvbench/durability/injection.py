@@ -141,7 +141,7 @@ def injecting_fails() -> str:
 
 
 class Injection:
-    """Makes calls of one child fail: see left.apart. Afterwards `hits` is the number of calls that
+    """Makes calls of one child fail: see apart(). Afterwards `hits` is the number of calls that
     failed, and `calls` that of the calls counted."""
 
     def __init__(self, fault: Fault, folder: Path) -> None:
