@@ -101,34 +101,38 @@ class Told(NamedTuple):
 def make_base(store: Store, folder: Path, planned: Plan, options: dict[str, str]) -> str:
     """Fill an empty folder with the base of a plan. Returns why that failed."""
 
-    def work() -> None:
-        opened = open_store(store, folder, **options)
-        for operation in planned.base:
-            do(opened, operation)
-        opened.close()
+    def work() -> str:
+        try:
+            opened = open_store(store, folder, **options)
+            for operation in planned.base:
+                do(opened, operation)
+            opened.close()
+        except Exception as error:  # a binding raises its engine's own exceptions
+            return why(error)
+        return ""
 
     load(store)
     answer = apart(work)
-    return f"{answer.ended} {answer.said}" if answer.ended else ""
+    return f"{answer.ended} {answer.said}" if answer.ended else str(answer.value)
 
 
 class Session:
     """An open store, and the state of each operation of a plan."""
 
     def __init__(self, opened: OpenStore, planned: Plan, states: mmap.mmap) -> None:
-        self._opened, self.planned, self._states = opened, planned, states
+        self._opened, self.planned, self.states = opened, planned, states
         self.errors: list[tuple[int, str]] = []
 
     def run(self, numbers: Iterable[int], most: int = 0) -> None:
         """Do the operations of these numbers; with `most`, until so many in a row failed."""
         failed = 0
         for number in numbers:
-            self._states[number] = BEGUN
+            self.states[number] = BEGUN
             try:
                 done = do(self._opened, self.planned.operations[number])
-                self._states[number], failed = DONE if done else REFUSED, 0
+                self.states[number], failed = DONE if done else REFUSED, 0
             except Exception as error:  # a binding raises its engine's own exceptions
-                self._states[number], failed = FAILED, failed + 1
+                self.states[number], failed = FAILED, failed + 1
                 self.errors.append((number, why(error)))
             if most and failed == most:
                 return

@@ -52,6 +52,7 @@ OUTCOMES = (
 )  # fmt: skip
 LEVELS = ("process", "sync")  # tested by default
 GROWTH = (1.2, 1.5)  # the next n of the sample, as a factor
+LIMIT = 20.0  # seconds until a program counts as hanging
 MOST_HANGS = 2  # hangs after which no larger n is tried
 
 
@@ -188,7 +189,7 @@ def fail(subject: Subject, fault: Fault, place: Path) -> Run:
 
         try:
             told = attempt.attempt(
-                subject.store, folder, subject.plan, subject.options, program, injection
+                subject.store, folder, subject.plan, subject.options, program, injection, LIMIT
             )
         finally:
             injection.close()

@@ -12,12 +12,14 @@ import contextlib
 import os
 import random
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from kvbench.durability.attempt import (
     DONE,
     SIZES,
+    UNTRIED,
     Expected,
     Operation,
     Plan,
@@ -25,18 +27,22 @@ from kvbench.durability.attempt import (
     Told,
     attempt,
 )
-from kvbench.durability.evidence import IMAGE, STORE, copy_of, make_image, mounted
+from kvbench.durability.evidence import STORE, copy_of, make_image, mounted
 from kvbench.durability.faults import Subject, base, judged, tidy
 from kvbench.durability.kept import Rows
 from kvbench.durability.left import Left, Value, look
 from kvbench.stores.opened import OpenStore
 
 BEFORE, AFTER = 20, 20  # operations before the disk is full, and after there is room again
-MOST = 4000  # inserts on the full disk, of SIZE bytes each
-SIZE = SIZES[3]
+MOST = 5000  # inserts on the full disk, of SIZE bytes each: RocksDB allocates 70 MB ahead
+SIZE = SIZES[-1]
 ERRORS = 3  # errors in a row, after which the program stops inserting
 CHUNKS = (64 << 20, 1 << 20, 64 << 10, 4 << 10, 1)  # bytes that the filler takes at once
+DISK = 256 << 20  # bytes
+LIMIT = 60.0  # seconds until a program counts as hanging
+PAUSE, WAITS = 0.5, 20  # seconds between writes that still fail then, and their number
 LAST = BEFORE + MOST
+WAITING = LAST + AFTER
 FILLER = "filler"
 YES = "yes"
 
@@ -60,7 +66,7 @@ def planned(subject: Subject) -> Plan:
     inserts = (
         Operation("insert", choose.randbytes(16), choose.randbytes(size)) for _ in range(MOST)
     )
-    return Plan(whole.base, (*own[:BEFORE], *inserts, *own[BEFORE : BEFORE + AFTER]))
+    return Plan(whole.base, (*own[:BEFORE], *inserts, *own[BEFORE : BEFORE + AFTER + WAITS]))
 
 
 def course(subject: Subject, disk: Path, plan: Plan, stays: bool) -> Told:
@@ -74,10 +80,15 @@ def course(subject: Subject, disk: Path, plan: Plan, stays: bool) -> Told:
             return None
         seen = session.read()
         (disk / FILLER).unlink()
-        session.run(range(LAST, LAST + AFTER))
+        session.run(range(LAST, WAITING))
+        for number in range(WAITING, WAITING + WAITS):
+            if session.states[number - 1] == DONE:
+                break
+            time.sleep(PAUSE)
+            session.run([number])
         return seen
 
-    return attempt(subject.store, disk / STORE, plan, subject.options, program)
+    return attempt(subject.store, disk / STORE, plan, subject.options, program, limit=LIMIT)
 
 
 @contextlib.contextmanager
@@ -85,7 +96,7 @@ def disk_with(subject: Subject, place: Path) -> Iterator[Path]:
     """A new small file system that holds the base of a store."""
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as made:
         image = Path(made) / "image"
-        make_image(image, IMAGE)
+        make_image(image, DISK)
         with mounted(image, Path(made) / "mounted") as disk:
             copy_of(base(subject, place), disk / STORE)
             yield disk
@@ -99,7 +110,7 @@ def _opened(subject: Subject, folder: Path, plan: Plan) -> Left:
         wrote = opened.insert(key, value) and opened.get(key) == value and opened.remove(key)
         return YES if wrote else "a record that was inserted is missing"
 
-    return look(subject.store, folder, plan.keys, subject.options, then=then)
+    return look(subject.store, folder, plan.keys, subject.options, then=then, limit=LIMIT)
 
 
 def _intact(subject: Subject, plan: Plan, told: Told, left: Left) -> str:
@@ -114,17 +125,20 @@ def _reads(subject: Subject, plan: Plan, told: Told) -> str:
     """YES, or what the open store did not read while the disk was full."""
     if told.seen is None:
         return ""
-    then = told.states[:LAST] + bytes(AFTER)  # none of the later operations was tried
+    then = told.states[:LAST] + bytes(AFTER + WAITS)  # none of the later operations was tried
     found = Expected(plan, then, subject.tears).differs(plan.keys, told.seen)
-    return ", ".join(f"{count} {kind}" for kind, count in found.items()) or YES
+    errors = [value for value in told.seen if isinstance(value, str)][:1]
+    return ", ".join([f"{count} {kind}" for kind, count in found.items()] + errors) or YES
 
 
 def _goes_on(told: Told) -> str:
-    """YES, or how many of the writes failed once there was room."""
+    """YES, or when writes succeed again once there is room, and why they failed before."""
     later = [error for number, error in told.errors if number >= LAST]
-    if told.ended or told.refused:
-        return ""
-    return f"{len(later)} of {AFTER} writes fail: {later[0]}" if later else YES
+    if told.ended or told.refused or not later:
+        return "" if told.ended or told.refused else YES
+    waits = WAITS - told.states[WAITING:].count(UNTRIED)
+    within = "after" if DONE in told.states[WAITING - 1 :] else "not within"
+    return f"{within} {waits * PAUSE:g} s: {later[0]}"
 
 
 def rows(subject: Subject, place: Path, _first: int) -> Rows:
