@@ -15,7 +15,8 @@ SECTIONS = {
     "Use results": (results.collect, results.compare, results.restore, results.import_),
     "Choose a store": (advise.advise,),
     "Test durability": (
-        durability.evidence, durability.crash, durability.faults, durability.sharing,
+        durability.evidence, durability.crash, durability.faults, durability.rot,
+        durability.sharing,
         durability.audit,
     ),
 }  # fmt: skip

@@ -1,6 +1,7 @@
-"""The commands that test durability: evidence, crash, sharing, audit."""
+"""The commands that test durability: evidence, crash, sharing, rot, audit."""
 
 import dataclasses
+import functools
 import json
 import sys
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from kvbench.cell.factors import DEFAULT, DURABILITY
 from kvbench.cli.ends import STOPPED
 from kvbench.cli.options import AS_JSON, FILE, PLACE, STORES, TABLE, StoresFolder, number
 from kvbench.common.files import write_whole
-from kvbench.common.messages import BadInput, say
+from kvbench.common.messages import BadInput, brief, say
 from kvbench.machine.device import check
 from kvbench.machine.loopback import MAKE
 from kvbench.machine.scratch import memory
@@ -541,3 +542,125 @@ def audit(
     if report.stopped:
         sys.exit(STOPPED)
     sys.exit(report.status if report.status >= 0 else 128 - report.status)
+
+
+@click.command(short_help="Test what damaged files do.")
+@STORES
+@click.option("--out", type=FILE, help="The CSV file to write.  [required without --replay]")
+@click.option(
+    "--place",
+    type=StoresFolder(),
+    metavar="FOLDER",
+    help="Make the stores below this folder.  [default: memory if it has room, else the current "
+    "folder]",
+)
+@click.option(
+    "--damages",
+    "count",
+    type=click.IntRange(1, 100_000),
+    default=1000,
+    show_default=True,
+    metavar="N",
+    help="Damages of each kind.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Records and damages are drawn from it.",
+)
+@click.option(
+    "--checks",
+    multiple=True,
+    type=click.Choice(["default", "on", "off"]),
+    help="Only these levels of an engine's checks. May be repeated.  [default: all it has]",
+)
+@click.option(
+    "--replay",
+    metavar="'KIND N'",
+    help="Do damage number N of a kind to one STORE again, and print what it returns.",
+)
+def rot(
+    stores: Sequence[Store],
+    out: Path | None,
+    place: Path | None,
+    count: int,
+    seed: int,
+    checks: Sequence[str],
+    replay: str | None,
+) -> None:
+    """Damage the files of each closed STORE, and count what reading them returns.
+
+    A store of 3 MB is filled, changed and closed. One place of a copy of its files is damaged: a
+    bit is flipped; a block of 4 KiB is zeroed, exchanged with another one, or gets back older
+    bytes; or a file is cut off. Then every record is read by get and, if the store is ordered, by
+    a scan.
+
+    The table has a row for each store, level of checks and kind of damage. It counts the outcomes:
+    wrong (a value other than the last one written is returned without an error), missing (a record
+    is not found, without an error), crash, hang (longer than 10 s), reported (an error), harmless.
+    If several apply, the first in this list counts. The columns first_wrong and so on have the
+    number of the first such damage, for --replay. Without STORE, the engines of the main
+    experiments are tested.
+
+    If the command is stopped, it keeps the rows that are done in OUT.part, and the same command
+    goes on from there.
+    """
+    import pandas as pd
+
+    from kvbench.common.progress import progress
+    from kvbench.durability import damage
+    from kvbench.durability import rot as test
+    from kvbench.durability.kept import finish, measured
+    from kvbench.machine.description import conditions
+    from kvbench.machine.scratch import memory, scratch
+
+    again = None if replay is None else damage.parse(replay)
+    known = catalogue.known()
+    chosen = stores or [known[name] for name in family("main") if name in known]
+    pairs = []
+    for store in chosen:
+        own = [level for level in test.checks_of(store) if level in (checks or [level])]
+        pairs += [(store, level) for level in own if store.available]
+        if why := store.reason or ("" if own else f"has no checks={' or '.join(checks)}"):
+            say(f"{store.full_name}: {why}")
+    if not pairs:
+        raise BadInput("no store is left to damage; allowed: those of `kvbench stores`")
+    if again is not None and len(pairs) != 1:
+        names = ", ".join(f"{store.full_name} checks={level}" for store, level in pairs)
+        raise BadInput(f"--replay: one STORE and one --checks are needed, not {brief(names)}")
+
+    place = place or memory(Path(), test.ROOM)
+    if again is not None:
+        with scratch(place) as folder:
+            click.echo(test.replay(test.make(*pairs[0], seed, folder), *again, folder))
+        return
+    if out is None:
+        raise BadInput("--out: is missing; allowed: a file, or --replay instead")
+    with scratch(place) as folder:
+
+        @functools.lru_cache(1)
+        def made(store: Store, level: str) -> test.Subject | None:
+            try:
+                return test.make(store, level, seed, folder)
+            except StoreError as error:
+                say(f"{store.full_name} checks={level}: {error}")
+                return None
+
+        def measure(step: tuple[Store, str, str]) -> "Rows | None":
+            store, level, kind = step
+            subject = made(store, level)
+            return None if subject is None else [test.row(subject, level, kind, count, folder)]
+
+        about = {"damages": count, "seed": seed} | conditions(folder, known)
+        work = [(*pair, kind) for pair in pairs for kind in damage.KINDS]
+        steps = progress(
+            work, [1] * len(work), lambda step: f"{step[0].full_name} checks={step[1]} {step[2]}"
+        )
+        rows = measured(out, about, steps, lambda step: f"{_rests_on(step[:2])} {step[2]}", measure)
+    table = pd.DataFrame(rows)
+    first = table.columns[table.columns.str.startswith("first_")]
+    table[first] = table[first].astype("Int64")
+    finish(out, table.to_csv(index=False).encode())

@@ -27,11 +27,10 @@ OWN = re.compile(own_name("[0-9a-f]{12}"))
 ROOM = 2 << 30  # bytes that must be free in memory for scratch folders there
 
 
-def memory(otherwise: Path) -> Path:
-    """The folder for what is in memory, if there is one with room; else the given folder."""
-    if TMPFS.is_dir() and shutil.disk_usage(TMPFS).free >= ROOM:
-        return TMPFS
-    return otherwise
+def memory(otherwise: Path, room: int = ROOM) -> Path:
+    """The folder for what is in memory, if `room` bytes are free there; else the given folder."""
+    fits = TMPFS.is_dir() and shutil.disk_usage(TMPFS).free >= room
+    return TMPFS if fits and os.access(TMPFS, os.W_OK) else otherwise
 
 
 def _shelves(places: set[Path]) -> set[Path]:

@@ -88,9 +88,12 @@ class ShimSession:
     def write_batch(self, records: Sequence[tuple[bytes, bytes]]) -> None:
         self._write(Mode.PUT, records)
 
-    def scan(self, start: bytes = b"", backwards: bool = False) -> Iterator[tuple[bytes, bytes]]:
+    def scan(
+        self, start: bytes = b"", backwards: bool = False, at_once: int = SCAN_RECORDS
+    ) -> Iterator[tuple[bytes, bytes]]:
         """The records in the order of the keys' bytes, from the first key not less than `start`;
-        backwards, from the last key not greater than `start`."""
+        backwards, from the last key not greater than `start`. The engine is asked for `at_once`
+        records at a time."""
         direction = Direction.BACKWARD if backwards else Direction.FORWARD
         before = operator.gt if backwards else operator.lt
         found: list[tuple[bytes, bytes]] = []
@@ -98,7 +101,7 @@ class ShimSession:
         def visit(_context: Any, key: Any, value: Any) -> int:
             copies = [ctypes.string_at(part.data, part.size) for part in (key, value)]
             found.append((copies[0], copies[1]))
-            return int(len(found) == SCAN_RECORDS)
+            return int(len(found) == at_once)
 
         callback = visit_type(structure("kv_slice"))(visit)
         seen = b""  # no key is empty
@@ -108,7 +111,7 @@ class ShimSession:
             if found and before(found[0][0], start):
                 raise StoreError(f"a scan from {start!r} begins at {found[0][0]!r}")
             yield from (record for record in found if record[0] != seen)
-            if len(found) < SCAN_RECORDS:
+            if len(found) < at_once:
                 return
             start = seen = found[-1][0]
             found.clear()
