@@ -62,7 +62,9 @@ def _block(data: bytes, offset: int) -> bytes:
 
 def _with(data: bytes, offset: int, new: bytes) -> bytes:
     """The data with new bytes at an offset. It does not grow."""
-    return (data[:offset] + new + data[offset + len(new) :])[: len(data)]
+    found = bytearray(data)
+    found[offset : offset + len(new)] = new[: len(data) - offset]
+    return bytes(found)
 
 
 def _older_blocks(image: Image, earlier: Sequence[Image]) -> list[tuple[str, int, int]]:
@@ -153,12 +155,15 @@ class Damager:
         return Damage({name: _with(data, offset, _block(before, offset))}, said)
 
 
-State = tuple[int, int, int, int]
+State = tuple[int, ...]
 
 
 def _state(path: str) -> State:
-    """What changes when a file is written or replaced."""
-    found = os.stat(path)
+    """What changes when a file is written or replaced; empty if it is missing."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return ()
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
@@ -167,6 +172,7 @@ class Copy:
 
     def __init__(self, image: Image, folder: Path) -> None:
         self._image, self.folder = image, folder
+        self._paths = {name: str(folder / name) for name in image.files}
         self._states: dict[str, State] = {}
         self._write_all()
 
@@ -179,9 +185,9 @@ class Copy:
 
     def _write(self, files: dict[str, bytes]) -> None:
         for name, data in files.items():
-            path = self.folder / name
-            path.write_bytes(data)
-            self._states[name] = _state(str(path))
+            with open(self._paths[name], "wb") as file:
+                file.write(data)
+            self._states[name] = _state(self._paths[name])
 
     def damage(self, damage: Damage) -> None:
         for name, data in damage.files.items():
@@ -190,16 +196,11 @@ class Copy:
     def restore(self, damage: Damage) -> None:
         """Make the copy whole again. Few files are all written anew, since a write through a map
         may not show in a file's state."""
-        if len(self._image.files) <= FEW:
+        count = sum(len(names) for _, _, names in os.walk(self.folder))
+        if len(self._states) <= FEW or count != len(self._states):
             self._write_all()
             return
-        found = {
-            os.path.relpath(os.path.join(top, name), self.folder): _state(os.path.join(top, name))
-            for top, _, names in os.walk(self.folder)
-            for name in names
+        changed = {
+            name for name, state in self._states.items() if _state(self._paths[name]) != state
         }
-        if found.keys() != self._states.keys():
-            self._write_all()
-            return
-        changed = {name for name, state in found.items() if state != self._states[name]}
         self._write({name: self._image.files[name] for name in changed | damage.files.keys()})
