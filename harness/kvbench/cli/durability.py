@@ -600,7 +600,7 @@ def rot(
 
     The table has a row for each store, level of checks and kind of damage. It counts the outcomes:
     wrong (a value other than the last one written is returned without an error), missing (a record
-    is not found, without an error), crash, hang (longer than 10 s), reported (an error), harmless.
+    is not found, without an error), crash, hang (longer than 20 s), reported (an error), harmless.
     If several apply, the first in this list counts. The columns first_wrong and so on have the
     number of the first such damage, for --replay. Without STORE, the engines of the main
     experiments are tested.

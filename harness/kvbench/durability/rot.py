@@ -14,11 +14,12 @@ import random
 import signal
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kvbench.cell.bindings.sql import CREATE
 from kvbench.cell.contract import StoreError
 from kvbench.cell.store import Store
 from kvbench.common.messages import one_line
@@ -32,9 +33,10 @@ LEAST, MOST = 100, 4096  # bytes of a value
 STAGES = 5  # of writing; the first one loads
 UPDATED, REMOVED, INSERTED = 200, 40, 40  # records of each later stage
 BUILD_LIMIT = 120.0  # seconds for a stage
-LIMIT = 10.0  # seconds until reading a damaged store counts as hanging
+LIMIT = 20.0  # seconds until reading a damaged store counts as hanging
 PROCESSES = 2
-MOST_HANGS = 25  # in each process: after these, a row ends with fewer damages
+MOST_HANGS = 10  # in each process: after these, a row ends with fewer damages
+MOST_BYTES = 256 << 20  # of the files of a store, which are kept in memory
 ROOM = 1 << 30  # bytes that are plenty for the stores of a run
 DEFAULT = "default"  # checks as shipped
 # Outcomes, from the worst: if several apply to a damage, the first one counts.
@@ -171,10 +173,34 @@ def judge(left: Left, content: Content) -> Verdict:
     return Verdict(outcome, wrong, missing, said, left.refused)
 
 
-def checks_of(store: Store) -> list[str]:
+class Checks(NamedTuple):
+    """How a store is opened at a level of checks: its options, and what is done before."""
+
+    options: dict[str, str]
+    before: Callable[[Path], None] | None = None
+
+
+def _checksum_pages(folder: Path) -> None:
+    """Have APSW's SQLite keep and verify checksums of pages, by the extension cksumvfs."""
+    import apsw  # noqa: PLC0415 - an engine, which only a child may load
+    import apsw.sqlite_extra  # noqa: PLC0415
+
+    apsw.sqlite_extra.load(apsw.Connection(":memory:"), "cksumvfs")
+    file = folder / "records.sqlite"
+    if not file.exists():
+        made = apsw.Connection(str(file))
+        made.reserve_bytes(reserve=8)  # of each page, for its checksum
+        made.execute(CREATE)
+        made.close()
+
+
+def checks_of(store: Store) -> dict[str, Checks]:
     """The levels of checks that a store has: as shipped, and those of its setting `checks`."""
+    found = {DEFAULT: Checks({})}
+    if store.full_name == "sqlite/apsw":
+        found["on"] = Checks({}, _checksum_pages)
     own = [setting.value for setting in store.settings if setting.name == "checks"]
-    return [DEFAULT, *own]
+    return found | {level: Checks({"checks": level}) for level in own}
 
 
 @dataclasses.dataclass
@@ -182,7 +208,7 @@ class Subject:
     """A closed store, and what is needed to damage and to judge it."""
 
     store: Store
-    options: dict[str, str]
+    checks: Checks
     image: Image
     damager: Damager
     content: Content
@@ -192,7 +218,8 @@ class Subject:
         scan = functools.partial(_scanned, expected=content.expected)
         then = scan if "scan" in store.capabilities else None
         keys = list(content.expected)
-        left = look(store, folder, keys, self.options, then=then, limit=LIMIT)
+        options, before = self.checks
+        left = look(store, folder, keys, options, before=before, then=then, limit=LIMIT)
         return judge(left, content)
 
     def damaged(self, copy: Copy, kind: str, number: int) -> tuple[Damage, Verdict]:
@@ -212,23 +239,25 @@ def _write(opened: OpenStore, stage: Sequence[Write]) -> str:
     return ""
 
 
-def make(store: Store, checks: str, seed: int, place: Path) -> Subject:
+def make(store: Store, level: str, seed: int, place: Path) -> Subject:
     """Fill a store, and close it. Raises StoreError if that fails, or if an undamaged copy of it
     does not read as it should."""
-    options = {} if checks == DEFAULT else {"checks": checks}
+    options, before = checks = checks_of(store)[level]
     stages, images = list(writes(seed)), []
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as name:
         folder = Path(name) / "store"
         folder.mkdir()
         for stage in stages:
             then = functools.partial(_write, stage=stage)
-            left = look(store, folder, (), options, then=then, limit=BUILD_LIMIT)
+            left = look(store, folder, (), options, before=before, then=then, limit=BUILD_LIMIT)
             if why := left.ended or left.refused or left.after or left.closing:
                 raise StoreError(f"not filled: {why}")
+            if (size := sum(path.stat().st_size for path in folder.rglob("*"))) > MOST_BYTES:
+                raise StoreError(f"its files have {size:,} B; allowed: {MOST_BYTES:,}")
             images.append(read_image(folder))
         *earlier, image = images
-        damager = Damager(image, earlier, f"{store.full_name} {checks} {seed}")
-        subject = Subject(store, options, image, damager, Content.after(stages))
+        damager = Damager(image, earlier, f"{store.full_name} {level} {seed}")
+        subject = Subject(store, checks, image, damager, Content.after(stages))
         verdict = subject.read(Copy(image, Path(name) / "copy").folder)
         if verdict.outcome != HARMLESS:
             raise StoreError(f"an undamaged copy reads as {verdict.outcome}: {verdict.said}")
