@@ -77,6 +77,7 @@ struct kv_option {
  *                         may be torn at `sync`
  *   memory       bytes for all caches and buffers of the engine
  *   compression  of what is stored: none, snappy, zlib, lz4, zstd, lzo, lzma, bzip2
+ *   checks       for damage of its files: on or off, where that differs from what ships
  * Any other setting is the engine's own, such as its page size. */
 struct kv_setting {
     const char *name;

@@ -37,6 +37,7 @@ static const struct kv_setting settings[] = {
     {"threads", "off", .means = "no locks, as shipped"},
     {"page_size", .least = 512,
      .means = "bytes, a power of 2 up to 65536; as shipped the block size of the file system"},
+    {"checks", "on", .means = "DB_CHKSUM: each page has a checksum"},
     {.name = NULL},
 };
 
@@ -113,6 +114,8 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
         code = db->set_cachesize(db, memory >> 30, memory & ((1 << 30) - 1), 1);
     if (code == 0 && page != 0)
         code = db->set_pagesize(db, page);
+    if (code == 0 && kv_is(options, count, "checks", "on"))
+        code = db->set_flags(db, DB_CHKSUM);
     code = code
                ?: db->open(db, NULL, logged ? FILE_NAME : file, NULL, type,
                            DB_CREATE | (threads ? DB_THREAD : 0), 0666);

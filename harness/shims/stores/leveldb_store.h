@@ -43,6 +43,9 @@ static const struct kv_setting settings[] = {
     {.name = "compression", .value = "none", .means = "no compression of blocks"},
     {.name = "compression", .value = "snappy", .means = "each block by Snappy, as shipped"},
     {.name = "compression", .value = "*", .lacks = "it has Snappy alone"},
+    {.name = "checks",
+     .value = "on",
+     .means = "paranoid_checks, and verify_checksums in reads; as shipped both are off"},
     {.name = NULL},
 };
 
@@ -94,6 +97,10 @@ static void set_options(struct kv *kv, const struct kv_option *options, size_t c
         leveldb_options_set_compression(kv->options, leveldb_no_compression);
     if (kv_is(options, count, "compression", "snappy"))
         leveldb_options_set_compression(kv->options, leveldb_snappy_compression);
+    if (kv_is(options, count, "checks", "on")) {
+        leveldb_options_set_paranoid_checks(kv->options, 1);
+        leveldb_readoptions_set_verify_checksums(kv->read, 1);
+    }
     kv->sync = kv_is(options, count, "durability", "sync");
     leveldb_writeoptions_set_sync(kv->write, kv->sync);
 }

@@ -74,6 +74,10 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     rocksdb_options_set_create_if_missing(opened->options, 1);
     set_options(opened->options, options, count);
     set_write_options(opened->write, options, count);
+    if (kv_is(options, count, "checks", "off")) {
+        rocksdb_options_set_paranoid_checks(opened->options, 0);
+        rocksdb_readoptions_set_verify_checksums(opened->read, 0);
+    }
     opened->db = rocksdb_open(opened->options, path, &message);
     if (message != NULL) {
         close_store(opened);

@@ -54,6 +54,8 @@ static const struct kv_setting settings[] = {
     {"compression", "*", .lacks = "it has no such compression"},
     {"compress_from_level", .least = 1,
      .means = "min_level_to_compress: the levels before it are not compressed; as shipped all are"},
+    {"checks", "off",
+     .means = "no paranoid_checks, no verify_checksums in reads; as shipped both are on"},
     {NULL},
 };
 

@@ -52,6 +52,7 @@ static const struct kv_setting settings[] = {
          "mmap_size=as much as it is compiled for, so that pages stay in the page cache alone; "
          "cache_size as shipped: SQLite's documentation, Memory-Mapped I/O, "
          "https://www.sqlite.org/mmap.html"},
+    {"checks", "on", .means = "PRAGMA integrity_check when the store is opened"},
     {NULL},
 };
 
@@ -108,6 +109,24 @@ static int connect_to(const char *file, const char *pragmas, struct kv **kv)
     return status;
 }
 
+/* Refuses a database in which the engine finds a fault. */
+static int check(struct kv *kv)
+{
+    sqlite3_stmt *statement;
+    const char *found = "";
+    if (sqlite3_prepare_v2(kv->db, "PRAGMA integrity_check(1)", -1, &statement, NULL) != SQLITE_OK)
+        return failed(kv);
+    int code = sqlite3_step(statement), status = KV_OK;
+    if (code == SQLITE_ROW)
+        found = (const char *)sqlite3_column_text(statement, 0);
+    if (code != SQLITE_ROW || found == NULL)
+        status = failed(kv);
+    else if (strcmp(found, "ok") != 0)
+        status = kv_fail("integrity_check: %s", found);
+    sqlite3_finalize(statement);
+    return status;
+}
+
 /* The page size comes first: the first write fixes it, and switching to a WAL may be one. The
  * locking comes before the journal: a WAL under an exclusive lock needs no shared memory. */
 static int open_store(const char *path, const struct kv_option *options, size_t count,
@@ -141,7 +160,16 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
         if (pragmas[i].value != NULL) /* else as shipped */
             snprintf(text + used, sizeof text - used, "PRAGMA %s=%s;", pragmas[i].name,
                      pragmas[i].value);
-    return connect_to(file, text, kv);
+    struct kv *opened;
+    int status = connect_to(file, text, &opened);
+    if (status != KV_OK)
+        return status;
+    if (kv_is(options, count, "checks", "on") && (status = check(opened)) != KV_OK) {
+        close_store(opened);
+        return status;
+    }
+    *kv = opened;
+    return KV_OK;
 }
 
 static int begin(struct kv *kv, struct kv **session)

@@ -31,6 +31,7 @@ static const struct kv_setting settings[] = {
     {"compression", "lz4", .means = "each value by LZ4"},
     {"compression", "lzma", .means = "each value by LZMA"},
     {"compression", "*", .lacks = "the engine has zlib, zstd, lz4 and lzma only"},
+    {"checks", "on", .means = "RECORD_CRC_32: each record has a checksum"},
     {.name = NULL},
 };
 

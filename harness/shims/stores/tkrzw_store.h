@@ -51,8 +51,10 @@ static void set_parameters(const struct kv_option *options, size_t count, char *
 {
     const char *compression = kv_given(options, count, "compression");
     uint64_t pages = kv_number(options, count, "memory") / PAGE_SIZE;
-    size_t used = (size_t)snprintf(text, capacity, "%s%s", type,
-                                   kv_durable(options, count) ? durable_parameters : "");
+    bool durable = kv_durable(options, count);
+    size_t used = (size_t)snprintf(text, capacity, "%s%s", type, durable ? durable_parameters : "");
+    if (!durable && kv_is(options, count, "checks", "on"))
+        used += (size_t)snprintf(text + used, capacity - used, ",record_crc_mode=RECORD_CRC_32");
     if (pages != 0)
         used += (size_t)snprintf(text + used, capacity - used, ",max_cached_pages=%llu",
                                  (unsigned long long)(pages < INT32_MAX ? pages : INT32_MAX));

@@ -27,6 +27,8 @@ static const struct kv_setting settings[] = {
     {"compression", "snappy", .means = "block_compressor=snappy, an extension beside the library"},
     {"compression", "zlib", .means = "block_compressor=zlib, an extension beside the library"},
     {"compression", "*", .lacks = "the packaged engine has no extension for it"},
+    {"checks", "on", .means = "checksum=on; as shipped only for blocks that are not compressed"},
+    {"checks", "off", .means = "checksum=off"},
     {.name = NULL},
 };
 

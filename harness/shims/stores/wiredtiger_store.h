@@ -87,8 +87,10 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     struct kv shared = {.sized = kv_given(options, count, "memory") != NULL};
     shared.synced = kv_is(options, count, "durability", "sync");
     shared.logged = kv_durable(options, count);
-    snprintf(shared.table, sizeof shared.table, "%s,block_compressor=%s", table_type,
-             kv_given(options, count, "compression") ?: "none");
+    const char *checks = kv_given(options, count, "checks");
+    snprintf(shared.table, sizeof shared.table, "%s,block_compressor=%s%s%s", table_type,
+             kv_given(options, count, "compression") ?: "none",
+             checks == NULL ? "" : ",checksum=", checks ?: "");
     if (configure(options, count, configuration, sizeof configuration) != KV_OK)
         return KV_ERROR;
     int code = wiredtiger_open(path, &listener, configuration, &shared.connection);

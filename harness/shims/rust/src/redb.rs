@@ -40,6 +40,7 @@ static SETTINGS: [kv_setting; 11] = [
     ),
     kv_setting::allows(c"compression", c"none", c"the engine has none"),
     kv_setting::lacks(c"compression", c"*", c"the engine has none"),
+    kv_setting::allows(c"checks", c"on", c"check_integrity when the store is opened"),
     kv_setting::END,
 ];
 
@@ -112,11 +113,14 @@ impl Store for Redb {
             shown += &format!("cache={bytes}\n");
         }
         let backend = FileBackend::new(file.try_clone()?)?;
-        let db = if level == "process" {
+        let mut db = if level == "process" {
             builder.create_with_backend(Unsynced(backend))?
         } else {
             builder.create_with_backend(backend)?
         };
+        if options.is("checks", "on") && !db.check_integrity()? {
+            return Err("check_integrity failed, and the engine repaired the file".into());
+        }
         let sync = if level == "sync" { "each transaction" } else { "off" };
         let opened = Self {
             db,
