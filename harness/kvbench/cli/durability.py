@@ -583,7 +583,7 @@ def audit(
     help="Do damage number N of a kind to one STORE again, and print what it returns.",
 )
 def rot(
-    stores: Sequence[Store],
+    stores: Sequence[KnownStore],
     out: Path | None,
     place: Path | None,
     count: int,
@@ -642,14 +642,14 @@ def rot(
     with scratch(place) as folder:
 
         @functools.lru_cache(1)
-        def made(store: Store, level: str) -> test.Subject | None:
+        def made(store: KnownStore, level: str) -> test.Subject | None:
             try:
                 return test.make(store, level, seed, folder)
             except StoreError as error:
                 say(f"{store.full_name} checks={level}: {error}")
                 return None
 
-        def measure(step: tuple[Store, str, str]) -> "Rows | None":
+        def measure(step: tuple[KnownStore, str, str]) -> "Rows | None":
             store, level, kind = step
             subject = made(store, level)
             return None if subject is None else [test.row(subject, level, kind, count, folder)]

@@ -24,8 +24,9 @@ from kvbench.cell.contract import StoreError
 from kvbench.cell.store import Store
 from kvbench.common.messages import one_line
 from kvbench.common.processes import STOPS, die_with_parent, uninterrupted
+from kvbench.durability.apart import HANGS
 from kvbench.durability.damage import Copy, Damage, Damager, Image, read_image
-from kvbench.durability.left import HANGS, Left, Value, digest, look
+from kvbench.durability.left import Left, Value, digest, look
 from kvbench.stores.opened import OpenShim, OpenStore
 
 RECORDS = 1200  # loaded
