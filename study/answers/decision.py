@@ -169,7 +169,7 @@ def _everywhere(data: Results, need: Need, shared: float = 0.0) -> set[str]:
     """Return the stores that may be recommended at every record size of the need that was
     measured."""
     parts = (ranking(data, replace(need, sizes=(size,)), shared).regrets for size in need.sizes)
-    good = [{name for name, own in part.items() if own.recommended} for part in parts if part]
+    good = [{name for name, regret in part.items() if regret.recommended} for part in parts if part]
     return set.intersection(*good) if good else set()
 
 
@@ -178,23 +178,23 @@ def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> 
     recommended at every record size; `may be the best`, the others that may be the best, or with
     one trial, which ranks nothing, the fastest; and a column for each of POPULAR, its regret with
     its best binding or settings."""
-    found = []
+    rows = []
     for need in needs:
         regrets = ranking(experiments[need.experiment], need).regrets
-        ranked = {store: own for store, own in regrets.items() if not np.isnan(own.high)}
+        ranked = {store: regret for store, regret in regrets.items() if not np.isnan(regret.high)}
         surely = _everywhere(experiments[need.experiment], need)
-        good = [name for name, own in ranked.items() if own.recommended and name in surely]
-        maybe = [store for store, own in ranked.items() if own.verdict != "out"]
-        if ranked and max(own.trials for own in ranked.values()) == 1:
-            maybe = [store for store, own in ranked.items() if own.estimate < RECOMMENDED]
+        good = [name for name, regret in ranked.items() if regret.recommended and name in surely]
+        maybe = [store for store, regret in ranked.items() if regret.verdict != "out"]
+        if ranked and max(regret.trials for regret in ranked.values()) == 1:
+            maybe = [store for store, regret in ranked.items() if regret.estimate < RECOMMENDED]
         row: dict[str, Any] = {"need": need.name, "level": need.durability}
         row["choose"] = ", ".join(good)
         row["may be the best"] = formats.some(store for store in maybe if store not in good)
         for store in POPULAR:
-            own = [one.estimate for name, one in regrets.items() if _engine(name) == store]
-            row[store] = formats.number(min(own)) if own else ""
-        found.append(row)
-    return pd.DataFrame(found)
+            estimates = [one.estimate for name, one in regrets.items() if _engine(name) == store]
+            row[store] = formats.number(min(estimates)) if estimates else ""
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def overview(shown: pd.DataFrame) -> pd.DataFrame:
@@ -222,11 +222,11 @@ def overview(shown: pd.DataFrame) -> pd.DataFrame:
     process, sync = (by[by.level == level] for level in LEVELS)
     both = [name for name in process.index if name in sync.index]
     names = [name for name in both if not name.startswith(INSERTS)]
-    found = {"use at process": process.use}
-    found |= {store: process[store] for store in ("flat", "sqlite", "lmdb")}
-    found |= {"use at sync": sync.use}
-    found |= {f"{store}, sync": sync[store] for store in ("flat", "sqlite", "lmdb")}
-    return pd.DataFrame(found).loc[names].reset_index()
+    extract = {"use at process": process.use}
+    extract |= {store: process[store] for store in ("flat", "sqlite", "lmdb")}
+    extract |= {"use at sync": sync.use}
+    extract |= {f"{store}, sync": sync[store] for store in ("flat", "sqlite", "lmdb")}
+    return pd.DataFrame(extract).loc[names].reset_index()
 
 
 def _mixed(

@@ -64,12 +64,12 @@ def written(rows: pd.DataFrame) -> pd.DataFrame:
     and `written_by`, who counted them. The device counts if the store had it to itself. Otherwise
     write calls count, which miss writes through a memory map. The storage layer comes last because
     it counts whole folios of the page cache."""
-    found = rows.assign(written=float("nan"), written_by="")
+    counted = rows.assign(written=float("nan"), written_by="")
     for name, column in WRITTEN.items():
-        first = found.written.isna() & rows[column].notna()
-        found["written"] = found.written.where(~first, rows[column])
-        found["written_by"] = found.written_by.where(~first, name)
-    return found
+        first = counted.written.isna() & rows[column].notna()
+        counted["written"] = counted.written.where(~first, rows[column])
+        counted["written_by"] = counted.written_by.where(~first, name)
+    return counted
 
 
 def ranked(rows: pd.DataFrame) -> pd.DataFrame:
@@ -84,8 +84,8 @@ def over_trials(rows: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
     says whether at least half of the trials lie near the harness's floor, and `cooled` whether any
     cell was not warm, where the rows have these columns."""
     grouped = rows.groupby(list(by), observed=True)
-    found = [(*key, *points(own)) for key, own in grouped[value]]
-    summary = pd.DataFrame(found, columns=[*by, *Points._fields])
+    groups = [(*key, *points(values)) for key, values in grouped[value]]
+    summary = pd.DataFrame(groups, columns=[*by, *Points._fields])
     if "near_floor" in rows:
         summary["near_floor"] = (grouped.near_floor.mean() >= 0.5).to_numpy()
     if "cooled" in rows:
@@ -102,24 +102,24 @@ def regrets(
     `verdict` (see kvbench.stats.regret.Regret) and `tellable`, which is the field's. `largest`
     ranks the largest value first. `shared` is the deviation that all trials have in common. Raises
     ValueError if a store has two values in one trial, because `by` then lacks a factor."""
-    known = warm(rows[rows[value].notna()], by)
-    found = []
-    for key, field in known.groupby(list(by), observed=True):
-        own_trials = field.assign(trial=field.trial.fillna(1))
-        if own_trials.duplicated(["store", "trial"]).any():
+    measured = warm(rows[rows[value].notna()], by)
+    regret_rows = []
+    for key, field in measured.groupby(list(by), observed=True):
+        numbered = field.assign(trial=field.trial.fillna(1))
+        if numbered.duplicated(["store", "trial"]).any():
             raise ValueError(f"{key}: more than one value of a store in a trial")
         values = {
-            str(store): dict(zip(own.trial, own[value], strict=True))
-            for store, own in own_trials.sort_values("trial").groupby("store", observed=True)
+            str(store): dict(zip(trials.trial, trials[value], strict=True))
+            for store, trials in numbered.sort_values("trial").groupby("store", observed=True)
         }
-        ranking = rank(values, range(1, int(own_trials.trial.max()) + 1), largest, shared)
-        for store, own in ranking.regrets.items():
-            counted = list(values[store].values())[: own.trials]
+        ranking = rank(values, range(1, int(numbered.trial.max()) + 1), largest, shared)
+        for store, regret in ranking.regrets.items():
+            counted = list(values[store].values())[: regret.trials]
             mean = np.exp(np.mean(np.log(counted))) if counted else float("nan")
-            shown = (own.estimate, own.low, own.high, own.trials, own.verdict)
-            found.append((*key, store, mean, *shown, ranking.tellable))
+            shown = (regret.estimate, regret.low, regret.high, regret.trials, regret.verdict)
+            regret_rows.append((*key, store, mean, *shown, ranking.tellable))
     columns = ["store", "mean", "regret", "low", "high", "trials", "verdict", "tellable"]
-    return pd.DataFrame(found, columns=[*by, *columns])
+    return pd.DataFrame(regret_rows, columns=[*by, *columns])
 
 
 def best_of(
@@ -131,7 +131,7 @@ def best_of(
     the next store is surely slower or larger; `tellable`; and `near_floor`. Where no store can be
     ranked, `store` is empty and `reason` says why."""
     compared = dict(iter(regrets(rows, value, by, largest).groupby(list(by), observed=True)))
-    found = []
+    best = []
     for key, field in rows.groupby(list(by), observed=True):
         table = compared.get(key, pd.DataFrame({"store": [], "verdict": []})).set_index("store")
         alone = not table.empty
@@ -140,7 +140,7 @@ def best_of(
             known = field[value].notna().any()
             reason = ALONE if alone else NOT_WARM if known else NOT_STATED
             nan = float("nan")
-            found.append((*key, "", nan, (), (), nan, nan, False, reason))
+            best.append((*key, "", nan, (), (), nan, nan, False, reason))
             continue
         first = table.index[0]
         among, undecided = (
@@ -149,9 +149,9 @@ def best_of(
         near = "near_floor" in field and field[field.store == first].near_floor.mean() >= 0.5
         others = tuple(store for store in among if store != first)
         shown = (first, table["mean"].iloc[0], others, undecided)
-        found.append((*key, *shown, table.low.iloc[1], table.tellable.iloc[0], bool(near), ""))
+        best.append((*key, *shown, table.low.iloc[1], table.tellable.iloc[0], bool(near), ""))
     columns = ["store", "value", "among", "undecided", "margin", "tellable", "near_floor", "reason"]
-    return pd.DataFrame(found, columns=[*by, *columns])
+    return pd.DataFrame(best, columns=[*by, *columns])
 
 
 def whole(cells: pd.DataFrame) -> pd.DataFrame:
@@ -166,10 +166,10 @@ def whole(cells: pd.DataFrame) -> pd.DataFrame:
 def debts(cells: pd.DataFrame, stores: Sequence[str], sizes: Sequence[str]) -> pd.DataFrame:
     """Return what the engines still did after their last operation: one row per store and record
     size, with medians over the trials as text. Empty if the data do not state it."""
-    own = cells[cells.debt_s.notna()]
-    by = own.assign(settled=own.settled == "yes").groupby(["store", "record_size"])
+    stated = cells[cells.debt_s.notna()]
+    by = stated.assign(settled=stated.settled == "yes").groupby(["store", "record_size"])
     middle = by[["debt_s", "debt_cpu_s", "debt_bytes", *SPACE]].median()
-    found = pd.DataFrame(
+    texts = pd.DataFrame(
         {
             "time until quiet": (middle.debt_s * 1e9).map(formats.time),
             "processor time": (middle.debt_cpu_s * 1e9).map(formats.time),
@@ -179,7 +179,7 @@ def debts(cells: pd.DataFrame, stores: Sequence[str], sizes: Sequence[str]) -> p
         }
     )
     order = [(store, size) for store in stores for size in sizes]
-    return found.loc[[key for key in order if key in found.index]].reset_index()
+    return texts.loc[[key for key in order if key in texts.index]].reset_index()
 
 
 def worst_calls(rows: pd.DataFrame) -> pd.DataFrame:

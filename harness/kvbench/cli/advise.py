@@ -128,8 +128,8 @@ def _level(text: str) -> tuple[str, str]:
     "--sync-time",
     type=Read(_seconds(MOST_SYNC)),
     metavar="TIME",
-    help="How long a sync takes on your device, with --durability sync: 2ms. Times are then "
-    "computed.",
+    help="Time of a sync on your device: 2ms. Needs --durability sync. Times are then computed for "
+    "that device.",
 )
 @click.option(
     "--may-grow", is_flag=True, help="Rank stores whose file only grows with updates and removes."
@@ -146,7 +146,7 @@ def _level(text: str) -> tuple[str, str]:
     "--data",
     type=PATH,
     metavar="FOLDER",
-    help="Collected results to rely on.  [default: data/reference; for Python data/python or "
+    help="Collected results to answer from.  [default: data/reference; for Python data/python or "
     "data/bindings]",
 )
 @click.option(
@@ -160,8 +160,8 @@ def _level(text: str) -> tuple[str, str]:
     "budget",
     type=Read(_seconds(MOST_MEASURING)),
     metavar="TIME",
-    help="Then measure here, for so long, which of the stores that FOLDER does not tell apart is "
-    "best: 60s.",
+    help="Then measure on this machine, for this long, which of the stores that FOLDER leaves "
+    "undecided is best: 60s.",
 )
 @click.option("--out", type=PATH, help="Keep what --measure measures in this folder.")
 @AS_JSON

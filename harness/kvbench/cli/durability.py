@@ -188,7 +188,7 @@ def _explore(
     default=30_000,
     show_default=True,
     metavar="N",
-    help="Records that are loaded and written to disk before a crash.",
+    help="Number of records that are loaded and on disk before a crash.",
 )
 @click.option(
     "--value-size", default="1 KiB", show_default=True, metavar="SIZE", help="Size of each value."
@@ -199,8 +199,8 @@ def _explore(
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="Longest time of writing before a crash; each crash comes after a random time, a quarter "
-    "of this at least.",
+    help="Write for at most this long before a crash. Each crash comes at a random time, after a "
+    "quarter of it at the earliest.",
 )
 @click.option(
     "--explore", is_flag=True, help="Try the states in which a loss of power may leave the disk."
@@ -501,7 +501,8 @@ def sharing(stores: Sequence[KnownStore], out: Path, place: Path) -> None:
     "--operations",
     type=click.IntRange(1),
     metavar="N",
-    help="How many writes the program makes: adds the cost of each, and the durability level.",
+    help="Number of writes that the program makes. The report then states the cost of each, and "
+    "the durability level.",
 )
 @click.option(
     "--aside",

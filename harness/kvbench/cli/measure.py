@@ -103,7 +103,7 @@ def _threads(text: str) -> list[int | str]:
 
 @click.command(short_help="Measure the cells of a grid.")
 @click.argument("grid", type=PATH)
-@click.option("--out", type=PATH, required=True, help="The results folder; made if necessary.")
+@click.option("--out", type=PATH, required=True, help="The results folder; created if necessary.")
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -121,14 +121,14 @@ def _threads(text: str) -> list[int | str]:
 @click.option(
     "--again",
     is_flag=True,
-    help="Measure one trial more than OUT has, whatever number GRID says; a trial that was stopped "
-    "is finished.",
+    help="Measure one more trial than OUT has, whatever GRID says. A trial that was stopped is "
+    "finished first.",
 )
 @click.option(
     "--minutes",
     type=number(0, MOST_MINUTES),
     metavar="MINUTES",
-    help="Begin no cell after so many minutes.  [default: go on until all are measured]",
+    help="Start no cell after this many minutes.  [default: measure all cells]",
 )
 @click.option(
     "--scale",
@@ -140,18 +140,18 @@ def _threads(text: str) -> list[int | str]:
     "place",
     type=StoresFolder(),
     metavar="FOLDER",
-    help="Make the stores below this folder, on the disk to be measured.  [default: OUT]",
+    help="Create the stores below this folder, on the disk to be measured.  [default: OUT]",
 )
 @click.option(
     "--fs",
     type=click.Choice(["ext4", "xfs", "btrfs"]),
-    help="Make a file system of this kind for the stores. Needs root.  [default: that of their "
-    "folder]",
+    help="Create a file system of this type for the stores. Needs root.  [default: use the one of "
+    "their folder]",
 )
 @click.option(
     "--probe/--no-probe",
     default=None,
-    help="Measure first, in 6 seconds by fio, what the device and the memory can do at best.  "
+    help="First measure the best speed of the device, by fio, and of the memory, for 6 seconds.  "
     "[default: once for each machine, if the sweep takes more than a minute]",
 )
 @click.option(
@@ -163,20 +163,20 @@ def _threads(text: str) -> list[int | str]:
     "--threads",
     type=Read(_threads),
     metavar="N,N,...",
-    help="The numbers of threads of workloads that leave it open: 1,2,4,8,16.",
+    help="Numbers of threads for workloads that say =threads: 1,2,4,8,16.",
 )
 @click.option(
     "--scheduler",
     metavar="ADDRESS",
-    help="Measure on the workers of this scheduler of Dask, tcp://HOST:PORT or tls://HOST:PORT, "
-    "each field on one of them.",
+    help="Measure on the workers of this Dask scheduler, tcp://HOST:PORT or tls://HOST:PORT. One "
+    "worker measures all of a field.",
 )
 @click.option(
     "--core",
     type=PATH,
     metavar="GRID",
-    help="With --scheduler: each host measures the fields of this grid first and last, into "
-    "OUT/core.",
+    help="With --scheduler: each host measures the fields of this grid first and last. Their "
+    "results go to OUT/core.",
 )
 def sweep(
     grid: Path,

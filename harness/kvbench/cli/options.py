@@ -101,10 +101,10 @@ PLACE = click.option(
     type=StoresFolder(),
     default=Path(),
     metavar="FOLDER",
-    help="Make the stores below this folder.  [default: the current folder]",
+    help="Create the stores below this folder.  [default: the current folder]",
 )
 TABLE = click.option("--out", type=FILE, required=True, help="The CSV file to write.")
 NEW_FOLDER = click.option(
-    "--out", type=PATH, required=True, help="The folder to make; new or empty."
+    "--out", type=PATH, required=True, help="The folder to create; it must be new or empty."
 )
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -51,7 +51,7 @@ class Factor:
         return factors.allowed(self.name)
 
 
-_SAID = {
+_USES = {
     "store": Factor("Name of the store, as `kvbench stores` lists it", "stores", varied=False),
     "binding": Factor("The Python binding; empty: the shim in C", "bindings", varied=False),
     "record_size": Factor(
@@ -63,7 +63,7 @@ _SAID = {
     "compressibility": Factor(
         "Kind of data: words by Zipf's law, or random bytes", usual="incompressible"
     ),
-    "operations": Factor("Which operations of the workload `rounds` are timed", varied=False),
+    "operations": Factor("Operations of the workload `rounds` that are timed", varied=False),
     "trial": Factor("Number of the trial", "trials", 3, "1", varied=False),
     "seed": Factor("Seed of order, keys and values", "seed", 1, "1", varied=False),
     "label": Factor(
@@ -80,18 +80,18 @@ _SAID = {
         "`default`: as shipped"
     ),
     "memory": Factor("Budget of the engine's own caches and buffers"),
-    "compression": Factor("Compression by the engine, whatever the data are"),
+    "compression": Factor("Compression by the engine"),
     "options": Factor(
         "The engine's own options, as `name=value, ...`", varied=False, compared=False
     ),
     "cache": Factor(
-        "Page cache. `warm`: as earlier operations leave it; `cold`: before each ten gets or "
-        "updates the harness closes the store, evicts it and opens it again, and it times no "
-        "other operations"
+        "Page cache. `warm`: as earlier operations leave it; `cold`: before every ten gets or "
+        "updates, the harness closes the store, evicts it and opens it again; it times no other "
+        "operations"
     ),
     "key_order": Factor(
-        "Order of the keys in rounds and in `mix`; `zipfian` (0.99) leaves inserts and removes "
-        "uniform"
+        "Order of the keys in `rounds` and in `mix`. With `zipfian` (0.99), inserts and removes "
+        "stay uniform"
     ),
     "memory_max": Factor(
         "Cap on all memory of a cell, page cache included; needs root",
@@ -103,8 +103,9 @@ _SAID = {
         "Where the store's folder is: `disk`, below the results; `tmpfs`, in `/dev/shm`"
     ),
     "least_ms": Factor(
-        "Least time for each operation of `rounds`, which is repeated until then; also for "
-        "`readrandom` and the mixes without inserts, unless `ops` or `seconds` is given",
+        "Least time for each operation of `rounds`, which is repeated until it has passed. It "
+        "also applies to `readrandom` and to mixes without inserts, unless they state `ops` or "
+        "`seconds`",
         unit="ms",
         in_name="{} ms",
         varied=False,
@@ -112,7 +113,7 @@ _SAID = {
     ),
 }
 FACTORS = {
-    name: dataclasses.replace(_SAID[name], name=name, key=_SAID[name].key or name) for name in NAMES
+    name: dataclasses.replace(_USES[name], name=name, key=_USES[name].key or name) for name in NAMES
 }
 # The factors at one level of which stores are compared.
 COMPARED = tuple(name for name in LEVELS if FACTORS[name].compared)
