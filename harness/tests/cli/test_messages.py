@@ -73,6 +73,14 @@ OPTIONS: dict[tuple[str, str], dict[str, str]] = {
     ("crash", "--place"): {"nowhere": "'nowhere' is not a folder"},
     ("evidence", "--place"): {"lmbd": "is not a folder"},
     ("sharing", "--place"): {"lmbd": "is not a folder"},
+    ("rot", "--place"): {"nowhere": "'nowhere' is not a folder"},
+    ("rot", "--damages"): {"": "''", "0": "0", "x": "'x'"},
+    ("rot", "--seed"): {"": "''", "-1": "-1", "x": "'x'"},
+    ("rot", "--checks"): {"": "''", "yes": "'yes'"},
+    ("rot", "--replay"): {
+        "": "''", "bit": "'bit'", "bits 1": "one of bit, zeroed, ", "bit -1": "'bit -1'",
+        "bit 1 2": "'bit 1 2'", "x" * 400: "xxx",
+    },
     ("compare", "--fail-above"): {
         "": "''", "x": "'x'", "-1%": "'-1%'", "nan": "'nan'", "inf": "'inf'", "9" * 400: "'999",
     },
@@ -80,7 +88,8 @@ OPTIONS: dict[tuple[str, str], dict[str, str]] = {
 }  # fmt: skip
 REST: dict[str, list[str]] = {
     "crash": ["lmdb", "--out", "x.csv"], "evidence": ["lmdb", "--out", "x.csv"],
-    "sharing": ["lmdb", "--out", "x.csv"], "compare": [str(REFERENCE), str(REFERENCE)],
+    "sharing": ["lmdb", "--out", "x.csv"], "rot": ["lmdb", "--out", "x.csv"],
+    "compare": [str(REFERENCE), str(REFERENCE)],
     "audit": ["--", "true"],
 }  # fmt: skip
 TRIED = [
