@@ -147,9 +147,10 @@ def chosen(found: Sequence[Epoch], count: int, choose: random.Random) -> list[St
             break
         (epoch,) = choose.choices(busy, sizes) if choose.random() < 0.5 else [choose.choice(busy)]
         (how,) = choose.choices([*CHOICES], WEIGHTS)
-        everything = whole(found[epoch])
-        kept = tuple(CHOICES[how](choose, everything))
-        if kept and kept != tuple(everything):  # these are whole epochs
+        kept = tuple(CHOICES[how](choose, whole(found[epoch])))
+        lost = others(found[epoch], kept)
+        kept = others(found[epoch], lost)  # in one way, if two parts of a write touch
+        if kept and lost:  # else these are whole epochs
             states[epoch, kept] = State(epoch, kept, how)
     return sorted(states.values())[:count]
 

@@ -36,7 +36,7 @@ from kvbench.common.messages import BadInput
 from kvbench.common.processes import dying, how_it_ended, uninterrupted
 from kvbench.machine import loopback
 
-RECORDER = Path(__file__).with_name("recorder.so")
+RECORDER = Path(__file__).parents[1] / "device/recorder.so"
 STARTING = 10.0  # seconds until the served file must be there
 ENTRY = struct.Struct("=5Q")  # struct entry of recorder.c
 WRITE, FLUSH = 1, 2  # its kinds
