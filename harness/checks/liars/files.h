@@ -4,6 +4,7 @@
 
 #include "../../shims/shim.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -69,6 +70,22 @@ static void delete_generation(int folder, unsigned generation)
         name_of(name, kinds[i], generation);
         unlinkat(folder, name, 0);
     }
+}
+
+/* Finds the newest generation; 0 if there is none. */
+static int newest(int folder, unsigned *generation)
+{
+    int copy = dup(folder);
+    DIR *opened = copy < 0 ? NULL : fdopendir(copy);
+    if (opened == NULL)
+        return failed("read folder");
+    for (struct dirent *entry; (entry = readdir(opened)) != NULL;) {
+        unsigned number;
+        if (sscanf(entry->d_name, "index.%u", &number) == 1 && number > *generation)
+            *generation = number;
+    }
+    closedir(opened);
+    return KV_OK;
 }
 
 #endif

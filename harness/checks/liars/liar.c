@@ -8,8 +8,6 @@
  * behind a torn record. */
 #include "memory.h"
 
-#include <dirent.h>
-
 enum bug {
     none,
     flush_left_out,       /* no write is synced */
@@ -163,22 +161,6 @@ static int replay(struct kv *kv, bool *used)
     return status;
 }
 
-/* Finds the newest generation, 0 if there is none. */
-static int newest(struct kv *kv)
-{
-    int copy = dup(kv->folder);
-    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
-    if (folder == NULL)
-        return failed("read folder");
-    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-        unsigned number;
-        if (sscanf(entry->d_name, "index.%u", &number) == 1 && number > kv->generation)
-            kv->generation = number;
-    }
-    closedir(folder);
-    return KV_OK;
-}
-
 static int release(struct kv *kv, int status)
 {
     int files[] = {kv->log, kv->values, kv->folder};
@@ -199,7 +181,7 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     opened->sync = !kv_is(options, count, "durability", "process");
     opened->log = opened->values = -1;
     opened->folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int status = opened->folder < 0 ? failed(path) : newest(opened);
+    int status = opened->folder < 0 ? failed(path) : newest(opened->folder, &opened->generation);
     bool used = opened->generation == 0;
     if (status == KV_OK && opened->generation > 0) {
         opened->recovering = true;
