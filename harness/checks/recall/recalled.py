@@ -1,0 +1,110 @@
+"""Builds releases of engines that had a crash bug, and the releases that fixed it."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import msgspec
+from kvbench.common.messages import BadInput
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+BUILT = ROOT / "build/recall"
+RUST = ROOT / "harness/shims/rust"
+
+sys.path.insert(0, str(HERE.parent / "liars"))
+import planted  # noqa: E402 - not part of the package
+
+MANIFEST = """
+[package]
+name = "{store}"
+version = "0.0.0"
+edition = "2024"
+publish = false
+
+[lib]
+crate-type = ["cdylib"]
+path = "{source}"
+
+[dependencies]
+{dependencies}
+
+[profile.release]
+opt-level = 1
+
+[workspace]
+"""
+
+
+class Pair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An entry of recall.toml, which explains the keys."""
+
+    source: str
+    crate: str
+    bug: str
+    fix: str
+    level: str
+    report: str
+    says: str
+    needs: dict[str, str] = {}
+
+
+def pairs() -> dict[str, Pair]:
+    """All pairs by name."""
+    return msgspec.convert(tomllib.loads((HERE / "recall.toml").read_text()), dict[str, Pair])
+
+
+def _layout() -> Path:
+    """The layout of kv.h in Rust, which kv.rs includes."""
+    program, text = BUILT / "layout", BUILT / "kv_layout.rs"
+    BUILT.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cc", "-D_GNU_SOURCE", RUST / "layout.c", "-o", program], check=True)
+    text.write_bytes(subprocess.run([program], check=True, stdout=subprocess.PIPE).stdout)
+    return text
+
+
+def _build(store: str, pair: Pair, version: str, folder: Path) -> None:
+    """Compile one release into a store. Raises CalledProcessError with what cargo said."""
+    crate = BUILT / store
+    crate.mkdir(parents=True, exist_ok=True)
+    needs = pair.needs | {pair.crate: f"={version}"}
+    dependencies = "\n".join(f'{name} = "{wanted}"' for name, wanted in needs.items())
+    text = MANIFEST.format(store=store, source=HERE / pair.source, dependencies=dependencies)
+    (crate / "Cargo.toml").write_text(text)
+    environment = {
+        **os.environ,
+        "KV_LAYOUT": str(_layout()),
+        "KV_VERSION": version,
+        "CARGO_TARGET_DIR": str(BUILT / "target"),
+    }
+    command = ["cargo", "build", "--release", "--quiet"]
+    subprocess.run(command, cwd=crate, env=environment, check=True)
+    built = BUILT / "target/release" / f"lib{store.replace('-', '_')}.so"
+    (folder / f"{store}.so").write_bytes(built.read_bytes())
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("names", nargs=-1, type=click.Choice(list(pairs())), metavar="[PAIR]...")
+def main(folder: Path, names: Sequence[str]) -> None:
+    """Build these pairs, or all, into FOLDER."""
+    try:
+        planted.shims_for(folder)
+    except BadInput as error:
+        raise click.UsageError(str(error)) from None
+    failed = False
+    for name in names or pairs():
+        pair = pairs()[name]
+        for which, version in (("bug", pair.bug), ("fix", pair.fix)):
+            store = f"{name}-{which}"
+            try:
+                _build(store, pair, version, folder)
+                click.echo(f"{store}: {pair.crate} {version}")
+            except (OSError, subprocess.CalledProcessError) as error:
+                failed = True
+                click.echo(f"{store}: {pair.crate} {version}: not built: {error}", err=True)
+    raise SystemExit(1 if failed else 0)
