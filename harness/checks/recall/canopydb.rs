@@ -26,7 +26,7 @@ impl Engine for Canopy {
         let transaction = self.0.begin_write()?;
         {
             let mut tree = transaction.get_or_create_tree(b"records")?;
-            for (key, value) in changes {
+            for &(key, value) in changes {
                 match value {
                     Some(value) => tree.insert(key, value)?,
                     None => drop(tree.delete(key)?),

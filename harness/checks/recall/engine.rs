@@ -10,8 +10,8 @@ pub use kv::*;
 
 /// An open engine. A write has returned when the engine says that it is as durable as `driver!` tells.
 pub trait Engine: Sized + Sync {
-    /// `memory`: bytes of what the engine collects before it writes a table; None: as shipped.
-    fn open(folder: &Path, memory: Option<u64>) -> Outcome<Self>;
+    /// `write_buffer`: bytes that the engine collects before it writes a table; None: as shipped.
+    fn open(folder: &Path, write_buffer: Option<u64>) -> Outcome<Self>;
     fn get(&self, key: &[u8]) -> Outcome<Option<Vec<u8>>>;
     /// Stores all values, and removes the keys without one, in this order.
     fn write(&self, changes: &[(&[u8], Option<&[u8]>)]) -> Outcome<()>;
@@ -24,7 +24,7 @@ pub struct Opened<E>(E);
 
 impl<E: Engine> Store for Opened<E> {
     fn open(folder: &Path, options: Options) -> Outcome<Self> {
-        Ok(Self(E::open(folder, options.number("memory"))?))
+        Ok(Self(E::open(folder, options.number("write_buffer"))?))
     }
 
     fn close(self) -> Outcome<()> {
@@ -42,10 +42,9 @@ impl<E: Engine> Store for Opened<E> {
                 return Ok(status);
             }
         }
-        let value = |record: &kv_record| (mode != KV_REMOVE).then_some(record.value);
+        let value = |record: &kv_record| (mode != KV_REMOVE).then(|| record.value.bytes());
         let changes: Vec<_> = records.iter().map(|r| (r.key.bytes(), value(r))).collect();
-        let bytes: Vec<_> = changes.iter().map(|(k, v)| (*k, v.as_ref().map(kv_slice::bytes))).collect();
-        self.0.write(&bytes)?;
+        self.0.write(&changes)?;
         Ok(KV_OK)
     }
 
@@ -68,7 +67,7 @@ macro_rules! driver {
         static SETTINGS: [kv_setting; 4] = [
             kv_setting::allows(c"durability", $durability, $means),
             kv_setting::lacks(c"durability", c"*", c"not offered here"),
-            kv_setting::number(c"memory", 1, c"of what it collects before it writes a table, if it does"),
+            kv_setting::number(c"write_buffer", 1024, c"bytes that it collects before it writes a table, if it does"),
             kv_setting::END,
         ];
 

@@ -13,9 +13,9 @@ struct Fjall {
 }
 
 impl Engine for Fjall {
-    fn open(folder: &Path, memory: Option<u64>) -> Outcome<Self> {
+    fn open(folder: &Path, write_buffer: Option<u64>) -> Outcome<Self> {
         let mut options = PartitionCreateOptions::default();
-        if let Some(bytes) = memory {
+        if let Some(bytes) = write_buffer {
             options = options.max_memtable_size(bytes.try_into()?);
         }
         let keyspace = Config::new(folder).open()?;
@@ -28,7 +28,7 @@ impl Engine for Fjall {
     }
 
     fn write(&self, changes: &[(&[u8], Option<&[u8]>)]) -> Outcome<()> {
-        for (key, value) in changes {
+        for &(key, value) in changes {
             match value {
                 Some(value) => self.records.insert(key, value)?,
                 None => self.records.remove(key)?,

@@ -30,7 +30,7 @@ impl Engine for Redb {
         let transaction = self.0.begin_write()?;
         {
             let mut table = transaction.open_table(RECORDS)?;
-            for (key, value) in changes {
+            for &(key, value) in changes {
                 match value {
                     Some(value) => table.insert(key, value)?,
                     None => table.remove(key)?,

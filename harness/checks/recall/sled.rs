@@ -18,9 +18,9 @@ impl Engine for Sled {
     }
 
     fn write(&self, changes: &[(&[u8], Option<&[u8]>)]) -> Outcome<()> {
-        for (key, value) in changes {
+        for &(key, value) in changes {
             match value {
-                Some(value) => self.0.insert(key, *value)?,
+                Some(value) => self.0.insert(key, value)?,
                 None => self.0.remove(key)?,
             };
         }

@@ -14,10 +14,10 @@ struct Surreal {
 }
 
 impl Engine for Surreal {
-    fn open(folder: &Path, memory: Option<u64>) -> Outcome<Self> {
+    fn open(folder: &Path, write_buffer: Option<u64>) -> Outcome<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let mut builder = TreeBuilder::new().with_path(folder.join("tree"));
-        if let Some(bytes) = memory {
+        if let Some(bytes) = write_buffer {
             builder = builder.with_max_memtable_size(bytes.try_into()?);
         }
         let tree = runtime.block_on(async { builder.build() })?;
@@ -30,10 +30,10 @@ impl Engine for Surreal {
 
     fn write(&self, changes: &[(&[u8], Option<&[u8]>)]) -> Outcome<()> {
         let mut transaction = self.tree.begin()?.with_durability(Durability::Immediate);
-        for (key, value) in changes {
+        for &(key, value) in changes {
             match value {
-                Some(value) => transaction.set(*key, *value)?,
-                None => transaction.delete(*key)?,
+                Some(value) => transaction.set(key, value)?,
+                None => transaction.delete(key)?,
             }
         }
         Ok(self.runtime.block_on(transaction.commit())?)
