@@ -13,7 +13,7 @@ from kvbench.common.messages import BadInput
 
 SOURCE = Path(__file__).parent / "liar.c"
 FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
-CORE = ("libloop.so", "build.json")  # what every folder of shims holds
+CORE = ("libloop.so", "build.json", "null.so")  # what every folder of shims holds
 REPORT = "stores.json"
 
 
@@ -30,12 +30,12 @@ def store_name(bug: str) -> str:
 
 
 def shims_for(folder: Path) -> None:
-    """Make a folder of shims, with no store yet. Raises BadInput if it holds something else."""
+    """Make a folder of shims, with `null` alone. Raises BadInput if it holds something else."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / REPORT).exists():
         if any(folder.iterdir()):
             raise BadInput(f"{folder}: neither empty nor a folder of shims; name another")
-        (folder / REPORT).write_text(json.dumps({}))
+        (folder / REPORT).write_text(json.dumps({"null": ""}))
     for name in CORE:
         shutil.copy(shims_folder() / name, folder)
 

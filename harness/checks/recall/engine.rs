@@ -42,8 +42,11 @@ impl<E: Engine> Store for Opened<E> {
                 return Ok(status);
             }
         }
-        let value = |record: &kv_record| (mode != KV_REMOVE).then(|| record.value.bytes());
-        let changes: Vec<_> = records.iter().map(|r| (r.key.bytes(), value(r))).collect();
+        let mut changes = Vec::with_capacity(records.len());
+        for record in records {
+            let value = (mode != KV_REMOVE).then(|| record.value.bytes());
+            changes.push((record.key.bytes(), value));
+        }
         self.0.write(&changes)?;
         Ok(KV_OK)
     }

@@ -50,7 +50,7 @@ class Pair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     level: str
     report: str
     says: str
-    needs: dict[str, str] = {}
+    needs: tuple[str, ...] = ()
 
 
 def pairs() -> dict[str, Pair]:
@@ -71,8 +71,7 @@ def _build(store: str, pair: Pair, version: str, folder: Path) -> None:
     """Compile one release into a store. Raises CalledProcessError with what cargo said."""
     crate = BUILT / store
     crate.mkdir(parents=True, exist_ok=True)
-    needs = pair.needs | {pair.crate: f"={version}"}
-    dependencies = "\n".join(f'{name} = "{wanted}"' for name, wanted in needs.items())
+    dependencies = "\n".join([f'{pair.crate} = "={version}"', *pair.needs])
     text = MANIFEST.format(store=store, source=HERE / pair.source, dependencies=dependencies)
     (crate / "Cargo.toml").write_text(text)
     environment = {

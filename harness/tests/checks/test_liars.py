@@ -1,5 +1,6 @@
 """While nothing crashes, the stores with planted bugs behave as the one without."""
 
+import csv
 import random
 import sys
 from contextlib import closing
@@ -7,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from kvbench.cell.store import Store
+from kvbench.common.messages import BadInput
+from kvbench.machine import device
 from kvbench.stores.opened import OpenStore, open_store
-from support import ROOT
+from support import ROOT, Run
 
 sys.path.insert(0, str(ROOT / "harness/checks/liars"))
 import planted
@@ -56,3 +59,29 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(planted.BadInput, match="neither empty nor a folder of shims"):
         planted.build(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["letter"]
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("bug", "kind"),
+    [
+        ("none", ""),
+        ("folder_not_synced", "lost_an_acknowledged_write"),  # a name that was not on the disk
+        ("log_deleted_first", "does_not_open"),  # files in the wrong order
+        ("recovery_not_synced", "does_not_open"),  # only a second power failure shows it
+    ],
+)
+def test_the_crash_explorer_finds_a_planted_bug(
+    bug: str, kind: str, liars: Path, kvbench: Run, tmp_path: Path
+) -> None:
+    try:
+        device.check("ext4")
+    except BadInput as missing:
+        pytest.skip(str(missing))
+    store, out = planted.store_name(bug), tmp_path / "found.csv"
+    asked = ("--durability", "sync", "--states", 100, "--out", out, "--place", tmp_path)
+    done = kvbench("crash", "--explore", store, *asked, env={"KVBENCH_SHIMS": str(liars)})
+    assert done.returncode == 0, done.stderr
+    (row,) = csv.DictReader(out.read_text().splitlines())
+    assert int(row["states"]) > 50
+    assert (int(row[kind]) > 0) if kind else (int(row["violations"]) == 0)
