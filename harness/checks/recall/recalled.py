@@ -44,7 +44,7 @@ class Pair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """An entry of recall.toml, which explains the keys."""
 
     source: str
-    crate: str
+    engine: str
     bug: str
     fix: str
     level: str
@@ -61,19 +61,16 @@ def pairs() -> dict[str, Pair]:
 def _layout() -> Path:
     """The layout of kv.h in Rust, which kv.rs includes."""
     program, text = BUILT / "layout", BUILT / "kv_layout.rs"
-    BUILT.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cc", "-D_GNU_SOURCE", RUST / "layout.c", "-o", program], check=True)
     text.write_bytes(subprocess.run([program], check=True, stdout=subprocess.PIPE).stdout)
     return text
 
 
-def _build(store: str, pair: Pair, version: str, folder: Path) -> None:
-    """Compile one release into a store. Raises CalledProcessError with what cargo said."""
-    crate = BUILT / store
-    crate.mkdir(parents=True, exist_ok=True)
-    dependencies = "\n".join([f'{pair.crate} = "={version}"', *pair.needs])
+def _rust(store: str, pair: Pair, version: str, folder: Path) -> None:
+    own = BUILT / store
+    dependencies = "\n".join([f'{pair.engine} = "={version}"', *pair.needs])
     text = MANIFEST.format(store=store, source=HERE / pair.source, dependencies=dependencies)
-    (crate / "Cargo.toml").write_text(text)
+    (own / "Cargo.toml").write_text(text)
     environment = {
         **os.environ,
         "KV_LAYOUT": str(_layout()),
@@ -81,9 +78,32 @@ def _build(store: str, pair: Pair, version: str, folder: Path) -> None:
         "CARGO_TARGET_DIR": str(BUILT / "target"),
     }
     command = ["cargo", "build", "--release", "--quiet"]
-    subprocess.run(command, cwd=crate, env=environment, check=True)
+    subprocess.run(command, cwd=own, env=environment, check=True)
     built = BUILT / "target/release" / f"lib{store.replace('-', '_')}.so"
     (folder / f"{store}.so").write_bytes(built.read_bytes())
+
+
+def _go(store: str, pair: Pair, version: str, folder: Path) -> None:
+    own = BUILT / store
+    (own / "go.mod").write_text(f"module recall\n\nrequire {pair.engine} {version}\n")
+    (own / "store.go").write_bytes((HERE / pair.source).read_bytes())
+    library = f"{store}.library"  # no name of a shim
+    for command in (
+        ["go", "mod", "tidy"],
+        ["go", "build", "-buildmode=c-shared", "-o", str((folder / library).absolute())],
+    ):
+        subprocess.run(command, cwd=own, check=True)
+    defined = {"KV_NAME": store, "VERSION": version, "LIBRARY": library}
+    flags = [f'-D{name}="{text}"' for name, text in defined.items()]
+    shim = ["cc", *planted.FLAGS, *flags, HERE / "go.c", "-o", folder / f"{store}.so"]
+    subprocess.run(shim, check=True)
+
+
+def _build(store: str, pair: Pair, version: str, folder: Path) -> None:
+    """Compile one release into a store. Raises CalledProcessError, and OSError without a
+    compiler."""
+    (BUILT / store).mkdir(parents=True, exist_ok=True)
+    (_go if pair.source.endswith(".go") else _rust)(store, pair, version, folder)
 
 
 @click.command()
@@ -102,8 +122,8 @@ def main(folder: Path, names: Sequence[str]) -> None:
             store = f"{name}-{which}"
             try:
                 _build(store, pair, version, folder)
-                click.echo(f"{store}: {pair.crate} {version}")
+                click.echo(f"{store}: {pair.engine} {version}")
             except (OSError, subprocess.CalledProcessError) as error:
                 failed = True
-                click.echo(f"{store}: {pair.crate} {version}: not built: {error}", err=True)
+                click.echo(f"{store}: {pair.engine} {version}: not built: {error}", err=True)
     raise SystemExit(1 if failed else 0)
