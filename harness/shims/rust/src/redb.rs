@@ -14,7 +14,7 @@ use crate::kv::*;
 const RECORDS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("records");
 const SHIPPED: &str = "cache 1 GiB, pages 4 KiB";
 
-static SETTINGS: [kv_setting; 11] = [
+static SETTINGS: [kv_setting; 12] = [
     kv_setting::allows(c"durability", c"none", c"Durability::None: commits wait in the process"),
     kv_setting::allows(
         c"durability",
