@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import functools
 import os
 import signal
 import sys
@@ -10,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-_library = ctypes.CDLL(None)
+_library = ctypes.CDLL(None, use_errno=True)
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # these end a command, after clean-up
 
 
@@ -21,11 +20,36 @@ def die_with_parent(parent: int) -> None:
         sys.exit(1)
 
 
-def dying() -> dict[str, Any]:
+def dying(reboot: bool = False) -> dict[str, Any]:
     """Arguments of subprocess for a program that is killed with this process, and that a terminal's
-    Ctrl-C does not reach: this process ends the program when it is interrupted."""
-    ends = functools.partial(die_with_parent, os.getpid())
-    return {"preexec_fn": ends, "start_new_session": True}
+    Ctrl-C does not reach: this process ends the program when it is interrupted. With `reboot`, the
+    program takes this for another boot."""
+    parent = os.getpid()
+
+    def prepare() -> None:
+        die_with_parent(parent)
+        if reboot:
+            rebooted()
+
+    return {"preexec_fn": prepare, "start_new_session": True}
+
+
+_NEW_MOUNTS, _PRIVATE, _BIND = 0x20000, 0x44000, 0x1000  # of sched.h and sys/mount.h
+_RANDOM = b"/proc/sys/kernel/random/"
+
+
+def rebooted() -> None:
+    """Give this process another identity of the boot, as after a loss of power: an engine may trust
+    what it wrote without a sync during the same boot. Needs root. Raises OSError."""
+    calls = (
+        lambda: _library.unshare(_NEW_MOUNTS),
+        lambda: _library.mount(b"none", b"/", None, _PRIVATE, None),
+        lambda: _library.mount(_RANDOM + b"uuid", _RANDOM + b"boot_id", None, _BIND, None),
+    )
+    for call in calls:
+        if call() != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, f"the boot's identity cannot be changed: {os.strerror(code)}")
 
 
 @contextlib.contextmanager

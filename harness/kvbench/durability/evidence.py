@@ -222,11 +222,12 @@ def check_writes(store: Store, folder: Path, acknowledged: int, size: int, **opt
 
 def run_apart(command: list[str], limit: float = CHECK_LIMIT) -> str:
     """The last line that a program prints. It runs in a separate process, because an engine may
-    crash or hang on a damaged store. Raises StoreError with that line if the program fails."""
+    crash or hang on a damaged store; as root, as after a reboot. Raises StoreError with that line
+    if the program fails."""
     try:
         ended = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-            check=False, timeout=limit, **dying(),
+            check=False, timeout=limit, **dying(reboot=os.geteuid() == 0),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise StoreError(f"not done within {limit} s") from None
