@@ -81,24 +81,29 @@ class Bench:
 
     def __init__(self, subject: Subject, work: Path) -> None:
         self.subject, self.work = subject, work
-        self._folder = work / "mounted"
-        self._folder.mkdir(parents=True)
+        self.folder = work / "mounted"
+        self.folder.mkdir(parents=True)
         self._file = os.open(work / "image", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         os.ftruncate(self._file, SIZE)
         self._device = loopback.connect(work / "image", direct=False)
 
-    def look(self, fill: Callable[[int], None], keys: Sequence[bytes]) -> Left | str:
+    def look(
+        self,
+        fill: Callable[[int], None],
+        keys: Sequence[bytes],
+        then: Callable[[OpenStore], str] = works,
+    ) -> Left | str:
         """What a store holds on the disk that `fill` writes to an open file, or why its file system
         cannot be mounted."""
         fill(self._file)
         try:
-            mount(self._device, self._folder, self.subject.fs)
+            mount(self._device, self.folder, self.subject.fs)
         except OSError as error:
-            return error.strerror or str(error)
+            return os.strerror(error.errno or 0)
         try:
-            return self.subject.look(self._folder / STORE, keys, works, scan=True)
+            return self.subject.look(self.folder / STORE, keys, then, scan=True)
         finally:
-            unmount(os.fspath(self._folder))
+            unmount(os.fspath(self.folder))
 
     def judged(self, fill: Callable[[int], None], history: History, acknowledged: int) -> Verdict:
         left = self.look(fill, history.keys)
@@ -133,12 +138,15 @@ class Tried:
         found = self._judged(state)
         if not found.verdict.kind or not self._wanted(found.verdict.kind):
             return found
-        found = self._minimised(found)
-        name = f"{self._about['name']}-{found.state.name}"
-        about = self._about | {"acknowledged": found.acknowledged, "kind": found.verdict.kind}
-        file = self._keep / f"{name}.state"
-        file.parent.mkdir(exist_ok=True)
-        write_whole(file, _kept(about, functools.partial(self._replayed.image, found.state)))
+        return self._noted(self._minimised(found), self._about)
+
+    def _noted(self, found: Failed, about: dict[str, Any]) -> Failed:
+        """Keep a violation."""
+        name = f"{about['name']}-{found.state.name}"
+        about = about | {"acknowledged": found.acknowledged, "kind": found.verdict.kind}
+        self._keep.mkdir(exist_ok=True)
+        state = _kept(about, functools.partial(self._replayed.image, found.state))
+        write_whole(self._keep / f"{name}.state", state)
         return found._replace(name=name)
 
     def _wanted(self, kind: str) -> bool:
@@ -167,36 +175,52 @@ class Tried:
 
     def again(self, first: Failed, work: Path) -> Iterator[Failed]:
         """Let a writer go on from a state, and yield what further power failures leave."""
+        work.mkdir()
+        try:
+            yield from self._again(first, work)
+        finally:
+            shutil.rmtree(work)
+
+    def _again(self, first: Failed, work: Path) -> Iterator[Failed]:
         subject, keys = self._bench.subject, self._made.history.keys
         base, disk = work / "base", work / "disk"
-        work.mkdir()
         for path in (base, disk):
-            with open(path, "xb+") as file:
-                file.truncate(SIZE)
+            with open(path, "xb") as file:
                 self._replayed.image(first.state, file.fileno())
         seed = f"{self._about['seed']} {first.state.name}"
-
-        def go_on(opened: OpenStore) -> str:
-            there = [opened.get(key) is not None for key in keys]
-            steps, choose = _further(keys, there, seed), random.Random(seed)
-            return run(steps, device.folder / STORE, device.acknowledged, choose, opened)
-
         with recorded(disk, subject.fs, work / "recorded", MORE) as device:
-            left = subject.look(device.folder / STORE, keys, go_on, scan=False)
-        if wrong := left.ended or left.refused or left.after or left.closing:
-            verdict = Verdict(scenario.AFTER, f"when it goes on: {wrong}", False)
-            yield first._replace(verdict=verdict, second=True)
+            folder = device.folder / STORE
+            then = functools.partial(_go_on, keys, seed, folder, device.acknowledged)
+            left = subject.look(folder, keys, then)
+        about = self._about | {"again": seed, "name": f"{self._about['name']}-{first.state.name}"}
+        if verdict := _stopped(left):
+            found = first._replace(verdict=verdict, second=True)
+            yield self._noted(found, about) if self._wanted(verdict.kind) else found
             return
         history = second_history(
             self._made.history, left, first.acknowledged, subject.guarantee, seed
         )
         made = recording(base, device, history)
-        found = [value.hex() if isinstance(value, bytes) else None for value in left.found]
-        about = self._about | {"first": first.acknowledged, "found": found, "again": seed}
-        about["name"] += f"-{first.state.name}"
+        values = [value.hex() if isinstance(value, bytes) else None for value in left.found]
+        about |= {"first": first.acknowledged, "found": values}
         second = Tried(self._bench, made, self._counts, self._keep, about)
         for state in chosen(made.epochs, FAILURES, random.Random(seed)):
             yield second.failed(state)._replace(second=True)
+
+
+def _go_on(
+    keys: Sequence[bytes], seed: str, folder: Path, acknowledged: Path, opened: OpenStore
+) -> str:
+    """Take the steps of the second writer."""
+    there = [opened.get(key) is not None for key in keys]
+    choose = random.Random(seed)
+    return run(_further(keys, there, seed), folder, acknowledged, choose, opened)
+
+
+def _stopped(left: Left) -> Verdict | None:
+    """The verdict on a second writer that could not take its steps."""
+    why = left.ended or left.refused or left.after or left.closing
+    return Verdict(scenario.AFTER, f"when a writer goes on: {why}", False) if why else None
 
 
 def _further(keys: Sequence[bytes], there: Sequence[bool], seed: str) -> list[scenario.Step]:
@@ -237,36 +261,48 @@ def _kept(about: dict[str, Any], fill: Callable[[int], None]) -> bytes:
     return head + b"\n" + bytes(cramjam.zstd.compress(data))
 
 
+def _read(path: Path) -> tuple[dict[str, Any], bytes]:
+    """What is said of a kept state, and the bytes of its chunks. Raises BadInput."""
+    try:
+        head, _, image = read_whole(path, MOST_KEPT).partition(b"\n")
+        return dict(json.loads(head)), bytes(cramjam.zstd.decompress(image))
+    except OSError as error:
+        known = sorted(file.stem for file in path.parent.glob("*.state"))
+        allowed = ", ".join(known[:3]) or "none, since no state is kept there"
+        raise BadInput(
+            f"--replay: {path.stem!r:.90}: {error.strerror}; allowed: {allowed}"
+        ) from None
+    except (ValueError, TypeError, cramjam.DecompressionError):
+        raise BadInput(f"--replay: {path}: not a kept state") from None
+
+
 def replay(keep: Path, name: str, subject: Subject, work: Path) -> Verdict:
     """Look again at a state that was kept. Raises BadInput if it cannot be read, or is of another
     store, level or file system."""
-    path = keep / f"{name}.state"
-    try:
-        head, _, image = read_whole(path, MOST_KEPT).partition(b"\n")
-        about = json.loads(head)
-        data = bytes(cramjam.zstd.decompress(image))
-        own = {key: about[key] for key in ("store", "durability", "fs")}
-        history = Scenario(about["seed"]).history()
-        if "again" in about:
-            found = tuple(value and bytes.fromhex(value) for value in about["found"])
-            left = Left(found=found)
-            history = second_history(
-                history, left, about["first"], subject.guarantee, about["again"]
-            )
-        acknowledged = about["acknowledged"]
-    except OSError as error:
-        known = sorted(file.stem for file in keep.glob("*.state"))
-        allowed = ", ".join(known[:3]) or "none, since no state is kept there"
-        raise BadInput(f"--replay: {name!r:.90}: {error.strerror}; allowed: {allowed}") from None
-    except (ValueError, KeyError, TypeError, cramjam.DecompressionError):
-        raise BadInput(f"--replay: {path}: not a kept state") from None
-    asked = {"store": subject.store.full_name, "durability": subject.level, "fs": subject.fs}
-    if own != asked:
-        raise BadInput(f"--replay: {name!r:.90} is of {' '.join(own.values())}; name these")
-
+    about, data = _read(keep / f"{name}.state")
+    own = [about.get(key) for key in ("store", "durability", "fs")]
+    if own != [subject.store.full_name, subject.level, subject.fs]:
+        raise BadInput(f"--replay: {name!r:.90} is of {' '.join(map(str, own))}; name these")
+    history = Scenario(about["seed"]).history()
+    bench = Bench(subject, work / "bench")
     fill = functools.partial(unpack, SIZE, about["chunks"], data)
     try:
-        return Bench(subject, work / "replay").judged(fill, history, acknowledged)
+        if "again" in about and "found" not in about:  # the second writer failed
+            returned = work / "returned"
+            returned.write_bytes(bytes(8 * MORE))
+            then = functools.partial(
+                _go_on, history.keys, about["again"], bench.folder / STORE, returned
+            )
+            left = bench.look(fill, history.keys, then)
+            if isinstance(left, str):
+                return Verdict(UNMOUNTED, left, False)
+            return _stopped(left) or Verdict()
+        if "again" in about:
+            found = Left(found=tuple(value and bytes.fromhex(value) for value in about["found"]))
+            history = second_history(
+                history, found, about["first"], subject.guarantee, about["again"]
+            )
+        return bench.judged(fill, history, about["acknowledged"])
     finally:
         loopback.release(work)
 
