@@ -37,7 +37,16 @@ from kvbench.common.messages import BadInput
 from kvbench.common.processes import die_with_parent
 from kvbench.durability import scenario
 from kvbench.durability.left import Left
-from kvbench.durability.recording import SIZE, STORE, Recording, Subject, record, recording, run
+from kvbench.durability.recording import (
+    SIZE,
+    STORE,
+    Recording,
+    Subject,
+    load_unbooted,
+    record,
+    recording,
+    run,
+)  # fmt: skip
 from kvbench.durability.scenario import CLAIMING, KINDS, PROBE, STRICT, History, Scenario, Verdict
 from kvbench.durability.states import Replayed, State, chosen, others, packed, unpack
 from kvbench.machine import loopback
@@ -283,6 +292,7 @@ def replay(keep: Path, name: str, subject: Subject, work: Path) -> Verdict:
     own = [about.get(key) for key in ("store", "durability", "fs")]
     if own != [subject.store.full_name, subject.level, subject.fs]:
         raise BadInput(f"--replay: {name!r:.90} is of {' '.join(map(str, own))}; name these")
+    load_unbooted(subject.store)
     history = Scenario(about["seed"]).history()
     bench = Bench(subject, work / "bench")
     fill = functools.partial(unpack, SIZE, about["chunks"], data)
@@ -339,6 +349,7 @@ def explore(subject: Subject, seed: str, count: int, work: Path, keep: Path) -> 
     can be added to those of other scenarios. Raises StoreError if the store fails without any power
     failure."""
     work.mkdir()
+    load_unbooted(subject.store)
     try:
         return _explore(subject, seed, count, work, keep)
     finally:
@@ -376,7 +387,7 @@ def row(subject: Subject, made: Recording, found: Sequence[Failed]) -> dict[str,
     """The counts of one recording."""
     kinds = Counter(failed.verdict.kind for failed in found if failed.verdict.kind)
     prefixes = [failed for failed in found if failed.verdict.prefix >= 0]
-    kept = [failed for failed in found if failed.name]
+    kept = {failed.name: failed for failed in found if failed.name}.values()
     return {
         "store": subject.store.full_name,
         "engine_version": subject.store.version,

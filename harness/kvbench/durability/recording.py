@@ -37,6 +37,8 @@ WRITEBACK, ALL = 20, 0.25  # steps between two writebacks, on average; the share
 WRITE_AND_WAIT = 7  # all flags of sync_file_range(2)
 LIMIT = 20.0  # seconds for a look
 WRITING = 300.0  # seconds for a scenario
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+NEW_MOUNTS, BIND, SLAVES = 0x20000, 0x1000, 0x84000  # of unshare(2) and mount(2)
 SMALL = {"write_buffer": "65536"}  # options that make engines rotate their logs early
 
 
@@ -81,6 +83,38 @@ def _load(base: dict[bytes, bytes], opened: OpenStore) -> str:
         if not opened.insert(key, value):
             return f"insert of {key.hex()}: the key exists"
     return ""
+
+
+def load_unbooted(store: Store) -> None:
+    """Load a store's library where the machine's boot ID cannot be read; forks inherit it. By the
+    ID libmdbx would see that the machine has not restarted, and trust data that it had not synced,
+    of which a power failure leaves only some."""
+    if store.binding:
+        return
+    library = ctypes.CDLL(None, use_errno=True)
+
+    def must(status: int) -> None:
+        if status != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), BOOT_ID)
+
+    def mounted(source: bytes, target: bytes, flags: int) -> None:
+        must(library.mount(source, target, None, ctypes.c_ulong(flags), None))
+
+    mounts, root, here = (os.open(path, os.O_RDONLY) for path in ("/proc/self/ns/mnt", "/", "."))
+    try:
+        must(library.unshare(NEW_MOUNTS))
+        try:
+            mounted(b"none", b"/", SLAVES)
+            mounted(os.devnull.encode(), BOOT_ID.encode(), BIND)
+            store.driver()
+        finally:
+            must(library.setns(mounts, NEW_MOUNTS))
+            os.fchdir(root)  # setns(2) has changed both folders
+            os.chroot(".")
+            os.fchdir(here)
+    finally:
+        for descriptor in (mounts, root, here):
+            os.close(descriptor)
 
 
 class _Writeback:
