@@ -41,13 +41,13 @@ _RANDOM = b"/proc/sys/kernel/random/"
 def rebooted() -> None:
     """Give this process another identity of the boot, as after a loss of power: an engine may trust
     what it wrote without a sync during the same boot. Needs root. Raises OSError."""
-    calls = (
-        lambda: _library.unshare(_NEW_MOUNTS),
-        lambda: _library.mount(b"none", b"/", None, _PRIVATE, None),
-        lambda: _library.mount(_RANDOM + b"uuid", _RANDOM + b"boot_id", None, _BIND, None),
+    steps: tuple[tuple[Any, ...], ...] = (
+        (_library.unshare, _NEW_MOUNTS),
+        (_library.mount, b"none", b"/", None, _PRIVATE, None),
+        (_library.mount, _RANDOM + b"uuid", _RANDOM + b"boot_id", None, _BIND, None),
     )
-    for call in calls:
-        if call() != 0:
+    for call, *arguments in steps:
+        if call(*arguments) != 0:
             code = ctypes.get_errno()
             raise OSError(code, f"the boot's identity cannot be changed: {os.strerror(code)}")
 

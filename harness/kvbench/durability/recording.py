@@ -85,7 +85,7 @@ def _load(base: dict[bytes, bytes], opened: OpenStore) -> str:
     return ""
 
 
-def load_unbooted(store: Store) -> None:
+def load_unbooted(store: KnownStore) -> None:
     """Load a store's library where the machine's boot ID cannot be read; forks inherit it. By the
     ID libmdbx would see that the machine has not restarted, and trust data that it had not synced,
     of which a power failure leaves only some."""
