@@ -603,8 +603,9 @@ def rot(
     wrong (a value other than the last one written is returned without an error), missing (a record
     is not found, without an error), crash, hang (longer than 20 s), reported (an error), harmless.
     If several apply, the first in this list counts. The columns first_wrong and so on have the
-    number of the first such damage, for --replay. Without STORE, the engines of the main
-    experiments are tested.
+    number of the first such damage, for --replay. An engine with threads may lay out its files in
+    another way next time; then the replay damages another place. A row ends early after 20 hangs.
+    Without STORE, the engines of the main experiments are tested.
 
     If the command is stopped, it keeps the rows that are done in OUT.part, and the same command
     goes on from there.
