@@ -108,6 +108,7 @@ class Verdict:
     missing: list[Answer]
     said: str  # the engine's first error, or how the child ended
     refused: str  # the error, if the store does not open
+    printed: str  # the end of what the engine printed
 
     @property
     def stale(self) -> bool:
@@ -171,7 +172,7 @@ def judge(left: Left, content: Content) -> Verdict:
         HARMLESS: True,
     }
     outcome = next(own for own in OUTCOMES if cases[own])
-    return Verdict(outcome, wrong, missing, said, left.refused)
+    return Verdict(outcome, wrong, missing, said, left.refused, left.said)
 
 
 class Checks(NamedTuple):
@@ -348,6 +349,8 @@ def replay(subject: Subject, kind: str, number: int, place: Path) -> str:
     lines = [f"damage:  {damage.said}", f"outcome: {verdict.outcome}"]
     if verdict.said:
         lines.append(f"error:   {one_line(verdict.said)}")
+    if verdict.printed:
+        lines.append(f"printed: {one_line(verdict.printed)}")
     for title, answers in (("wrong", verdict.wrong), ("missing", verdict.missing)):
         for answer in answers[:SHOWN]:
             lines.append(f"{title + ':':8} {answer.call} of {answer.key!r} {_returned(answer)}")
