@@ -193,7 +193,7 @@ def first_noticed(subject: rot.Subject, folder: Path) -> tuple[Damage, rot.Verdi
 def test_an_outcome_is_what_the_store_makes_of_a_damage(
     summing: Build, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rot, "LIMIT", 5.0)
+    monkeypatch.setattr(rot, "LIMIT", 3.0)
     store = summing(f"notices-{outcome}", NOTICED[outcome])
     subject = rot.make(store, "default", 1, tmp_path)
     _, verdict = first_noticed(subject, tmp_path / "copy")
