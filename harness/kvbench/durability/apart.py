@@ -15,7 +15,7 @@ from kvbench.common.processes import die_with_parent, how_it_ended
 
 LIMIT = 20.0  # seconds until a child counts as hanging
 # A damaged length may make an engine ask for any amount. A child gets at most these bytes:
-MOST_MEMORY, MOST_WRITTEN = 4 << 30, 1 << 30  # of its own memory, and of each file
+MOST_MEMORY, MOST_WRITTEN = 6 << 30, 1 << 30  # of its own memory, and of each file
 HANGS = "hangs"
 LONGEST = 300  # characters of a text that are kept
 
