@@ -48,7 +48,7 @@ from kvbench.durability.recording import (
     run,
 )  # fmt: skip
 from kvbench.durability.scenario import CLAIMING, KINDS, PROBE, STRICT, History, Scenario, Verdict
-from kvbench.durability.states import Replayed, State, chosen, others, packed, unpack
+from kvbench.durability.states import Replayed, State, chosen, others, packed, tears, unpack
 from kvbench.machine import loopback
 from kvbench.machine.device import mount, recorded
 from kvbench.stores.opened import OpenStore
@@ -73,6 +73,7 @@ class Failed(NamedTuple):
     lost: int = 0  # acknowledged steps, if a prefix of them is left
     lost_ms: float = 0  # from the first of these to the failure
     second: bool = False  # whether another failure came before
+    torn: bool = False  # whether a block of 4 KiB survived in part
     left_out: int = -1  # parts of writes that did not survive, after minimising
     name: str = ""  # under which the state is kept
 
@@ -140,7 +141,8 @@ class Tried:
         lost = max(0, epoch.acknowledged - verdict.prefix) if verdict.prefix >= 0 else 0
         first = made.returned[epoch.acknowledged - lost] if lost else epoch.time
         since = max(0, epoch.time - first) / 1e6
-        return Failed(state, epoch.acknowledged, verdict, lost, since)
+        torn = tears(epoch, state.kept)
+        return Failed(state, epoch.acknowledged, verdict, lost, since, torn=torn)
 
     def failed(self, state: State) -> Failed:
         """Try a state. The first violations of each kind are minimised and kept."""
@@ -203,8 +205,8 @@ class Tried:
             left = subject.look(folder, keys, then)
         about = self._about | {"again": seed, "name": f"{self._about['name']}-{first.state.name}"}
         if verdict := _stopped(left):
-            found = first._replace(verdict=verdict, second=True)
-            yield self._noted(found, about) if self._wanted(verdict.kind) else found
+            stuck = first._replace(verdict=verdict, second=True)
+            yield self._noted(stuck, about) if self._wanted(verdict.kind) else stuck
             return
         history = second_history(
             self._made.history, left, first.acknowledged, subject.guarantee, seed
@@ -214,7 +216,8 @@ class Tried:
         about |= {"first": first.acknowledged, "found": values}
         second = Tried(self._bench, made, self._counts, self._keep, about)
         for state in chosen(made.epochs, FAILURES, random.Random(seed)):
-            yield second.failed(state)._replace(second=True)
+            found = second.failed(state)
+            yield found._replace(second=True, torn=found.torn or first.torn)
 
 
 def _go_on(
@@ -386,6 +389,7 @@ def _explore(subject: Subject, seed: str, count: int, work: Path, keep: Path) ->
 def row(subject: Subject, made: Recording, found: Sequence[Failed]) -> dict[str, Any]:
     """The counts of one recording."""
     kinds = Counter(failed.verdict.kind for failed in found if failed.verdict.kind)
+    torn = [failed for failed in found if failed.torn]
     prefixes = [failed for failed in found if failed.verdict.prefix >= 0]
     kept = {failed.name: failed for failed in found if failed.name}.values()
     return {
@@ -398,6 +402,8 @@ def row(subject: Subject, made: Recording, found: Sequence[Failed]) -> dict[str,
         "epochs": len(made.epochs),
         "states": len(found),
         "second": sum(failed.second for failed in found),
+        "torn": len(torn),
+        "violated_torn": sum(failed.verdict.kind in KINDS for failed in torn),
         "kinds": dict(kinds),
         "recoverable": sum(failed.verdict.recoverable for failed in found),
         "prefix": len(prefixes),
@@ -427,13 +433,14 @@ def _summed(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """A row of the table, from the rows of a store's recordings at a level."""
     total = {name: rows[0][name] for name in ("store", "engine_version", "durability", "guarantee")}
     total["recordings"] = len(rows)
-    for name in ("operations", "writes", "epochs", "states", "second"):
+    for name in ("operations", "writes", "epochs", "states", "second", "torn"):
         total[name] = sum(part[name] for part in rows)
     kinds: Counter[str] = Counter()
     for part in rows:
         kinds.update(part["kinds"])
     claims = total["guarantee"] in CLAIMING
     total["violations"] = sum(kinds[kind] for kind in KINDS) if claims else ""
+    total["violations_torn"] = sum(part["violated_torn"] for part in rows) if claims else ""
     total |= {kind.replace(" ", "_"): kinds[kind] for kind in ALL_KINDS}
     for name in ("recoverable", "prefix", "complete"):
         total[name] = sum(part[name] for part in rows)

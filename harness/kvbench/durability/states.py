@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from kvbench.machine.device import WRITE, Entry
 
-SECTOR = 512  # bytes
+SECTOR, BLOCK = 512, 8  # bytes; sectors
 CHUNK = 1 << 16  # bytes of an image that are copied at once if one of them is not 0
 TRIES = 20  # draws for each state that is wanted, since a draw may repeat one
 BOUNDARIES = 0.3  # the share of states that hold whole epochs
@@ -93,6 +93,17 @@ def others(epoch: Epoch, pieces: Pieces) -> Pieces:
     return tuple(found)
 
 
+def tears(epoch: Epoch, pieces: Pieces) -> bool:
+    """Whether a block of 4 KiB survives in part. Some engines rely on file systems and disks that
+    write a block entirely or not at all."""
+    for at, first, end in pieces:
+        write = epoch.writes[at]
+        cuts = {first, end} - {0, sectors(write)}
+        if any((write.offset // SECTOR + cut) % BLOCK for cut in cuts):
+            return True
+    return False
+
+
 def _subset(choose: random.Random, parts: Parts) -> Parts:
     """Some of the parts: all but one, one, half or most of them."""
     one, kind = choose.randrange(len(parts)), choose.randrange(4)
@@ -108,15 +119,18 @@ def _prefix(choose: random.Random, parts: Parts) -> Parts:
 
 
 def _torn(choose: random.Random, parts: Parts) -> Parts:
-    """Parts of which one lacks some of its sectors: its end, its begin, or some in the middle."""
+    """Parts of which one lacks some of its sectors: its end, its begin, or some in the middle; half
+    of the time only whole blocks of 4 KiB, if it has several."""
     long = [at for at, (_, _, end) in enumerate(parts) if end > 1]
     if not long:
         return []
     at = choose.choice(long)
     write, _, end = parts[at]
-    cut, kind = choose.randrange(1, end), choose.randrange(3)
+    step = choose.choice((1, BLOCK))
+    cuts = range(step, end, step) or range(1, end)
+    cut, again, kind = choose.choice(cuts), choose.choice(cuts), choose.randrange(3)
     own = [[(write, 0, cut)], [(write, cut, end)]]
-    own.append([(write, 0, cut), (write, choose.randrange(cut, end), end)])
+    own.append([(write, 0, min(cut, again)), (write, max(cut, again), end)])
     others = choose.randrange(3)
     before, behind = parts[:at], parts[at + 1 :]
     if others == 0:

@@ -13,7 +13,7 @@ from kvbench.common.messages import BadInput
 from kvbench.durability import scenario
 from kvbench.durability.left import Left, Value, digest
 from kvbench.durability.scenario import History, Step
-from kvbench.durability.states import Epoch, State, chosen, epochs, others, whole
+from kvbench.durability.states import Epoch, State, chosen, epochs, others, tears, whole
 from kvbench.machine import device
 from kvbench.machine.device import FLUSH, WRITE, Entry
 from support import Run
@@ -112,6 +112,17 @@ def test_states_are_distinct_and_repeat_with_the_seed() -> None:
         epoch = found[state.epoch]
         assert others(epoch, others(epoch, state.kept)) == state.kept
         assert state.kept != tuple(whole(epoch)) or not epoch.writes
+
+
+def test_a_state_is_torn_if_a_block_survives_in_part() -> None:
+    (epoch, _) = epochs(log(16384), 1, 1)
+    for kept, torn in [
+        ((), False), (((0, 0, 32),), False), (((0, 8, 24),), False), (((0, 0, 9),), True),
+        (((0, 3, 32),), True),
+    ]:  # fmt: skip
+        assert tears(epoch, kept) is torn
+    torn = [state for state in chosen([epoch], 60, random.Random(1)) if tears(epoch, state.kept)]
+    assert 0 < len(torn) < 55  # the others miss whole blocks
 
 
 def test_no_more_states_are_chosen_than_there_are() -> None:
