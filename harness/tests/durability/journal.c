@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 enum way { HONEST, IGNORES, LOSES, HANGS, CRASHES, CHANGES, CLOSES };
-enum { RECORDS = 200, KEY = 16, VALUE = 20000, GONE = -1 };
+enum { RECORDS = 6000, KEY = 16, VALUE = 20000, GONE = -1 };
 
 struct entry {
     int size; /* of the value; GONE for a removed record */
@@ -91,11 +91,15 @@ static int refused(struct kv *kv, enum way way, struct entry *entry)
 {
     switch (way) {
     case HONEST:
-        return ftruncate(kv->file, kv->end) != 0;
+        if (ftruncate(kv->file, kv->end) != 0)
+            kv_fail("not cut off"); /* the next write overwrites it */
+        return 0;
     case IGNORES:
         return 1;
     case LOSES:
-        return ftruncate(kv->file, 0) != 0;
+        if (ftruncate(kv->file, 0) != 0)
+            kv_fail("not cut off");
+        return 0;
     case HANGS:
         for (;;)
             pause();
@@ -107,7 +111,9 @@ static int refused(struct kv *kv, enum way way, struct entry *entry)
         return 0;
     case CLOSES:
         entry->size = VALUE + 1;
-        return pwrite(kv->file, entry, sizeof *entry, 0) < 0;
+        if (pwrite(kv->file, entry, sizeof *entry, 0) < 0)
+            kv_fail("not damaged");
+        return 0;
     }
     return 0;
 }

@@ -10,11 +10,13 @@ from pathlib import Path
 import pandas as pd
 import psutil
 import pytest
+from kvbench.cell.store import declared
 from kvbench.common.messages import BadInput
-from kvbench.durability import attempt, faults
+from kvbench.durability import attempt, broken, faults, full
+from kvbench.durability.evidence import mounting_fails
 from kvbench.durability.faults import Subject, fail
 from kvbench.durability.injection import CALLS, fault_of
-from kvbench.stores import catalogue
+from kvbench.durability.laboratory import KINDS
 from support import AVAILABLE, KNOWN, Run
 
 JOURNAL = (Path(__file__).parent / "journal.c").read_text()
@@ -29,9 +31,10 @@ def journal(
 
     def build(on_write: str = "HONEST", on_sync: str = "HONEST") -> Subject:
         name = f"journal-{on_write}-{on_sync}".lower()
-        compile_shim(name, JOURNAL, f"-DON_WRITE={on_write}", f"-DON_SYNC={on_sync}")
+        flags = f"-DON_WRITE={on_write}", f"-DON_SYNC={on_sync}"
+        store = declared(compile_shim(name, JOURNAL, *flags))
         monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
-        return Subject(catalogue.known()[name], "sync", 1)
+        return Subject(store, "sync", 1)
 
     return build
 
@@ -204,3 +207,46 @@ def test_bad_input_is_one_line(kvbench: Run, arguments: tuple[str, ...], said: s
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder in which file systems can be mounted."""
+    if why := mounting_fails(tmp_path):
+        pytest.skip(why)
+    return tmp_path
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("way", ["HONEST", "LOSES", "IGNORES"])
+def test_a_full_disk_shows_what_a_store_loses(journal: Journal, root: Path, way: str) -> None:
+    (row,) = full.rows(journal(on_write=way), root, 0)
+    assert row["error"] == ("" if way == "IGNORES" else "not written")
+    assert (row["reads_while_full"], row["goes_on"], row["closes"]) == ("yes", "yes", "yes")
+    if way == "HONEST":
+        assert row["intact"] == row["intact_while_full"] == row["intact_with_room"] == "yes"
+    else:
+        assert "lost" in row["intact"]
+
+
+@pytest.mark.check
+def test_a_store_that_ignores_a_failed_flush_loses_its_write(journal: Journal, root: Path) -> None:
+    """The file system stops, so later writes fail and are reported, or are lost."""
+    if why := KINDS["device"].fails(root):
+        pytest.skip(why)
+    runs = {
+        way: broken.fail(broken.Step(journal(on_sync=way), "flush", "on"), 5, root)
+        for way in ("HONEST", "IGNORES")
+    }
+    assert runs["HONEST"].outcome == faults.INTACT
+    assert runs["IGNORES"].outcome == faults.KNOWN_LOSS
+    assert all(run.hits for run in runs.values())
+
+
+@pytest.mark.check
+def test_a_device_that_does_not_fail_loses_nothing(journal: Journal, root: Path) -> None:
+    if why := KINDS["device"].fails(root):
+        pytest.skip(why)
+    for request in broken.REQUESTS:
+        run = broken.fail(broken.Step(journal(), request, "once"), 10_000, root)
+        assert (run.outcome, run.hits) == (faults.NOT_HIT, 0), run.wrong
