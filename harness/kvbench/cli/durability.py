@@ -435,7 +435,11 @@ def faults(
     if out is None and replay is None:
         raise BadInput("allowed: --out FILE for a table, or --replay FAULT to show one run")
     known = catalogue.known()
-    chosen = _usable(stores or [known[name] for name in family("main") if name in known])
+    asked = stores or [known[name] for name in family("main") if name in known]
+    for store in asked:
+        if store.reason:
+            say(f"{store.full_name}: {store.reason}")
+    chosen = _usable(asked)
     subjects = [
         Subject(store, level, seed)
         for store in chosen
