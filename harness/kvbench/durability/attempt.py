@@ -1,8 +1,8 @@
 """A program that goes on when the disk fails, what it was told, and whether that was true.
 
 The program opens a store that holds a base load, and inserts, updates and removes records in a
-seeded order. In between it syncs once and compacts once, if the store can. After an error it goes
-on with the next operation. At the end it reads all records and closes the store.
+seeded order. In between it syncs once, and on demand compacts once. After an error it goes on with
+the next operation. At the end it reads all records and closes the store.
 """
 
 import mmap
@@ -47,14 +47,14 @@ class Plan(NamedTuple):
         return tuple(dict.fromkeys(o.key for o in (*self.base, *self.operations) if o.key))
 
 
-def plan(store: Store, seed: int) -> Plan:
+def plan(store: Store, seed: int, compacts: bool = False) -> Plan:
     """The plan of a seed for a store, which may limit the values."""
     choose = random.Random(seed)
     writes = tuple(_writes(choose, store.max_value or SIZES[-1]))
     base, own = writes[:BASE], list(writes[BASE:])
-    if "compact" in store.capabilities:
-        own.insert(COMPACT_AT, Operation(COMPACT))
     own.insert(SYNC_AT, Operation(SYNC))
+    if compacts:
+        own.insert(COMPACT_AT, Operation(COMPACT))
     return Plan(base, tuple(own))
 
 
@@ -137,9 +137,12 @@ class Session:
             if most and failed == most:
                 return
 
-    def run_all(self) -> tuple[Value, ...]:
-        """Do all operations, then read."""
-        self.run(range(len(self.planned.operations)))
+    def run_all(self, compacting: Callable[[], None] = lambda: None) -> tuple[Value, ...]:
+        """Do all operations, then read. `compacting` is called before the store compacts."""
+        for number, operation in enumerate(self.planned.operations):
+            if operation.kind == COMPACT:
+                compacting()
+            self.run([number])
         return self.read()
 
     def read(self) -> tuple[Value, ...]:

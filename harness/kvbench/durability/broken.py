@@ -125,7 +125,7 @@ def rows(step: Step, place: Path, all_to: int) -> Rows:
         stopped += run.struck == STOPPED
         return run
 
-    found = counted(step.subject, hit, all_to, str(step))
+    found = counted(step.subject.plan, hit, all_to, str(step))
     what = {"request": step.request, "repeat": step.repeat}
     return [{**step.subject.about, **what, **found, "file_system_stopped": stopped}]
 

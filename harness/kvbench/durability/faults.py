@@ -17,10 +17,15 @@ ends with one outcome, the first of this list that applies:
 - unnoticed: a system call failed, no call of the program did, and all writes are there.
 - not hit: the program made no nth call.
 
+Calls are counted in one of three phases: while the store opens; from then on until it is closed;
+or, by a program that also compacts, from that moment on. Compaction makes some engines rewrite
+what an earlier fault damaged, so the first two programs do not compact.
+
 No power is cut: what reached the operating system stays there. So an acknowledged write must
 be there at every level that survives the end of the process, whether it was synced or not.
 """
 
+import functools
 import itertools
 import random
 import re
@@ -37,7 +42,17 @@ from kvbench.durability import attempt
 from kvbench.durability.apart import HANGS
 from kvbench.durability.attempt import LOST, UNREAD, WRONG, Expected, Plan, Session, Told
 from kvbench.durability.evidence import STORE, copy_of
-from kvbench.durability.injection import CALLS, ERRORS, ON, ONCE, PHASES, WRITING, Fault, Injection
+from kvbench.durability.injection import (
+    CALLS,
+    COMPACTING,
+    ERRORS,
+    ON,
+    ONCE,
+    PHASES,
+    WRITING,
+    Fault,
+    Injection,
+)
 from kvbench.durability.kept import Rows
 from kvbench.durability.left import Left, Value, look
 from kvbench.stores import catalogue
@@ -116,7 +131,11 @@ class Subject(NamedTuple):
 
     @property
     def plan(self) -> Plan:
-        return attempt.plan(self.store, self.seed)
+        return self.plan_of(WRITING)
+
+    def plan_of(self, phase: str) -> Plan:
+        """The plan of the program for faults in a phase."""
+        return attempt.plan(self.store, self.seed, phase == COMPACTING)
 
     @property
     def tears(self) -> bool:
@@ -149,6 +168,7 @@ def steps(subjects: Sequence[Subject]) -> list[Step]:
         for error in ERRORS
         for repeat in (ONCE, ON)
         for phase in PHASES
+        if phase != COMPACTING or "compact" in subject.store.capabilities
     ]
 
 
@@ -181,20 +201,20 @@ def fail(subject: Subject, fault: Fault, place: Path) -> Run:
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as made:
         folder = Path(made).resolve() / STORE
         copy_of(base(subject, place), folder)
-        injection = Injection(fault, folder)
+        injection, planned = Injection(fault, folder), subject.plan_of(fault.phase)
 
         def program(session: Session) -> tuple[Value, ...]:
             injection.enter(WRITING)
-            return session.run_all()
+            return session.run_all(functools.partial(injection.enter, COMPACTING))
 
         try:
             told = attempt.attempt(
-                subject.store, folder, subject.plan, subject.options, program, injection, LIMIT
+                subject.store, folder, planned, subject.options, program, injection, LIMIT
             )
         finally:
             injection.close()
         run = judged(
-            subject, subject.plan, told, again(subject, folder), injection.hits, injection.calls
+            subject, planned, told, again(subject, folder), injection.hits, injection.calls
         )
         return run._replace(struck=injection.struck)
 
@@ -269,7 +289,7 @@ def numbers(all_to: int, seed: str) -> Iterator[int]:
 
 
 def counted(
-    subject: Subject, hit: Callable[[int], Run], all_to: int, seed: str
+    planned: Plan, hit: Callable[[int], Run], all_to: int, seed: str
 ) -> dict[str, str | int | bool]:
     """How often each outcome followed, over rising n until `hit` makes nothing fail, and the first
     n of each."""
@@ -284,7 +304,7 @@ def counted(
         first.setdefault(run.outcome, n)
         largest = n
         if OUTCOMES.index(run.outcome) < worst:
-            worst, example = OUTCOMES.index(run.outcome), run.brief(subject.plan)
+            worst, example = OUTCOMES.index(run.outcome), run.brief(planned)
         if run.hits == 0 or counts[HANG] == MOST_HANGS:
             break
     return {
@@ -303,5 +323,11 @@ def rows(step: Step, place: Path, all_to: int) -> Rows:
     """The row of a step."""
     subject, *what = step
     names = zip(Step._fields[1:], what, strict=True)
-    outcomes = counted(subject, lambda n: fail(subject, step.at(n), place), all_to, str(step))
+    planned = subject.plan_of(step.phase)
+    outcomes = counted(planned, lambda n: fail(subject, step.at(n), place), all_to, str(step))
     return [{**subject.about, **dict(names), **outcomes}]
+
+
+def show(subject: Subject, fault: Fault, place: Path) -> str:
+    """One run as text."""
+    return fail(subject, fault, place).text(subject.plan_of(fault.phase))

@@ -37,8 +37,7 @@ CALLS = {  # the system calls of each kind, and how each names its file
 FLAGS = {"open": 1, "openat": 2}  # the argument with the flags
 ERRORS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC}
 ONCE, ON = "once", "on"  # only the nth call fails, or the nth and all later ones
-OPENING, WRITING = "opening", "writing"
-PHASES = (OPENING, WRITING)  # in which calls are counted; `writing` lasts until the store is closed
+OPENING, WRITING, COMPACTING = PHASES = "opening", "writing", "compacting"  # see faults.py
 
 LIBRARY = "libseccomp.so.2"
 ALLOW, NOTIFY = 0x7FFF0000, 0x7FC00000  # SCMP_ACT_
@@ -70,7 +69,7 @@ def fault_of(text: str) -> Fault:
     if len(words) == len(Fault._fields) - 1:
         words.append(WRITING)
     if len(words) != len(Fault._fields):
-        allowed = "a call, an error, a number, once or on, and opening or writing"
+        allowed = "a call, an error, a number, once or on, and a phase"
         raise BadInput(f"{text!r:.60} is not a fault; allowed: {allowed}")
     call, error, number, repeat, phase = words
     for word, names in ((call, CALLS), (error, ERRORS), (repeat, (ONCE, ON)), (phase, PHASES)):

@@ -45,7 +45,7 @@ KINDS = {
         faults.steps,
         faults.rows,
         fault_of,
-        lambda subject, fault, place: faults.fail(subject, fault, place).text(subject.plan),
+        faults.show,
     ),
     "device": Kind(
         broken.LEVELS,
