@@ -93,6 +93,7 @@ def _go(store: str, pair: Pair, version: str, folder: Path) -> None:
         ["go", "build", "-buildmode=c-shared", "-o", str((folder / library).absolute())],
     ):
         subprocess.run(command, cwd=own, check=True)
+    (folder / f"{store}.h").unlink()  # go writes it beside the library
     defined = {"KV_NAME": store, "VERSION": version, "LIBRARY": library}
     flags = [f'-D{name}="{text}"' for name, text in defined.items()]
     shim = ["cc", *planted.FLAGS, *flags, HERE / "go.c", "-o", folder / f"{store}.so"]

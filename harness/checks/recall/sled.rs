@@ -1,4 +1,4 @@
-//! sled 0.31 to 0.34: each write is followed by a flush.
+//! sled 0.34 and 1: each write is followed by a flush.
 
 #[macro_use]
 mod engine;
