@@ -70,7 +70,7 @@ macro_rules! driver {
         static SETTINGS: [kv_setting; 4] = [
             kv_setting::allows(c"durability", $durability, $means),
             kv_setting::lacks(c"durability", c"*", c"not offered here"),
-            kv_setting::number(c"write_buffer", 1024, c"bytes that it collects before it writes a table, if it does"),
+            kv_setting::number(c"write_buffer", 1024, c"bytes collected before a table is written"),
             kv_setting::END,
         ];
 

@@ -1,15 +1,17 @@
 """Builds releases of engines that had a crash bug, and the releases that fixed it."""
 
+import csv
 import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 import msgspec
 from kvbench.common.messages import BadInput
+from kvbench.durability.scenario import KINDS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -107,24 +109,68 @@ def _build(store: str, pair: Pair, version: str, folder: Path) -> None:
     (_go if pair.source.endswith(".go") else _rust)(store, pair, version, folder)
 
 
+def _built(folder: Path, names: Sequence[str]) -> list[str]:
+    """Build pairs into a folder of shims. Returns the names of those whose two releases compile;
+    says why the others do not."""
+    planted.shims_for(folder)
+    found = []
+    for name in names:
+        pair = pairs()[name]
+        try:
+            for which, version in (("bug", pair.bug), ("fix", pair.fix)):
+                _build(f"{name}-{which}", pair, version, folder)
+            found.append(name)
+            click.echo(f"{name}: {pair.engine} {pair.bug} and {pair.fix}")
+        except (OSError, subprocess.CalledProcessError) as error:
+            click.echo(f"{name}: not built: {error}", err=True)
+    return found
+
+
+def _explored(folder: Path, names: Sequence[str], level: str, out: Path, states: int) -> None:
+    """Explore both releases of pairs of a level, and write the table."""
+    stores = [f"{name}-{which}" for name in names for which in ("bug", "fix")]
+    options = "--durability", level, "--states", str(states), "--out", str(out)
+    command = ["kvbench", "crash", "--explore", *stores, *options]
+    environment = os.environ | {"KVBENCH_SHIMS": str(folder.absolute())}
+    subprocess.run(command, env=environment, check=True)
+
+
+def judged(name: str, rows: Mapping[str, Mapping[str, str]]) -> dict[str, str | int]:
+    """What the explorer found in the two releases of a pair. A state is wrong if it violates what
+    its level promises, or, where it promises nothing, the level `recoverable`."""
+    pair = pairs()[name]
+    found: dict[str, str | int] = {"pair": name, "engine": pair.engine, "level": pair.level}
+    for which, version in (("bug", pair.bug), ("fix", pair.fix)):
+        row = rows[f"{name}-{which}"]
+        states = int(row["states"])
+        kinds = [kind for kind in KINDS if int(row[kind.replace(" ", "_")])]
+        wrong = row["violations"] or states - int(row["recoverable"])
+        found |= {which: version, f"{which}_states": states, f"{which}_wrong": int(wrong)}
+        found[f"{which}_kinds"] = "; ".join(kinds)
+    return found | {"report": pair.report, "says": pair.says}
+
+
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("names", nargs=-1, type=click.Choice(list(pairs())), metavar="[PAIR]...")
-def main(folder: Path, names: Sequence[str]) -> None:
-    """Build these pairs, or all, into FOLDER."""
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Explore; write this.")
+@click.option("--states", default=2000, show_default=True, help="States to try of each release.")
+def main(folder: Path, names: Sequence[str], out: Path | None, states: int) -> None:
+    """Build these pairs, or all, into FOLDER. With --out, explore them, and write a table."""
     try:
-        planted.shims_for(folder)
+        built = _built(folder, names or list(pairs()))
     except BadInput as error:
         raise click.UsageError(str(error)) from None
-    failed = False
-    for name in names or pairs():
-        pair = pairs()[name]
-        for which, version in (("bug", pair.bug), ("fix", pair.fix)):
-            store = f"{name}-{which}"
-            try:
-                _build(store, pair, version, folder)
-                click.echo(f"{store}: {pair.engine} {version}")
-            except (OSError, subprocess.CalledProcessError) as error:
-                failed = True
-                click.echo(f"{store}: {pair.engine} {version}: not built: {error}", err=True)
-    raise SystemExit(1 if failed else 0)
+    if out is None:
+        return
+    rows: dict[str, dict[str, str]] = {}
+    for level in dict.fromkeys(pairs()[name].level for name in built):
+        own = [name for name in built if pairs()[name].level == level]
+        table = out.with_name(f"{out.stem}-{level}.csv")
+        _explored(folder, own, level, table, states)
+        rows |= {row["store"]: row for row in csv.DictReader(table.read_text().splitlines())}
+    lines = [judged(name, rows) for name in built if {f"{name}-bug", f"{name}-fix"} <= rows.keys()]
+    with open(out, "w", newline="") as file:
+        writer = csv.DictWriter(file, lines[0] if lines else ["pair"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
