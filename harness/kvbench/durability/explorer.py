@@ -50,7 +50,7 @@ from kvbench.durability.recording import (
 from kvbench.durability.scenario import CLAIMING, KINDS, PROBE, STRICT, History, Scenario, Verdict
 from kvbench.durability.states import Replayed, State, chosen, others, packed, tears, unpack
 from kvbench.machine import loopback
-from kvbench.machine.device import mount, recorded
+from kvbench.machine.device import forget, mount, recorded
 from kvbench.stores.opened import OpenStore
 
 A_RECORDING = 500  # states of one recording at most; then another scenario is recorded
@@ -105,6 +105,7 @@ class Bench:
     ) -> Left | str:
         """What a store holds on the disk that `fill` writes to an open file, or why its file system
         cannot be mounted."""
+        forget(self._device)
         fill(self._file)
         try:
             mount(self._device, self.folder, self.subject.fs)

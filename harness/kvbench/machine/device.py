@@ -18,6 +18,8 @@ The image holds all writes, also afterwards. A write that failed is neither in i
 
 import contextlib
 import ctypes
+import errno
+import fcntl
 import mmap
 import os
 import shutil
@@ -37,6 +39,8 @@ from kvbench.common.processes import dying, how_it_ended, uninterrupted
 from kvbench.machine import loopback
 
 RECORDER = Path(__file__).parents[1] / "device/recorder.so"
+FLUSH_BUFFERS = 0x1261  # BLKFLSBUF of linux/fs.h
+FREEING = 10.0  # seconds until an unmounted device must be free
 STARTING = 10.0  # seconds until the served file must be there
 ENTRY = struct.Struct("=5Q")  # struct entry of recorder.c
 WRITE, FLUSH = 1, 2  # its kinds
@@ -160,6 +164,25 @@ def mount(device: str, folder: Path, kind: str) -> None:
     if _library.mount(*paths, ctypes.c_ulong(0), OPTIONS.get(kind)) != 0:
         code = ctypes.get_errno()
         raise OSError(code, f"cannot be mounted: {os.strerror(code)}", os.fspath(folder))
+
+
+def forget(device: str) -> None:
+    """Drop what the kernel has cached of a device on which nothing is mounted. Raises OSError if it
+    is still in use, as while another process holds the file system."""
+    begun = time.monotonic()
+    while True:
+        try:
+            file = os.open(device, os.O_RDWR | os.O_EXCL)
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() - begun > FREEING:
+                raise
+            time.sleep(0.001)
+            continue
+        try:
+            fcntl.ioctl(file, FLUSH_BUFFERS)
+        finally:
+            os.close(file)
+        return
 
 
 @contextlib.contextmanager
