@@ -28,9 +28,8 @@ from kvbench.stores import about, catalogue
 from tabulate import tabulate
 
 # Import now what commands import when they run, or each fork would import it again.
-LEFT_OUT = ("kvbench.cell.bindings.", "kvbench.sweep.distributed", "kvbench.machine.recorder")
 for module in pkgutil.walk_packages(package.__path__, "kvbench."):
-    if not module.name.startswith(LEFT_OUT):
+    if not module.name.startswith(("kvbench.cell.bindings.", "kvbench.sweep.distributed")):
         importlib.import_module(module.name)
 
 # A shell's background jobs ignore Ctrl-C, and processes that the tests start would inherit that.

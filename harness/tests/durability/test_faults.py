@@ -250,3 +250,19 @@ def test_a_device_that_does_not_fail_loses_nothing(journal: Journal, root: Path)
     for request in broken.REQUESTS:
         run = broken.fail(broken.Step(journal(), request, "once"), 10_000, root)
         assert (run.outcome, run.hits) == (faults.NOT_HIT, 0), run.wrong
+
+
+def test_leveldb_loses_what_follows_a_failed_write(tmp_path: Path) -> None:
+    """A defect of the engine, which data/faults/reproducers shows without this tool."""
+    run = fail(Subject(KNOWN["leveldb"], "sync", 1), fault_of("write ENOSPC 7 once"), tmp_path)
+    assert (run.outcome, len(run.told.errors)) == (faults.KNOWN_LOSS, 1)
+    assert run.told.errors[0][0] < 10
+    assert "lost" in run.wrong["records after opening it again"]
+
+
+def test_calls_of_a_compaction_are_counted_apart(tmp_path: Path) -> None:
+    subject = Subject(KNOWN["leveldb"], "sync", 1)
+    run = fail(subject, fault_of("create EIO 1 once compacting"), tmp_path)
+    before = [number for number, _ in run.told.errors if number < attempt.COMPACT_AT]
+    assert (run.hits, before) == (1, [])
+    assert run.struck.startswith("openat of ")
