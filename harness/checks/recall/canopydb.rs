@@ -11,6 +11,7 @@ struct Canopy(Database);
 
 impl Engine for Canopy {
     fn open(folder: &Path, _: Option<u64>) -> Outcome<Self> {
+        std::fs::create_dir_all(folder.join("db"))?;
         let opened = Self(Database::new(folder.join("db"))?);
         opened.write(&[])?; // creates the tree
         Ok(opened)
