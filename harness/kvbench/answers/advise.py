@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.spatial import Delaunay, QhullError
 
+from kvbench.answers.recovery import Recovery
 from kvbench.cell.bindings import full_name
 from kvbench.cell.factors import DEFAULT, DURABILITY, OPERATIONS, format_bytes
 from kvbench.common.messages import BadInput, listed
@@ -44,7 +45,8 @@ class Query:
     `size` is the bytes of a value, `records` the number of records, and `mix` the share of each
     operation. `sync_ns` is the time of a sync on the application's device; None means the measured
     device's. If the mix overwrites or removes records, stores whose file only grows are ranked only
-    with `may_grow`. With `c_interface` only stores that C can call are ranked. Of stores as
+    with `may_grow`. With `c_interface` only stores that C can call are ranked. With `comes_back`
+    only stores are ranked that came back from all crash states that were tried. Of stores as
     shipped, only those that provide the durability level `guarantee` are ranked; see
     interpretations().
     """
@@ -57,6 +59,7 @@ class Query:
     sync_ns: float | None = None
     may_grow: bool = False
     c_interface: bool = False
+    comes_back: Recovery | None = None
     guarantee: str = ""
 
     @property
@@ -69,7 +72,9 @@ class Query:
         engine = store.partition("/")[0]
         if not self.may_grow and not reuses(engine):
             return GROWS
-        return RUST if self.c_interface and not has_c_interface(engine) else ""
+        if self.c_interface and not has_c_interface(engine):
+            return RUST
+        return self.comes_back.refuses(store, self.durability) if self.comes_back else ""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import pandas as pd
 from tabulate import tabulate
 
 from kvbench.answers.advise import Advice
+from kvbench.answers.recovery import Recovery
 from kvbench.cell.factors import DEFAULT, format_bytes
 from kvbench.experiment.factors import NOT_STATED
 from kvbench.results.measured import Measured
@@ -42,7 +43,7 @@ def _known(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _facts(data: Measured, advice: Advice, store: str) -> dict[str, Any]:
+def _facts(data: Measured, advice: Advice, store: str, recovery: Recovery | None) -> dict[str, Any]:
     """What else was measured of a store in the field with the largest weight, and facts about
     it."""
     query = advice.query
@@ -83,12 +84,19 @@ def _facts(data: Measured, advice: Advice, store: str) -> dict[str, Any]:
     }
     for name in ("language", "licence", "latest", "maintained_by", "processes", "known"):
         texts[name] = getattr(facts, name) if facts else ""
-    return {name: _known(value) for name, value in found.items()} | texts
+    tried = recovery and recovery.tried(store, query.durability)
+    crashed = {
+        "crash_states": tried.states if tried else None,
+        "broken_states": tried.broken if tried else None,
+        "comes_back": recovery.says(store, query.durability) if recovery else "",
+    }
+    return {name: _known(value) for name, value in found.items()} | texts | crashed
 
 
-def report(data: Measured, advice: Advice) -> dict[str, Any]:
+def report(data: Measured, advice: Advice, recovery: Recovery | None = None) -> dict[str, Any]:
     """The advice as plain values, the best store first. If times were computed for another device,
-    no store is recommended. A value that is unknown, or that an import does not state, is None."""
+    no store is recommended. A value that is unknown, or that an import does not state, is None.
+    `recovery` has the crash states of the stores."""
     query = advice.query
     computed = query.sync_ns is not None
     rows = []
@@ -103,7 +111,7 @@ def report(data: Measured, advice: Advice) -> dict[str, Any]:
                 "regret": _known(own.estimate),
                 "low": _known(own.low),
                 "high": _known(own.high),
-                **_facts(data, advice, store),
+                **_facts(data, advice, store, recovery),
             }
         )
     return {
@@ -114,7 +122,7 @@ def report(data: Measured, advice: Advice) -> dict[str, Any]:
             "mix": dict(query.mix), "access": _level(data.access),
             "durability": _level(query.durability), "guarantee": _level(query.level),
             "memory": _level(query.memory), "sync_ns": query.sync_ns, "may_grow": query.may_grow,
-            "c_interface": query.c_interface,
+            "c_interface": query.c_interface, "comes_back": query.comes_back is not None,
         },
         "trials": advice.trials,
         "average": data.average,
@@ -209,6 +217,16 @@ def _settings(chosen: Sequence[Mapping[str, Any]]) -> str:
     return str(tabulate(cells, headers=headers, maxcolwidths=width, disable_numparse=True))
 
 
+def _crashes(chosen: Sequence[Mapping[str, Any]], required: bool) -> str:
+    """Which of the stores did not come back from all crash states; or, if that is required, from
+    how many each came back."""
+    if required:
+        came = ", ".join(f"{row['store']} {row['crash_states']:,}" for row in chosen)
+        return f"crash states from which each came back: {came}"
+    found = [f"{row['store']} {row['comes_back']}" for row in chosen if row["comes_back"]]
+    return f"{'; '.join(found)}; --comes-back leaves such stores out" if found else ""
+
+
 def _asked(query: Mapping[str, Any]) -> str:
     """The query in words, with the shares of the mix normalised."""
     whole = sum(query["mix"].values())
@@ -231,6 +249,7 @@ def text(values: Mapping[str, Any]) -> str:
         lines.append(_settings(chosen))
         lines.append("\n".join(f"{row['store']}: {row['known']}" for row in chosen if row["known"]))
         lines.append(CAUTIONS.get(query["guarantee"], ""))
+    lines.append(_crashes(chosen, query["comes_back"]))
     fields = [
         f"{at['record_size']} x {at['records']:,} ({at['weight']:.0%})" for at in values["rests_on"]
     ]

@@ -17,6 +17,7 @@ from kvbench.experiment.factors import FACTORS, NOT_STATED
 
 if TYPE_CHECKING:
     from kvbench.answers.advise import Advice, Query
+    from kvbench.answers.recovery import Recovery
     from kvbench.results.measured import Measured
 
 REPOSITORY = {"c": ["reference"], "python": ["python", "bindings"]}  # in data, by access
@@ -136,6 +137,12 @@ def _level(text: str) -> tuple[str, str]:
 )
 @click.option("--c-interface", is_flag=True, help="Rank only stores that programs in C can call.")
 @click.option(
+    "--comes-back",
+    is_flag=True,
+    help="Rank only stores that opened, with no record of before lost or wrong, after each of the "
+    "simulated losses of power in faults/states.csv, beside FOLDER.",
+)
+@click.option(
     "--where",
     type=Read(_level),
     multiple=True,
@@ -175,6 +182,7 @@ def advise(
     sync_time: float | None,
     may_grow: bool,
     c_interface: bool,
+    comes_back: bool,
     where: Sequence[tuple[str, str]],
     data: Path | None,
     space: Path | None,
@@ -199,11 +207,14 @@ def advise(
 
     _check_together(access, c_interface, sync_time, budget, out)
     device = None if sync_time is None else 1e9 * sync_time
+    folders = _folders(data, access)
+    recovery = _recovery(folders[0], comes_back)
     query = Query(
-        record_size, records, mix, durability or "", memory or "", device, may_grow, c_interface
-    )
-    known, found = _answers(query, _folders(data, access), access, _levels(where), space)
-    shown = [report.report(known, one) for one in found]
+        record_size, records, mix, durability or "", memory or "", device, may_grow, c_interface,
+        recovery if comes_back else None,
+    )  # fmt: skip
+    known, found = _answers(query, folders, access, _levels(where), space)
+    shown = [report.report(known, one, recovery) for one in found]
     as_shipped = found[0].query.durability == DEFAULT
     if budget is None:
         told: Any = {"guarantees": shown} if as_shipped else shown[0]
@@ -212,7 +223,7 @@ def advise(
         return
     if as_shipped:
         raise BadInput("--measure: not of stores as shipped; allowed: with --durability LEVEL")
-    told, status = _measured(found[0], shown[0], budget, out)
+    told, status = _measured(found[0], shown[0], recovery, budget, out)
     click.echo(report.to_json(told) if as_json else report.both(told))
     if status:
         sys.exit(status)
@@ -255,6 +266,19 @@ def _folders(data: Path | None, access: str) -> list[Path]:
     return found
 
 
+def _recovery(folder: Path, needed: bool) -> "Recovery | None":
+    """The crash states beside a folder of results. Raises BadInput if they are needed and there are
+    none."""
+    from kvbench.answers.recovery import TABLE, Recovery
+
+    found = Recovery.beside(folder)
+    if needed and found is None:
+        raise BadInput(
+            f"--comes-back: there is no {folder.parent / TABLE}; `kvbench crash --explore` makes it"
+        )
+    return found
+
+
 def _answers(
     query: "Query", folders: list[Path], access: str, levels: dict[str, str], space: Path | None
 ) -> "tuple[Measured, Sequence[Advice]]":
@@ -277,8 +301,9 @@ def _answers(
 
 
 def _measured(
-    found: "Advice", known: dict[str, Any], seconds: float, out: Path | None
-) -> tuple[dict[str, Any], int]:
+    found: "Advice", known: dict[str, Any], recovery: "Recovery | None", seconds: float,
+    out: Path | None,
+) -> tuple[dict[str, Any], int]:  # fmt: skip
     """The report of an answer after measuring here, and the exit status. The report uses the new
     measurement if that was completed, otherwise the earlier data."""
     from kvbench.answers import here, report
@@ -291,7 +316,7 @@ def _measured(
         done = here.measure(found.query, found.candidates, seconds, out)
     own = None
     if done.data is not None:
-        own = report.report(done.data, advised(done.data, found.query))
+        own = report.report(done.data, advised(done.data, found.query), recovery)
     if own is not None and not done.why:
         return own | {"measured": {"finished": True, "why": "", "report": None}, "known": known}, 0
     why = done.why or "no trial has all stores"

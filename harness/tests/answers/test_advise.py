@@ -183,6 +183,70 @@ def test_stores_that_c_cannot_call_are_left_out_on_demand() -> None:
     assert "interface for C" in found.left_out["redb"]
 
 
+STATES = """store,durability,states,recoverable,cannot_be_mounted,does_not_open
+leveldb,process,2000,2000,0,0
+lmdb,process,2000,1988,0,12
+flat,process,199,199,0,0
+rocksdb,process,203,200,3,0
+"""
+
+
+@pytest.fixture
+def tried(make: Make) -> Path:
+    """Results of five stores, with crash states of four of them beside the folder."""
+    names = ("lmdb", "flat", "leveldb", "rocksdb", "sqlite")
+    folder = make({name: lambda *_, ns=ns: 100.0 * ns for ns, name in enumerate(names, 1)})
+    (folder.parent / "faults").mkdir()
+    (folder.parent / "faults/states.csv").write_text(STATES)
+    return folder
+
+
+def test_only_stores_that_come_back_after_a_loss_of_power_are_ranked_on_demand(
+    kvbench: Run, tried: Path
+) -> None:
+    command = ("advise", "--record-size", "1KiB", "--records", "100", "--data", tried)
+    found = json.loads(kvbench(*command, "--comes-back", "--json").stdout)
+    assert [row["store"] for row in found["stores"]] == ["leveldb", "rocksdb"]
+    assert [row["crash_states"] for row in found["stores"]] == [2000, 200]
+    left = found["left_out"]
+    assert left["lmdb"] == "did not come back from 12 of 2,000 crash states at process"
+    assert left["flat"] == "tested in only 199 crash states; 200 are needed"
+    assert left["sqlite"].startswith("not tested: ") and "states.csv has no row" in left["sqlite"]
+    said = kvbench(*command, "--comes-back").stdout
+    assert said.startswith("use leveldb\n")
+    assert "crash states from which each came back: leveldb 2,000\n" in said
+    assert "left out: lmdb (did not come back from 12 of 2,000 crash states" in said
+
+
+def test_a_recommended_store_that_does_not_come_back_is_named(kvbench: Run, tried: Path) -> None:
+    command = ("advise", "--record-size", "1KiB", "--records", "100", "--data", tried)
+    said = kvbench(*command).stdout
+    assert said.startswith("use lmdb\n")
+    assert "\nlmdb did not come back from 12 of 2,000 crash states at process; --comes-back" in said
+    (tried.parent / "faults/states.csv").unlink()
+    assert "crash states" not in kvbench(*command).stdout
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (None, "--comes-back: there is no .*faults/states.csv"),
+        ("store,durability,states\nlmdb,process,5\n", "no column 'recoverable'"),
+        (STATES.replace("1988", "many"), "invalid literal"),
+        (STATES.replace("1988", "3000"), "lmdb: 3000 of 2000 states"),
+    ],
+)
+def test_crash_states_that_cannot_be_used_are_refused(
+    table: str | None, said: str, kvbench: Run, tried: Path
+) -> None:
+    path = tried.parent / "faults/states.csv"
+    path.unlink() if table is None else path.write_text(table)
+    command = ("advise", "--record-size", "1KiB", "--records", "100", "--data", tried)
+    done = kvbench(*command, "--comes-back")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert re.search(said, done.stderr)
+
+
 def test_a_store_that_syncs_at_process_is_not_told_for_another_device() -> None:
     """TidesDB syncs its log of values; what its own time at level sync has of the device's is not
     known. Nor is any percentile of a write there."""
