@@ -21,6 +21,7 @@
 #
 # Check the harness itself:
 # make bench      measure what the harness costs, until each goal is met or missed (an hour at most, idle machine)
+# make faults     find out what is left of stores when the disk fails (hours on two cores; as root): see docs/measuring.md
 # make torture    inject faults, and count those that go unnoticed (40 minutes on two cores; full disks need root)
 # make sanitize   run all C code under sanitizers: addresses, undefined behaviour, threads, leaks (10 minutes)
 
@@ -43,7 +44,7 @@ export MPLCONFIGDIR := $(CURDIR)/build/matplotlib
 unexport PYTHONSTARTUP
 
 .NOTPARALLEL: # a measurement needs the machine to itself
-.PHONY: help paper test check engines render measure figures reference headline verify archive bench torture sanitize lock setup bare-loops clean
+.PHONY: help paper test check engines render measure figures reference headline verify archive bench faults torture sanitize lock setup bare-loops clean
 
 paper: build/this-machine/.done render
 	@echo "The paper:        $(CURDIR)/build/paper/paper/index.html"
@@ -155,7 +156,35 @@ bare-loops: setup
 	cmake -S harness/checks/bench -B build/bench/bare >build/bare-loops.log
 	cmake --build build/bench/bare >>build/bare-loops.log
 
-# Faults and wrong answers, injected
+# What is left of stores when the disk fails. A table that is complete is kept: remove build/faults to begin anew.
+# STORES: those to test; by default the engines of the main experiments. STATES, FIRST, DAMAGES: how much to try.
+
+FAULTS := build/faults
+STATES ?= 2000
+FIRST ?= 20
+DAMAGES ?= 1000
+LEVELS := $(foreach level,process recoverable sync,--durability $(level))
+
+faults: $(addprefix $(FAULTS)/,states.csv errors.csv device.csv full-disk.csv rot.csv)
+	@echo "To publish it: cp $(FAULTS)/*.csv data/faults && make figures"
+
+$(FAULTS)/states.csv: | setup
+	@mkdir -p $(@D)
+	kvbench crash --explore $(STORES) $(LEVELS) --states $(STATES) --out $@
+
+$(FAULTS)/errors.csv $(FAULTS)/device.csv $(FAULTS)/full-disk.csv: | setup
+	@mkdir -p $(@D)
+	kvbench faults $(STORES) --kind $(KIND) --first $(FIRST) --out $@
+
+$(FAULTS)/errors.csv: KIND := calls
+$(FAULTS)/device.csv: KIND := device
+$(FAULTS)/full-disk.csv: KIND := full
+
+$(FAULTS)/rot.csv: | setup
+	@mkdir -p $(@D)
+	kvbench rot $(STORES) --damages $(DAMAGES) --out $@
+
+# Faults and wrong answers, injected into the harness
 
 torture: setup
 	python harness/checks/torture --out build/torture

@@ -19,6 +19,7 @@ from support import ROOT, Run
 DATA = ROOT / "data"
 GRIDS = ROOT / "harness/grids"
 KNOWN = catalogue.names()
+FAULTS = ("states", "errors", "device", "full-disk", "rot")
 
 
 def dictionary() -> dict[str, list[tuple[str, ...]]]:
@@ -53,12 +54,19 @@ def test_the_dictionary_describes_the_schema() -> None:
         DATA / "speed/speed.csv",
         DATA / "audit/programs.csv",
         DATA / "audit/observed.csv",
+        *(DATA / "faults" / f"{name}.csv" for name in FAULTS),
         DATA / "torture/torture.csv",
         DATA / "verdicts/verdicts.csv",
     ):
         columns = [row[0] for row in described.pop(path.name)]
         assert columns == list(pd.read_csv(path).columns)
     assert {name: [row[:3] for row in rows] for name, rows in described.items()} == schema
+
+
+def test_planted_and_old_bugs_have_the_columns_of_crash_states() -> None:
+    columns = list(pd.read_csv(DATA / "faults/states.csv"))
+    for path in {DATA / "faults/liars.csv", DATA / "faults/recall.csv"}:
+        assert not path.exists() or list(pd.read_csv(path)) == columns
 
 
 def test_the_page_on_grids_is_the_output_of_the_command(kvbench: Run) -> None:

@@ -1,0 +1,516 @@
+"""What is left of a store when the disk fails: crash states, failed calls, full disks, damage."""
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from kvbench.cell.factors import DURABILITY
+from kvbench.experiment.factors import NOT_STATED
+from kvbench.stores.about import position
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from scipy.stats import binomtest
+
+from study.common import figures, formats
+from study.common.fields import each, where
+from study.common.notebook import read_table, root
+
+LEVELS = ("process", "recoverable", "sync")  # those of figure and text
+STRICT = ("sync", "atomic")  # these promise that no acknowledged write is lost
+CHECKS = "default"  # an engine's own checks, as shipped
+YES = "yes"
+LEAST_SHOWN = 0.015  # the width of a bar whose share is less, so that it can be seen
+SHIMS = "KVBENCH_SHIMS=FOLDER"  # a folder of the stores to test
+RECALL = "harness/checks/recall/recall.toml"
+BUG, FIX = "-bug", "-fix"  # the ends of the names of a pair's stores
+HONEST = "liar-none"  # the store without a planted bug
+FINE, SAID, LOST, SILENT, WRONG, DEAD = (  # from the best; five colours of Okabe and Ito
+    "#D9D9D9", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7", "#000000"
+)  # fmt: skip
+
+
+class Outcome(NamedTuple):
+    """What a fault led to: its name, its colour, and the columns of the table that count it."""
+
+    name: str
+    colour: str
+    columns: tuple[str, ...]
+
+
+class Kind(NamedTuple):
+    """A kind of fault: its table, the command that writes the table, the columns that identify a
+    row, the column with the number of faults, and the outcomes from the best to the worst."""
+
+    file: str
+    command: str
+    key: tuple[str, ...]
+    tried: str
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def counted(self) -> list[str]:
+        return [column for outcome in self.outcomes for column in outcome.columns]
+
+
+UNMOUNTED = "cannot_be_mounted"  # states that are the file system's fault, which are not counted
+STATES = Kind(
+    "states.csv",
+    "kvbench crash --explore",
+    ("store", "durability"),
+    "states",
+    (
+        Outcome("keeps its guarantee", FINE, ("holds",)),
+        Outcome("loses acknowledged writes", LOST, ("lost_an_acknowledged_write",)),
+        Outcome("loses records that were on disk", SILENT, ("lost_a_record_that_was_on_disk",)),
+        Outcome(
+            "returns wrong records",
+            WRONG,
+            (
+                "holds_a_wrong_value", "holds_a_record_never_written",
+                "holds_a_write_that_was_not_issued",
+            ),
+        ),
+        Outcome(
+            "does not open or work",
+            DEAD,
+            ("hangs", "crashes", "does_not_open", "fails_to_read", "does_not_work_afterwards"),
+        ),
+    ),
+)  # fmt: skip
+_ANSWERS = (
+    Outcome("no error, all is there", FINE, ("unnoticed",)),
+    Outcome("error, all is there", SAID, ("reported_and_intact",)),
+    Outcome("error, writes lost", LOST, ("reported_and_lost",)),
+    Outcome("no error, writes lost", SILENT, ("acknowledged_but_lost",)),
+    Outcome("returns wrong records", WRONG, ("wrong_values",)),
+    Outcome("does not open, crashes, hangs", DEAD, ("does_not_open", "crash", "hang")),
+)
+ERRORS = Kind(
+    "errors.csv",
+    "kvbench faults",
+    ("store", "durability", "call", "error", "repeat", "phase"),
+    "tried",
+    _ANSWERS,
+)
+DEVICE = Kind(
+    "device.csv",
+    "kvbench faults --kind device",
+    ("store", "durability", "request", "repeat"),
+    "tried",
+    _ANSWERS,
+)
+ROT = Kind(
+    "rot.csv",
+    "kvbench rot",
+    ("store", "checks", "damage"),
+    "damages",
+    (
+        Outcome("harmless", FINE, ("harmless",)),
+        Outcome("error", SAID, ("reported",)),
+        Outcome("record missing, no error", SILENT, ("missing",)),
+        Outcome("wrong record, no error", WRONG, ("wrong",)),
+        Outcome("crashes or hangs", DEAD, ("crash", "hang")),
+    ),
+)
+LIARS = STATES._replace(file="liars.csv", command=f"{SHIMS} {STATES.command}")
+OLD = STATES._replace(file="recall.csv", command=f"{SHIMS} {STATES.command}")
+KINDS = {
+    "states": STATES, "errors": ERRORS, "device": DEVICE, "rot": ROT, "liars": LIARS, "recall": OLD
+}  # fmt: skip
+COMMANDS = {name: kind.command for name, kind in KINDS.items()} | {
+    "full": "kvbench faults --kind full"
+}
+FULL = {  # the columns of full-disk.csv, after store and level, in words
+    "error": "error when full", "reads_while_full": "open store reads when full",
+    "goes_on": "goes on once there is room", "intact": "all is there then",
+    "intact_while_full": "opens again when full", "intact_with_room": "opens again with room",
+}  # fmt: skip
+
+
+def _ordered(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows in the order of stores and levels in tables, a binding after its store."""
+    level = {name: place for place, name in enumerate(DURABILITY)}
+    keys = [
+        (position(row.store.partition("/")[0]), row.store, level.get(row.durability, -1))
+        for row in each(table.assign(durability=table.get("durability", "")))
+    ]
+    return table.iloc[sorted(range(len(table)), key=keys.__getitem__)].reset_index(drop=True)
+
+
+def read(folder: Path, kind: Kind) -> pd.DataFrame:
+    """Return a table of faults, in the order of tables; empty if the folder lacks it. A table of
+    states has a further column, `holds`: the states that keep what the level guarantees, and counts
+    no states that could not be mounted. Raises BadInput."""
+    path = folder / kind.file
+    if not path.exists():
+        return pd.DataFrame()
+    numbers = [kind.tried, *(name for name in kind.counted if name != "holds")]
+    states = kind.tried == STATES.tried
+    if states:
+        numbers += [UNMOUNTED, "second", "recoverable", "prefix", "complete"]
+    columns = dict.fromkeys(kind.key, str) | dict.fromkeys(numbers, int) | {"engine_version": str}
+    table = read_table(path, columns, *kind.key)
+    if states:
+        table["states"] -= table[UNMOUNTED]
+        broken = [column for column in kind.counted if column != "holds"]
+        table["holds"] = table.states - table[broken].sum(axis="columns")
+        for name in ("lost_median", "lost_most", "lost_ms_median", "lost_ms_most"):
+            table[name] = pd.to_numeric(table[name], errors="coerce")
+    return _ordered(table)
+
+
+def full(folder: Path) -> pd.DataFrame:
+    """Return what stores did on a full disk: one row per store and level. Empty if not tested."""
+    path = folder / "full-disk.csv"
+    if not path.exists():
+        return pd.DataFrame()
+    columns = dict.fromkeys(("store", "durability", *FULL), str)
+    return _ordered(read_table(path, columns, "store", "durability"))
+
+
+def tables(folder: Path) -> dict[str, pd.DataFrame]:
+    """Return all tables of a folder by name, one for each of COMMANDS. Raises BadInput."""
+    return {name: read(folder, kind) for name, kind in KINDS.items()} | {"full": full(folder)}
+
+
+def counts(table: pd.DataFrame, kind: Kind, by: Sequence[str]) -> pd.DataFrame:
+    """Return one row per group, in the order of the table: the columns `by`, `n` faults, and a
+    column for each outcome, named by it, with the number of faults."""
+    found = []
+    for key, own in table.groupby(list(by), sort=False):
+        row = dict(zip(by, key, strict=True)) | {"n": int(own[kind.tried].sum())}
+        row |= {
+            outcome.name: int(own[list(outcome.columns)].to_numpy().sum())
+            for outcome in kind.outcomes
+        }
+        found.append(row)
+    return pd.DataFrame(found, columns=[*by, "n", *(outcome.name for outcome in kind.outcomes)])
+
+
+def interval(count: int, of: int) -> tuple[float, float]:
+    """Return the exact 95% confidence interval of a share (C. Clopper and E. Pearson, 1934)."""
+    found = binomtest(count, of).proportion_ci(confidence_level=0.95, method="exact")
+    return float(found.low), float(found.high)
+
+
+def percent(found: float) -> str:
+    """Return a share in percent, without the sign."""
+    return f"{100 * found:.0f}" if found >= 0.095 else f"{100 * found:.2g}"
+
+
+def share(count: int, of: int) -> str:
+    """Return a share in percent with its 95% confidence interval, as text."""
+    if not of:
+        return ""
+    low, high = map(percent, interval(count, of))
+    return f"{percent(count / of)} ({low} to {high})"
+
+
+def _said(row: pd.Series, outcomes: Iterable[Outcome]) -> str:
+    """Return the bad kinds of a row with their counts, as text."""
+    columns = [column for outcome in outcomes for column in outcome.columns]
+    return ", ".join(
+        f"{column.replace('_', ' ')} {row[column]:,}" for column in columns if row[column]
+    )
+
+
+def _amounts(middle: float, most: float) -> str:
+    return "" if pd.isna(most) else f"{formats.number(middle)} ({formats.number(most)})"
+
+
+def state_table(states: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per store and level, as text: the crash states, those that break the level or,
+    at levels that promise nothing, `recoverable`; and what was lost."""
+    return pd.DataFrame(
+        {
+            "store": row.store,
+            "level": row.durability,
+            "states": f"{row.states:,}",
+            "broken": f"{row.states - row.holds:,}",
+            "share [%]": share(row.states - row.holds, row.states),
+            "how": _said(row, STATES.outcomes[1:]),
+            "prefix left": formats.share(row.prefix / row.states) if row.states else "",
+            "lost [writes]": _amounts(row.lost_median, row.lost_most),
+            "lost [ms]": _amounts(row.lost_ms_median, row.lost_ms_most),
+        }
+        for _, row in states.iterrows()
+    )
+
+
+def replays(states: pd.DataFrame) -> pd.DataFrame:
+    """Return the command that looks again at the first kept state of each store and level."""
+    kept = states[states.kept.fillna("") != ""] if len(states) else states
+    return pd.DataFrame(
+        {
+            "store": row.store,
+            "level": row.durability,
+            "command": f"kvbench crash --explore {row.store} --durability {row.durability} "
+            f"--fs {row.fs} --out data/faults/{STATES.file} --replay {row.kept.split()[0]}",
+        }
+        for row in each(kept)
+    )
+
+
+def outcome_table(table: pd.DataFrame, kind: Kind, by: Mapping[str, str]) -> pd.DataFrame:
+    """Return one row per group: the columns `by` under their new names, the number of faults, how
+    many had each outcome, and the share of those that are worse than an error."""
+    if table.empty:
+        return table
+    found = counts(table, kind, list(by))
+    worse = [outcome.name for outcome in kind.outcomes if outcome.colour not in (FINE, SAID)]
+    rows = zip(found[worse].sum(axis="columns"), found.n, strict=True)
+    found["worse than an error [%]"] = [share(count, of) for count, of in rows]
+    return found.rename(columns=by)
+
+
+def full_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return what stores did on a full disk, in words."""
+    if table.empty:
+        return table
+    return table[["store", "durability", *FULL]].rename(columns=FULL | {"durability": "level"})
+
+
+def liar_table(liars: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per store with a planted bug, and the one without: whether it was found."""
+    return pd.DataFrame(
+        {
+            "store": row.store,
+            "level": row.durability,
+            "states": f"{row.states:,}",
+            "broken": f"{row.states - row.holds:,}",
+            "how": _said(row, LIARS.outcomes[1:]),
+            "found": "yes" if row.states > row.holds else "no",
+        }
+        for _, row in liars.iterrows()
+    )
+
+
+def _pairs(old: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return, for each pair of releases of which both were tested, the row of each."""
+    if old.empty:
+        return {}
+    rows = {row.store: row for _, row in old.iterrows()}
+    names = [store.removesuffix(BUG) for store in rows if store.endswith(BUG)]
+    return {
+        name: {"bug": rows[name + BUG], "fix": rows[name + FIX]}
+        for name in names
+        if name + FIX in rows
+    }
+
+
+def recall_table(old: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per pair of releases, the one with a bug that its authors reported and the one
+    with the fix: the broken states of each, and the report."""
+    path = root() / RECALL
+    known = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+    def shown(row: Any) -> str:
+        return f"{row.engine_version}: {row.states - row.holds:,} of {row.states:,}"
+
+    def reported(name: str) -> str:
+        about = known.get(name, {})
+        return f"[{formats.escape(about['says'])}]({about['report']})" if about else ""
+
+    return pd.DataFrame(
+        {
+            "pair": name,
+            "level": pair["bug"].durability,
+            "with the bug": shown(pair["bug"]),
+            "with the fix": shown(pair["fix"]),
+            "what was reported": reported(name),
+        }
+        for name, pair in _pairs(old).items()
+    )
+
+
+# The figure
+
+TEXT = 7  # points
+TITLES = {STATES.file: "Power failure", ERRORS.file: "Failed system call", ROT.file: "Damaged file"}
+UNITS = {STATES.file: "states", ERRORS.file: "calls", ROT.file: "damages"}
+
+
+def _bars(axis: Any, found: pd.DataFrame, kind: Kind, stores: Sequence[str]) -> None:
+    """Draw, for each store, the shares of its outcomes as one bar, and beside it how many faults
+    had an outcome worse than an error."""
+    rows = {row["store"]: row for _, row in found.iterrows()}
+    for y, store in enumerate(stores):
+        row, left = rows.get(store), 0.0
+        if row is None or not row.n:
+            look: Any = {"ha": "center", "va": "center", "color": "#555555", "fontsize": TEXT}
+            axis.text(0.5, y, "not tested", **look)
+            continue
+        shares = [row[outcome.name] / row.n for outcome in kind.outcomes]
+        wide = [max(own, LEAST_SHOWN) if own else 0.0 for own in shares]
+        for outcome, width in zip(kind.outcomes, wide, strict=True):
+            axis.barh(
+                y, width / sum(wide), left=left, height=0.72, color=outcome.colour,
+                edgecolor="white", linewidth=0.4,
+            )  # fmt: skip
+            left += width / sum(wide)
+        bad = sum(row[own.name] for own in kind.outcomes if own.colour not in (FINE, SAID))
+        look = {"fontweight": "bold" if bad else "normal", "va": "center", "fontsize": TEXT}
+        axis.text(1.04, y, f"{percent(bad / row.n)}%" if bad else "0", **look)
+    axis.set(xlim=(0, 1.45), xticks=(0, 0.5, 1))
+    axis.set_xticklabels(["0", "50", "100%"], fontsize=TEXT)
+    axis.tick_params(axis="y", length=0)
+    axis.grid(visible=False)
+    for side in ("top", "right", "left"):
+        axis.spines[side].set_visible(False)
+
+
+def _number(found: pd.DataFrame, word: str) -> str:
+    """Return the number of faults of each store, as the line below a title."""
+    if found.empty:
+        return ""
+    least, most = found.n.min(), found.n.max()
+    return f"{least:,} {word}" if least == most else f"{least:,} to {most:,} {word}"
+
+
+def draw(states: pd.DataFrame, errors: pd.DataFrame, rot: pd.DataFrame) -> Figure:
+    """Draw what is left, one row per store: the outcomes of crash states at each of LEVELS that was
+    tested, of failed system calls over all levels, and of damage with the checks as shipped."""
+    panels: list[tuple[str, Kind, pd.DataFrame]] = []
+    for level in LEVELS:
+        own = where(states, durability=level) if len(states) else states
+        if len(own):
+            panels.append((f"power failure,\n{level}", STATES, own))
+    if len(errors):
+        panels.append(("failed\nsystem call", ERRORS, errors))
+    own = where(rot, checks=CHECKS) if len(rot) else rot
+    if len(own):
+        panels.append(("damaged\nfile", ROT, own))
+    named = {store for _, _, own in panels for store in own.store}
+    stores = list(_ordered(pd.DataFrame({"store": sorted(named)})).store) if named else []
+    heights = (0.75 + 0.19 * len(stores), 1.05)
+    figure = plt.figure(figsize=(7, sum(heights)), layout="constrained")
+    above, below = figure.subfigures(2, 1, height_ratios=heights)
+    axes = above.subplots(1, max(1, len(panels)), sharey=True, squeeze=False)[0]
+    for axis, (title, kind, own) in zip(axes, panels, strict=False):
+        found = counts(own, kind, ["store"])
+        _bars(axis, found, kind, stores)
+        axis.set_title(f"{title}\n{_number(found, UNITS[kind.file])}", fontsize=TEXT)
+    figures.name_rows(axes[0], stores, fontsize=TEXT)
+    kinds = list(dict.fromkeys(kind for _, kind, _ in panels))
+    for axis, kind in zip(
+        below.subplots(1, len(kinds) or 1, squeeze=False)[0], kinds, strict=False
+    ):
+        handles = [Patch(facecolor=own.colour, label=own.name) for own in kind.outcomes]
+        axis.legend(
+            handles=handles, title=TITLES[kind.file], loc="upper left", borderaxespad=0,
+            frameon=False, fontsize=TEXT, title_fontsize=TEXT, alignment="left", labelspacing=0.3,
+        )  # fmt: skip
+    for axis in below.axes:
+        axis.set_axis_off()
+    return figure
+
+
+# What the text says
+
+
+def _named(stores: Iterable[str]) -> str:
+    return formats.some(dict.fromkeys(stores)) or "none"
+
+
+def _levels(states: pd.DataFrame) -> dict[str, Any]:
+    """Return, for each of LEVELS: the stores tested and the least number of their states, those
+    that broke what the level guarantees (at `process`, that lack `recoverable`), and those that did
+    not open or work."""
+    found = {}
+    dead = list(STATES.outcomes[-1].columns)
+    for level in LEVELS:
+        own = where(states, durability=level) if len(states) else states
+        broken = own[own.holds < own.states] if len(own) else own
+        whole = own[own.holds == own.states] if len(own) else own
+        gone = own[own[dead].sum(axis="columns") > 0] if len(own) else own
+        rate = interval(0, int(whole.states.min()))[1] if len(whole) else 1.0
+        found[level] = {
+            "stores": len(own),
+            "states": f"{own.states.min():,}" if len(own) else "0",
+            "broken": len(broken),
+            "broken_stores": _named(broken.store) if len(broken) else "none",
+            "dead": len(gone),
+            "dead_stores": _named(gone.store) if len(gone) else "none",
+            "rate": f"{percent(rate)}%",
+        }
+    return found
+
+
+def _window(states: pd.DataFrame) -> dict[str, Any]:
+    """Return what stores lose at `recoverable`: how many always keep a prefix of the acknowledged
+    writes, and the longest window."""
+    own = where(states, durability="recoverable") if len(states) else states
+    known = own[own.lost_most.notna()] if len(own) else own
+    if known.empty:
+        return {"prefix": 0, "most": "0", "ms": "0", "store": "none"}
+    worst = known.iloc[int(known.lost_most.argmax())]
+    return {
+        "prefix": int((own.prefix == own.states).sum()),
+        "most": f"{worst.lost_most:,.0f}",
+        "ms": formats.number(worst.lost_ms_most),
+        "store": worst.store,
+    }
+
+
+def _conditions(states: pd.DataFrame) -> str:
+    """Return machine, kernel, file system, seed and revision of the crash states, as text."""
+    if states.empty:
+        return NOT_STATED
+    row = states.iloc[0]
+    told = f"{row.cpu}, {row.cores} cores, {row.kernel}, {row.fs}, seed {row.seed}"
+    return f"{told}, revision {row.revision}"
+
+
+def _outcomes(table: pd.DataFrame, kind: Kind, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the number of stores and faults, and for each outcome of `names`, given by its colour,
+    the number of faults and the stores."""
+    found: dict[str, Any] = {"stores": 0, "tried": "0"}
+    if len(table):
+        found = {"stores": table.store.nunique(), "tried": f"{table[kind.tried].sum():,}"}
+    for colour, name in names.items():
+        columns = [c for own in kind.outcomes if own.colour == colour for c in own.columns]
+        hit = table[table[columns].sum(axis="columns") > 0] if len(table) else table
+        found[name] = f"{hit[columns].to_numpy().sum():,}" if len(hit) else "0"
+        found[f"{name}_stores"] = _named(hit.store) if len(hit) else "none"
+        found[f"{name}_count"] = hit.store.nunique() if len(hit) else 0
+    return found
+
+
+def facts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """Return the values for the text from the tables `states`, `errors`, `device`, `full`, `rot`,
+    `liars` and `recall`, any of which may be empty."""
+    states, rot, disk = tables["states"], tables["rot"], tables["full"]
+    shipped = where(rot, checks=CHECKS) if len(rot) else rot
+    names = {LOST: "lost", SILENT: "silent", WRONG: "wrong", DEAD: "dead"}
+    bugs = tables["liars"]
+    planted = bugs[bugs.store != HONEST] if len(bugs) else bugs
+    pairs = _pairs(tables["recall"])
+    hit = [name for name, pair in pairs.items() if pair["bug"].holds < pair["bug"].states]
+    alarms = [name for name, pair in pairs.items() if pair["fix"].holds < pair["fix"].states]
+    return {
+        "machine": _conditions(states),
+        "states": _levels(states),
+        "window": _window(states),
+        "errors": _outcomes(tables["errors"], ERRORS, names),
+        "device": _outcomes(tables["device"], DEVICE, names),
+        "rot": _outcomes(shipped, ROT, {SILENT: "silent", WRONG: "wrong", DEAD: "dead"}),
+        "full": {
+            "stores": disk.store.nunique() if len(disk) else 0,
+            "stuck": _named(disk.store[disk.goes_on != YES]) if len(disk) else "none",
+            "lost": _named(disk.store[disk.intact != YES]) if len(disk) else "none",
+            "closed": _named(disk.store[disk.intact_while_full != YES]) if len(disk) else "none",
+        },
+        "liars": {
+            "count": len(planted),
+            "found": int((planted.holds < planted.states).sum()) if len(planted) else 0,
+        },
+        "recall": {
+            "pairs": len(pairs),
+            "found": len(hit),
+            "alarms": len(alarms),
+            "missed": formats.some(name for name in pairs if name not in hit) or "none",
+        },
+    }
