@@ -248,7 +248,7 @@ def replays(states: pd.DataFrame) -> pd.DataFrame:
             "store": row.store,
             "level": row.durability,
             "command": f"kvbench crash --explore {row.store} --durability {row.durability} "
-            f"--fs {row.fs} --out data/faults/{STATES.file} --replay {row.kept.split()[0]}",
+            f"--fs {row.fs} --out build/faults/{STATES.file} --replay {row.kept.split()[0]}",
         }
         for row in each(kept)
     )
@@ -393,7 +393,8 @@ def draw(states: pd.DataFrame, errors: pd.DataFrame, rot: pd.DataFrame) -> Figur
         found = counts(own, kind, ["store"])
         _bars(axis, found, kind, stores)
         axis.set_title(f"{title}\n{_number(found, UNITS[kind.file])}", fontsize=TEXT)
-    figures.name_rows(axes[0], stores, fontsize=TEXT)
+    if stores:
+        figures.name_rows(axes[0], stores, fontsize=TEXT)
     kinds = list(dict.fromkeys(kind for _, kind, _ in panels))
     for axis, kind in zip(
         below.subplots(1, len(kinds) or 1, squeeze=False)[0], kinds, strict=False

@@ -1,0 +1,192 @@
+"""What is left of stores when the disk fails, from hand-made tables, whole and partial."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from executed import run
+from IPython.core.interactiveshell import InteractiveShell
+from kvbench.common.messages import BadInput
+from kvbench.stores import about
+from support import ROOT
+
+from study.experiments import faults
+from study.experiments.faults import DEVICE, ERRORS, LIARS, OLD, ROT, STATES, Kind
+
+COMMITTED = ROOT / "data" / "faults"
+Row = dict[str, object]
+Write = Callable[..., Path]
+
+
+def state(store: str, level: str, states: int, **counts: object) -> Row:
+    """A row of states. All keep the level, except those of `counts`."""
+    row: Row = {"store": store, "engine_version": "1.0", "durability": level, "states": states}
+    row |= {"guarantee": level, "second": 0, "cannot_be_mounted": 0, "kept": ""}
+    row |= {name: 0 for name in STATES.counted if name != "holds"}
+    row |= {"recoverable": states, "prefix": states, "complete": states}
+    row |= {"lost_median": 0, "lost_most": 0, "lost_ms_median": 0, "lost_ms_most": 0}
+    row |= {"cpu": "A", "cores": 2, "kernel": "L", "fs": "ext4", "seed": 1, "revision": "r"}
+    return row | counts
+
+
+def outcome(kind: Kind, *key: str, **counts: int) -> Row:
+    """A row of a table of faults: its key, and the counts of outcomes."""
+    row: Row = dict(zip(kind.key, key, strict=True)) | {"engine_version": "1.0"}
+    row |= dict.fromkeys(kind.counted, 0)
+    return row | counts | {kind.tried: sum(counts.values())}
+
+
+TABLES: dict[str, list[Row]] = {
+    STATES.file: [
+        state("lmdb", "process", 500, does_not_open=20, hangs=5, recoverable=475, kept="a-1 b-2"),
+        state("leveldb", "process", 500),
+        state("leveldb", "recoverable", 2000, lost_median=3, lost_most=1200, lost_ms_most=250.5),
+        state("sqlite", "recoverable", 2100, prefix=2099, lost_most=7, lost_ms_most=9),
+        state("leveldb", "sync", 2003, cannot_be_mounted=3),
+        state("sqlite", "sync", 2000, lost_an_acknowledged_write=1, recoverable=2000),
+    ],
+    ERRORS.file: [
+        outcome(
+            ERRORS, "sqlite", "sync", "fsync", "EIO", "once", "writing",
+            reported_and_intact=30, unnoticed=5,
+        ),
+        outcome(
+            ERRORS, "leveldb", "sync", "write", "ENOSPC", "on", "opening",
+            acknowledged_but_lost=3, reported_and_lost=2, unnoticed=5,
+        ),
+        outcome(ERRORS, "lmdb", "sync", "rename", "EIO", "once", "writing"),  # no such call
+    ],
+    DEVICE.file: [outcome(DEVICE, "lmdb", "sync", "flush", "once", crash=1, unnoticed=1)],
+    ROT.file: [
+        outcome(ROT, "sqlite", "default", "bit", wrong=600, harmless=350, reported=50),
+        outcome(ROT, "sqlite", "on", "bit", reported=1000),
+        outcome(ROT, "rocksdb", "default", "cut", reported=999, hang=1),
+    ],
+    LIARS.file: [
+        state("liar-none", "sync", 200),
+        state("liar-one", "sync", 200, lost_an_acknowledged_write=9),
+        state("liar-two", "sync", 200),
+    ],
+    OLD.file: [
+        state("redb-growth-bug", "sync", 200, crashes=3),
+        state("redb-growth-fix", "sync", 200),
+        state("sled-tip-bug", "sync", 200),
+        state("sled-tip-fix", "sync", 200, does_not_open=1),
+        state("lone-bug", "sync", 200, crashes=3),
+    ],
+    "full-disk.csv": [
+        {"store": "lmdb", "durability": "sync"} | dict.fromkeys(faults.FULL, "yes"),
+        {"store": "leveldb", "durability": "sync"} | dict.fromkeys(faults.FULL, "yes")
+        | {"goes_on": "2 of 20 writes fail", "intact": "17 lost"},
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes these tables, or else all, into a folder."""
+
+    def written(*names: str) -> Path:
+        folder = tmp_path / "faults"
+        folder.mkdir()
+        for name in names or TABLES:
+            pd.DataFrame(TABLES[name]).to_csv(folder / name, index=False)
+        return folder
+
+    return written
+
+
+def test_the_text_says_what_the_tables_have(write: Write) -> None:
+    found = faults.facts(faults.tables(write()))
+    process, recoverable, sync = (found["states"][level] for level in faults.LEVELS)
+    assert (process["stores"], process["broken_stores"], process["dead"]) == (2, "lmdb", 1)
+    assert (recoverable["broken"], recoverable["broken_stores"]) == (0, "none")
+    assert (sync["states"], sync["broken"], sync["broken_stores"]) == ("2,000", 1, "sqlite")
+    assert (sync["dead"], sync["rate"]) == (0, "0.18%")  # 1 - 0.025 ** (1 / 2000)
+    assert found["window"] == {"prefix": 1, "most": "1,200", "ms": "250", "store": "leveldb"}
+    assert (found["errors"]["tried"], found["errors"]["stores"]) == ("45", 3)
+    assert found["errors"]["silent_stores"] == found["errors"]["lost_stores"] == "leveldb"
+    assert found["errors"]["wrong_stores"] == found["errors"]["dead_stores"] == "none"
+    assert found["device"]["dead_stores"] == "lmdb"
+    assert (found["rot"]["tried"], found["rot"]["wrong"]) == ("2,000", "600")  # checks as shipped
+    assert found["rot"]["dead_stores"] == "rocksdb"
+    assert found["full"] | {"stuck": "leveldb", "lost": "leveldb", "stores": 2} == found["full"]
+    assert found["liars"] == {"count": 2, "found": 1}
+    assert found["recall"] == {"pairs": 2, "found": 1, "alarms": 1, "missed": "sled-tip"}
+
+
+def test_tables_count_states_that_were_mounted_and_name_what_broke(write: Write) -> None:
+    tables = faults.tables(write())
+    shown = faults.state_table(tables["states"]).set_index(["store", "level"])
+    rows = [row for row in shown.index if row[1] != "recoverable"]
+    assert rows == sorted(rows, key=lambda row: (about.position(row[0]), row[1]))
+    assert shown.states["leveldb", "sync"] == "2,000"
+    assert shown.broken["leveldb", "sync"] == "0"
+    assert shown.how["lmdb", "process"] == "hangs 5, does not open 20"
+    assert shown["share [%]"]["lmdb", "process"] == "5 (3.3 to 7.3)"
+    (again,) = faults.replays(tables["states"]).command
+    assert "--explore lmdb --durability process" in again and again.endswith("--replay a-1")
+    assert list(faults.liar_table(tables["liars"]).found) == ["no", "yes", "no"]
+    old = faults.recall_table(tables["recall"]).set_index("pair")
+    assert old["with the bug"]["redb-growth"] == "1.0: 3 of 200"
+    errors = faults.outcome_table(tables["errors"], ERRORS, {"store": "store"}).set_index("store")
+    assert errors["worse than an error [%]"]["leveldb"] == "50 (19 to 81)"
+    assert errors["worse than an error [%]"]["lmdb"] == ""
+
+
+def test_the_figure_has_a_row_a_store_and_a_column_for_each_test(write: Write) -> None:
+    tables = faults.tables(write())
+    figure = faults.draw(tables["states"], tables["errors"], tables["rot"])
+    charts = [axis for axis in figure.axes if axis.get_title()]
+    assert [axis.get_title().split("\n")[1] for axis in charts] == [
+        "process", "recoverable", "sync", "system call", "file",
+    ]  # fmt: skip
+    names = [label.get_text() for label in charts[0].get_yticklabels()]
+    assert sorted(names) == ["leveldb", "lmdb", "rocksdb", "sqlite"]
+    texts = [text.get_text() for text in charts[0].texts]
+    assert "5%" in texts and texts.count("not tested") == 2
+    assert "0.05%" in [text.get_text() for text in charts[2].texts]  # 1 of 2,000 is not lost
+    for bar in charts[2].patches:
+        assert bar.get_x() + bar.get_width() < 1.001
+    sizes = {text.get_fontsize() for axis in figure.axes for text in axis.texts}
+    assert min(sizes) >= 7
+
+
+PARTS = {"nothing": ["none"], **{name: [name] for name in TABLES}, "all": [*TABLES]}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_notebook_draws_what_there_is(
+    part: str, shell: InteractiveShell, write: Write, tmp_path: Path
+) -> None:
+    folder = tmp_path / "faults" if part == "nothing" else write(*PARTS[part])
+    run(shell, "faults", results=str(folder))
+    tables = faults.tables(folder)
+    whole = faults.facts(faults.tables(COMMITTED))
+    assert faults.facts(tables).keys() == whole.keys()
+    for name, values in faults.facts(tables).items():
+        assert isinstance(values, str) or values.keys() == whole[name].keys(), name
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("hangs", "hang", "no column 'hangs'"),
+        ("lmdb,1.0,process", "leveldb,1.0,process", "two rows of leveldb process"),
+        (",500,", ",many,", "many"),
+    ],
+)
+def test_a_damaged_table_is_refused_by_name(old: str, new: str, said: str, write: Write) -> None:
+    path = write(STATES.file) / STATES.file
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(BadInput, match=f"^{path}: .*{said}"):
+        faults.read(path.parent, STATES)
+
+
+def test_the_committed_tables_are_whole() -> None:
+    for kind in (STATES, ERRORS, DEVICE, ROT):
+        table = faults.read(COMMITTED, kind)
+        assert len(table), kind.file
+        assert (table[kind.counted].sum(axis="columns") == table[kind.tried]).all(), kind.file
+    assert len(faults.full(COMMITTED))
