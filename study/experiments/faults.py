@@ -1,6 +1,5 @@
 """What is left of a store when the disk fails: crash states, failed calls, full disks, damage."""
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,12 +10,13 @@ from kvbench.cell.factors import DURABILITY
 from kvbench.experiment.factors import NOT_STATED
 from kvbench.stores.about import position
 from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpec
 from matplotlib.patches import Patch
 from scipy.stats import binomtest
 
 from study.common import figures, formats
 from study.common.fields import each, where
-from study.common.notebook import read_table, root
+from study.common.notebook import read_table
 
 LEVELS = ("process", "recoverable", "sync")  # those of figure and text
 STRICT = ("sync", "atomic")  # these promise that no acknowledged write is lost
@@ -24,8 +24,6 @@ CHECKS = "default"  # an engine's own checks, as shipped
 YES = "yes"
 LEAST_SHOWN = 0.015  # the width of a bar whose share is less, so that it can be seen
 SHIMS = "KVBENCH_SHIMS=FOLDER"  # a folder of the stores to test
-RECALL = "harness/checks/recall/recall.toml"
-BUG, FIX = "-bug", "-fix"  # the ends of the names of a pair's stores
 HONEST = "liar-none"  # the store without a planted bug
 FINE, SAID, LOST, SILENT, WRONG, DEAD = (  # from the best; five colours of Okabe and Ito
     "#D9D9D9", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7", "#000000"
@@ -116,15 +114,15 @@ ROT = Kind(
     ),
 )
 LIARS = STATES._replace(file="liars.csv", command=f"{SHIMS} {STATES.command}")
-OLD = STATES._replace(file="recall.csv", command=f"{SHIMS} {STATES.command}")
 KINDS = {
-    "states": STATES, "errors": ERRORS, "device": DEVICE, "rot": ROT, "liars": LIARS, "recall": OLD
+    "states": STATES, "errors": ERRORS, "device": DEVICE, "rot": ROT, "liars": LIARS
 }  # fmt: skip
 COMMANDS = {name: kind.command for name, kind in KINDS.items()} | {
-    "full": "kvbench faults --kind full"
+    "full": "kvbench faults --kind full",
+    "recall": "python harness/checks/recall FOLDER --out FILE",
 }
 FULL = {  # the columns of full-disk.csv, after store and level, in words
-    "error": "error when full", "reads_while_full": "open store reads when full",
+    "reads_while_full": "open store reads when full",
     "goes_on": "goes on once there is room", "intact": "all is there then",
     "intact_while_full": "opens again when full", "intact_with_room": "opens again with room",
 }  # fmt: skip
@@ -171,9 +169,21 @@ def full(folder: Path) -> pd.DataFrame:
     return _ordered(read_table(path, columns, "store", "durability"))
 
 
+def recall(folder: Path) -> pd.DataFrame:
+    """Return what the explorer found in pairs of releases, one row each; empty if not tested."""
+    path = folder / "recall.csv"
+    if not path.exists():
+        return pd.DataFrame()
+    texts = ("pair", "engine", "level", "bug", "bug_kinds", "fix", "report", "says")
+    numbers = ("bug_states", "bug_wrong", "fix_states", "fix_wrong")
+    return read_table(path, dict.fromkeys(texts, str) | dict.fromkeys(numbers, int), "pair")
+
+
 def tables(folder: Path) -> dict[str, pd.DataFrame]:
     """Return all tables of a folder by name, one for each of COMMANDS. Raises BadInput."""
-    return {name: read(folder, kind) for name, kind in KINDS.items()} | {"full": full(folder)}
+    return {name: read(folder, kind) for name, kind in KINDS.items()} | {
+        "full": full(folder), "recall": recall(folder)
+    }  # fmt: skip
 
 
 def counts(table: pd.DataFrame, kind: Kind, by: Sequence[str]) -> pd.DataFrame:
@@ -247,8 +257,8 @@ def replays(states: pd.DataFrame) -> pd.DataFrame:
         {
             "store": row.store,
             "level": row.durability,
-            "command": f"kvbench crash --explore {row.store} --durability {row.durability} "
-            f"--fs {row.fs} --out build/faults/{STATES.file} --replay {row.kept.split()[0]}",
+            "command": f"`kvbench crash --explore {row.store} --durability {row.durability} "
+            f"--fs {row.fs} --out build/faults/{STATES.file} --replay {row.kept.split()[0]}`",
         }
         for row in each(kept)
     )
@@ -267,10 +277,12 @@ def outcome_table(table: pd.DataFrame, kind: Kind, by: Mapping[str, str]) -> pd.
 
 
 def full_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Return what stores did on a full disk, in words."""
+    """Return what stores did on a full disk, in words but the engines' own."""
     if table.empty:
         return table
-    return table[["store", "durability", *FULL]].rename(columns=FULL | {"durability": "level"})
+    answers = {name: table[name].str.partition(":")[0] for name in FULL}
+    found = table[["store", "durability"]].assign(**answers)
+    return found.rename(columns=FULL | {"durability": "level"})
 
 
 def liar_table(liars: pd.DataFrame) -> pd.DataFrame:
@@ -288,41 +300,19 @@ def liar_table(liars: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _pairs(old: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return, for each pair of releases of which both were tested, the row of each."""
-    if old.empty:
-        return {}
-    rows = {row.store: row for _, row in old.iterrows()}
-    names = [store.removesuffix(BUG) for store in rows if store.endswith(BUG)]
-    return {
-        name: {"bug": rows[name + BUG], "fix": rows[name + FIX]}
-        for name in names
-        if name + FIX in rows
-    }
-
-
 def recall_table(old: pd.DataFrame) -> pd.DataFrame:
     """Return one row per pair of releases, the one with a bug that its authors reported and the one
     with the fix: the broken states of each, and the report."""
-    path = root() / RECALL
-    known = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-    def shown(row: Any) -> str:
-        return f"{row.engine_version}: {row.states - row.holds:,} of {row.states:,}"
-
-    def reported(name: str) -> str:
-        about = known.get(name, {})
-        return f"[{formats.escape(about['says'])}]({about['report']})" if about else ""
-
     return pd.DataFrame(
         {
-            "pair": name,
-            "level": pair["bug"].durability,
-            "with the bug": shown(pair["bug"]),
-            "with the fix": shown(pair["fix"]),
-            "what was reported": reported(name),
+            "engine": row.engine,
+            "level": row.level,
+            "with the bug": f"{row.bug}: {row.bug_wrong:,} of {row.bug_states:,}",
+            "how": row.bug_kinds,
+            "with the fix": f"{row.fix}: {row.fix_wrong:,} of {row.fix_states:,}",
+            "what was reported": f"[{formats.escape(row.says)}]({row.report})",
         }
-        for name, pair in _pairs(old).items()
+        for row in each(old)
     )
 
 
@@ -387,7 +377,8 @@ def draw(states: pd.DataFrame, errors: pd.DataFrame, rot: pd.DataFrame) -> Figur
     stores = list(_ordered(pd.DataFrame({"store": sorted(named)})).store) if named else []
     heights = (0.75 + 0.19 * len(stores), 1.05)
     figure = plt.figure(figsize=(7, sum(heights)), layout="constrained")
-    above, below = figure.subfigures(2, 1, height_ratios=heights)
+    parts = GridSpec(2, 1, figure, height_ratios=heights)
+    above, below = figure.add_subfigure(parts[0]), figure.add_subfigure(parts[1])
     axes = above.subplots(1, max(1, len(panels)), sharey=True, squeeze=False)[0]
     for axis, (title, kind, own) in zip(axes, panels, strict=False):
         found = counts(own, kind, ["store"])
@@ -488,9 +479,8 @@ def facts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     names = {LOST: "lost", SILENT: "silent", WRONG: "wrong", DEAD: "dead"}
     bugs = tables["liars"]
     planted = bugs[bugs.store != HONEST] if len(bugs) else bugs
-    pairs = _pairs(tables["recall"])
-    hit = [name for name, pair in pairs.items() if pair["bug"].holds < pair["bug"].states]
-    alarms = [name for name, pair in pairs.items() if pair["fix"].holds < pair["fix"].states]
+    pairs = tables["recall"]
+    missed = list(pairs.engine[pairs.bug_wrong == 0]) if len(pairs) else []
     return {
         "machine": _conditions(states),
         "states": _levels(states),
@@ -510,8 +500,8 @@ def facts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
         },
         "recall": {
             "pairs": len(pairs),
-            "found": len(hit),
-            "alarms": len(alarms),
-            "missed": formats.some(name for name in pairs if name not in hit) or "none",
+            "found": len(pairs) - len(missed),
+            "alarms": int((pairs.fix_wrong > 0).sum()) if len(pairs) else 0,
+            "missed": _named(missed),
         },
     }
