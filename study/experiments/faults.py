@@ -22,7 +22,7 @@ LEVELS = ("process", "recoverable", "sync")  # those of figure and text
 STRICT = ("sync", "atomic")  # these promise that no acknowledged write is lost
 CHECKS = "default"  # an engine's own checks, as shipped
 YES = "yes"
-LEAST_SHOWN = 0.015  # the width of a bar whose share is less, so that it can be seen
+LEAST_SHOWN = 0.03  # the width of a bar whose share is less, so that it can be seen
 SHIMS = "KVBENCH_SHIMS=FOLDER"  # a folder of the stores to test
 HONEST = "liar-none"  # the store without a planted bug
 FINE, SAID, LOST, SILENT, WRONG, DEAD = (  # from the best; five colours of Okabe and Ito
@@ -54,13 +54,18 @@ class Kind(NamedTuple):
 
 
 UNMOUNTED = "cannot_be_mounted"  # states that are the file system's fault, which are not counted
+HOLDS = "holds"  # states that keep what the level guarantees, a column that read() adds
+TOLD = (  # numbers that some rows do not have
+    "lost_median", "lost_most", "lost_ms_median", "lost_ms_most", "violations_torn"
+)  # fmt: skip
+CONDITIONS = ("cpu", "cores", "kernel", "fs", "seed", "revision")
 STATES = Kind(
     "states.csv",
     "kvbench crash --explore",
     ("store", "durability"),
     "states",
     (
-        Outcome("keeps its guarantee", FINE, ("holds",)),
+        Outcome("keeps its guarantee", FINE, (HOLDS,)),
         Outcome("loses acknowledged writes", LOST, ("lost_an_acknowledged_write",)),
         Outcome("loses records that were on disk", SILENT, ("lost_a_record_that_was_on_disk",)),
         Outcome(
@@ -138,45 +143,47 @@ def _ordered(table: pd.DataFrame) -> pd.DataFrame:
     return table.iloc[sorted(range(len(table)), key=keys.__getitem__)].reset_index(drop=True)
 
 
-def read(folder: Path, kind: Kind) -> pd.DataFrame:
-    """Return a table of faults, in the order of tables; empty if the folder lacks it. A table of
-    states has a further column, `holds`: the states that keep what the level guarantees, and counts
-    no states that could not be mounted. Raises BadInput."""
-    path = folder / kind.file
+def _table(path: Path, columns: dict[str, type], *key: str) -> pd.DataFrame:
+    """Return a table; without rows if there is none. Raises BadInput."""
     if not path.exists():
-        return pd.DataFrame()
-    numbers = [kind.tried, *(name for name in kind.counted if name != "holds")]
-    states = kind.tried == STATES.tried
-    if states:
-        numbers += [UNMOUNTED, "second", "recoverable", "prefix", "complete"]
-    columns = dict.fromkeys(kind.key, str) | dict.fromkeys(numbers, int) | {"engine_version": str}
-    table = read_table(path, columns, *kind.key)
-    if states:
-        table["states"] -= table[UNMOUNTED]
-        broken = [column for column in kind.counted if column != "holds"]
-        table["holds"] = table.states - table[broken].sum(axis="columns")
-        for name in ("lost_median", "lost_most", "lost_ms_median", "lost_ms_most"):
-            table[name] = pd.to_numeric(table[name], errors="coerce")
-    return _ordered(table)
+        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
+    return read_table(path, columns, *key)
+
+
+def read(folder: Path, kind: Kind) -> pd.DataFrame:
+    """Return a table of faults, in the order of tables; without rows if the folder lacks it. Raises
+    BadInput."""
+    numbers = [kind.tried, *(name for name in kind.counted if name != HOLDS)]
+    columns = dict.fromkeys(kind.key, str) | dict.fromkeys(numbers, int)
+    if kind.tried != STATES.tried:
+        return _ordered(_table(folder / kind.file, columns, *kind.key))
+    columns |= dict.fromkeys((UNMOUNTED, "prefix"), int) | {"kept": str}
+    columns |= dict.fromkeys((*TOLD, *CONDITIONS), str)
+    return _ordered(_judged(_table(folder / kind.file, columns, *kind.key)))
+
+
+def _judged(states: pd.DataFrame) -> pd.DataFrame:
+    """Return crash states with a further column: those that keep what the level guarantees. States
+    that could not be mounted are not counted."""
+    tried = states.states - states[UNMOUNTED]
+    broken = [column for column in STATES.counted if column != HOLDS]
+    numbers = {name: pd.to_numeric(states[name], errors="coerce") for name in TOLD}
+    kept = tried - states[broken].sum(axis="columns")
+    return states.assign(**numbers, states=tried, **{HOLDS: kept})
 
 
 def full(folder: Path) -> pd.DataFrame:
-    """Return what stores did on a full disk: one row per store and level. Empty if not tested."""
-    path = folder / "full-disk.csv"
-    if not path.exists():
-        return pd.DataFrame()
+    """Return what stores did on a full disk: one row per store and level. Raises BadInput."""
     columns = dict.fromkeys(("store", "durability", *FULL), str)
-    return _ordered(read_table(path, columns, "store", "durability"))
+    return _ordered(_table(folder / "full-disk.csv", columns, "store", "durability"))
 
 
 def recall(folder: Path) -> pd.DataFrame:
-    """Return what the explorer found in pairs of releases, one row each; empty if not tested."""
-    path = folder / "recall.csv"
-    if not path.exists():
-        return pd.DataFrame()
+    """Return what the explorer found in pairs of releases, one row each. Raises BadInput."""
     texts = ("pair", "engine", "level", "bug", "bug_kinds", "fix", "report", "says")
     numbers = ("bug_states", "bug_wrong", "fix_states", "fix_wrong")
-    return read_table(path, dict.fromkeys(texts, str) | dict.fromkeys(numbers, int), "pair")
+    columns = dict.fromkeys(texts, str) | dict.fromkeys(numbers, int)
+    return _table(folder / "recall.csv", columns, "pair")
 
 
 def tables(folder: Path) -> dict[str, pd.DataFrame]:
@@ -241,6 +248,7 @@ def state_table(states: pd.DataFrame) -> pd.DataFrame:
             "states": f"{row.states:,}",
             "broken": f"{row.states - row.holds:,}",
             "share [%]": share(row.states - row.holds, row.states),
+            "by torn blocks": formats.stated(row.violations_torn, "{:,.0f}"),
             "how": _said(row, STATES.outcomes[1:]),
             "prefix left": formats.share(row.prefix / row.states) if row.states else "",
             "lost [writes]": _amounts(row.lost_median, row.lost_most),
@@ -252,7 +260,7 @@ def state_table(states: pd.DataFrame) -> pd.DataFrame:
 
 def replays(states: pd.DataFrame) -> pd.DataFrame:
     """Return the command that looks again at the first kept state of each store and level."""
-    kept = states[states.kept.fillna("") != ""] if len(states) else states
+    kept = states[states.kept != ""]
     return pd.DataFrame(
         {
             "store": row.store,
@@ -267,8 +275,6 @@ def replays(states: pd.DataFrame) -> pd.DataFrame:
 def outcome_table(table: pd.DataFrame, kind: Kind, by: Mapping[str, str]) -> pd.DataFrame:
     """Return one row per group: the columns `by` under their new names, the number of faults, how
     many had each outcome, and the share of those that are worse than an error."""
-    if table.empty:
-        return table
     found = counts(table, kind, list(by))
     worse = [outcome.name for outcome in kind.outcomes if outcome.colour not in (FINE, SAID)]
     rows = zip(found[worse].sum(axis="columns"), found.n, strict=True)
@@ -278,8 +284,6 @@ def outcome_table(table: pd.DataFrame, kind: Kind, by: Mapping[str, str]) -> pd.
 
 def full_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return what stores did on a full disk, in words but the engines' own."""
-    if table.empty:
-        return table
     answers = {name: table[name].str.partition(":")[0] for name in FULL}
     found = table[["store", "durability"]].assign(**answers)
     return found.rename(columns=FULL | {"durability": "level"})
@@ -337,8 +341,7 @@ def _bars(axis: Any, found: pd.DataFrame, kind: Kind, stores: Sequence[str]) -> 
         wide = [max(own, LEAST_SHOWN) if own else 0.0 for own in shares]
         for outcome, width in zip(kind.outcomes, wide, strict=True):
             axis.barh(
-                y, width / sum(wide), left=left, height=0.72, color=outcome.colour,
-                edgecolor="white", linewidth=0.4,
+                y, width / sum(wide), left=left, height=0.72, color=outcome.colour, linewidth=0,
             )  # fmt: skip
             left += width / sum(wide)
         bad = sum(row[own.name] for own in kind.outcomes if own.colour not in (FINE, SAID))
@@ -365,12 +368,12 @@ def draw(states: pd.DataFrame, errors: pd.DataFrame, rot: pd.DataFrame) -> Figur
     tested, of failed system calls over all levels, and of damage with the checks as shipped."""
     panels: list[tuple[str, Kind, pd.DataFrame]] = []
     for level in LEVELS:
-        own = where(states, durability=level) if len(states) else states
+        own = where(states, durability=level)
         if len(own):
             panels.append((f"power failure,\n{level}", STATES, own))
     if len(errors):
         panels.append(("failed\nsystem call", ERRORS, errors))
-    own = where(rot, checks=CHECKS) if len(rot) else rot
+    own = where(rot, checks=CHECKS)
     if len(own):
         panels.append(("damaged\nfile", ROT, own))
     named = {store for _, _, own in panels for store in own.store}
@@ -409,23 +412,25 @@ def _named(stores: Iterable[str]) -> str:
 
 def _levels(states: pd.DataFrame) -> dict[str, Any]:
     """Return, for each of LEVELS: the stores tested and the least number of their states, those
-    that broke what the level guarantees (at `process`, that lack `recoverable`), and those that did
-    not open or work."""
+    that broke what the level guarantees (at `process`, what `recoverable` would), those of them
+    that did so where no block was torn, and those that did not open or work."""
     found = {}
     dead = list(STATES.outcomes[-1].columns)
     for level in LEVELS:
-        own = where(states, durability=level) if len(states) else states
-        broken = own[own.holds < own.states] if len(own) else own
-        whole = own[own.holds == own.states] if len(own) else own
-        gone = own[own[dead].sum(axis="columns") > 0] if len(own) else own
+        own = where(states, durability=level)
+        broken, whole = own[own[HOLDS] < own.states], own[own[HOLDS] == own.states]
+        untorn = broken[broken.states - broken[HOLDS] > broken.violations_torn]
+        gone = own[own[dead].sum(axis="columns") > 0]
         rate = interval(0, int(whole.states.min()))[1] if len(whole) else 1.0
         found[level] = {
             "stores": len(own),
             "states": f"{own.states.min():,}" if len(own) else "0",
             "broken": len(broken),
-            "broken_stores": _named(broken.store) if len(broken) else "none",
+            "broken_stores": _named(broken.store),
+            "untorn": len(untorn),
+            "untorn_stores": _named(untorn.store),
             "dead": len(gone),
-            "dead_stores": _named(gone.store) if len(gone) else "none",
+            "dead_stores": _named(gone.store),
             "rate": f"{percent(rate)}%",
         }
     return found
@@ -434,8 +439,8 @@ def _levels(states: pd.DataFrame) -> dict[str, Any]:
 def _window(states: pd.DataFrame) -> dict[str, Any]:
     """Return what stores lose at `recoverable`: how many always keep a prefix of the acknowledged
     writes, and the longest window."""
-    own = where(states, durability="recoverable") if len(states) else states
-    known = own[own.lost_most.notna()] if len(own) else own
+    own = where(states, durability="recoverable")
+    known = own[own.lost_most.notna()]
     if known.empty:
         return {"prefix": 0, "most": "0", "ms": "0", "store": "none"}
     worst = known.iloc[int(known.lost_most.argmax())]
@@ -458,29 +463,24 @@ def _conditions(states: pd.DataFrame) -> str:
 
 def _outcomes(table: pd.DataFrame, kind: Kind, names: Mapping[str, str]) -> dict[str, Any]:
     """Return the number of stores and faults, and for each outcome of `names`, given by its colour,
-    the number of faults and the stores."""
-    found: dict[str, Any] = {"stores": 0, "tried": "0"}
-    if len(table):
-        found = {"stores": table.store.nunique(), "tried": f"{table[kind.tried].sum():,}"}
+    the stores that had it and their number."""
+    found: dict[str, Any] = {
+        "stores": table.store.nunique(),
+        "tried": f"{table[kind.tried].sum():,}",
+    }
     for colour, name in names.items():
         columns = [c for own in kind.outcomes if own.colour == colour for c in own.columns]
-        hit = table[table[columns].sum(axis="columns") > 0] if len(table) else table
-        found[name] = f"{hit[columns].to_numpy().sum():,}" if len(hit) else "0"
-        found[f"{name}_stores"] = _named(hit.store) if len(hit) else "none"
-        found[f"{name}_count"] = hit.store.nunique() if len(hit) else 0
+        hit = table.store[table[columns].sum(axis="columns") > 0]
+        found |= {f"{name}_stores": _named(hit), f"{name}_count": hit.nunique()}
     return found
 
 
 def facts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """Return the values for the text from the tables `states`, `errors`, `device`, `full`, `rot`,
-    `liars` and `recall`, any of which may be empty."""
-    states, rot, disk = tables["states"], tables["rot"], tables["full"]
-    shipped = where(rot, checks=CHECKS) if len(rot) else rot
+    """Return the values for the text from tables(), any of which may be without rows."""
+    states, disk, bugs, pairs = (tables[name] for name in ("states", "full", "liars", "recall"))
     names = {LOST: "lost", SILENT: "silent", WRONG: "wrong", DEAD: "dead"}
-    bugs = tables["liars"]
-    planted = bugs[bugs.store != HONEST] if len(bugs) else bugs
-    pairs = tables["recall"]
-    missed = list(pairs.engine[pairs.bug_wrong == 0]) if len(pairs) else []
+    planted = bugs[bugs.store != HONEST]
+    shipped = where(tables["rot"], checks=CHECKS)
     return {
         "machine": _conditions(states),
         "states": _levels(states),
@@ -489,19 +489,16 @@ def facts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
         "device": _outcomes(tables["device"], DEVICE, names),
         "rot": _outcomes(shipped, ROT, {SILENT: "silent", WRONG: "wrong", DEAD: "dead"}),
         "full": {
-            "stores": disk.store.nunique() if len(disk) else 0,
-            "stuck": _named(disk.store[disk.goes_on != YES]) if len(disk) else "none",
-            "lost": _named(disk.store[disk.intact != YES]) if len(disk) else "none",
-            "closed": _named(disk.store[disk.intact_while_full != YES]) if len(disk) else "none",
+            "stores": disk.store.nunique(),
+            "stuck": _named(disk.store[disk.goes_on != YES]),
+            "lost": _named(disk.store[disk.intact != YES]),
+            "closed": _named(disk.store[disk.intact_while_full != YES]),
         },
-        "liars": {
-            "count": len(planted),
-            "found": int((planted.holds < planted.states).sum()) if len(planted) else 0,
-        },
+        "liars": {"count": len(planted), "found": int((planted[HOLDS] < planted.states).sum())},
         "recall": {
             "pairs": len(pairs),
-            "found": len(pairs) - len(missed),
-            "alarms": int((pairs.fix_wrong > 0).sum()) if len(pairs) else 0,
-            "missed": _named(missed),
+            "found": int((pairs.bug_wrong > 0).sum()),
+            "alarms": int((pairs.fix_wrong > 0).sum()),
+            "missed": _named(pairs.engine[pairs.bug_wrong == 0]),
         },
     }

@@ -22,9 +22,9 @@ Write = Callable[..., Path]
 def state(store: str, level: str, states: int, **counts: object) -> Row:
     """A row of states. All keep the level, except those of `counts`."""
     row: Row = {"store": store, "engine_version": "1.0", "durability": level, "states": states}
-    row |= {"guarantee": level, "second": 0, "cannot_be_mounted": 0, "kept": ""}
+    row |= {"violations_torn": 0, "cannot_be_mounted": 0, "kept": ""}
     row |= {name: 0 for name in STATES.counted if name != "holds"}
-    row |= {"recoverable": states, "prefix": states, "complete": states}
+    row |= {"prefix": states}
     row |= {"lost_median": 0, "lost_most": 0, "lost_ms_median": 0, "lost_ms_most": 0}
     row |= {"cpu": "A", "cores": 2, "kernel": "L", "fs": "ext4", "seed": 1, "revision": "r"}
     return row | counts
@@ -46,12 +46,13 @@ def pair(engine: str, **counts: object) -> Row:
 
 TABLES: dict[str, list[Row]] = {
     STATES.file: [
-        state("lmdb", "process", 500, does_not_open=20, hangs=5, recoverable=475, kept="a-1 b-2"),
+        state("lmdb", "process", 500, does_not_open=20, hangs=5, kept="a-1 b-2"),
         state("leveldb", "process", 500),
         state("leveldb", "recoverable", 2000, lost_median=3, lost_most=1200, lost_ms_most=250.5),
         state("sqlite", "recoverable", 2100, prefix=2099, lost_most=7, lost_ms_most=9),
         state("leveldb", "sync", 2003, cannot_be_mounted=3),
-        state("sqlite", "sync", 2000, lost_an_acknowledged_write=1, recoverable=2000),
+        state("flat", "sync", 2000, holds_a_wrong_value=8, violations_torn=8),
+        state("sqlite", "sync", 2000, lost_an_acknowledged_write=1),
     ],
     ERRORS.file: [
         outcome(
@@ -106,14 +107,18 @@ def test_the_text_says_what_the_tables_have(write: Write) -> None:
     process, recoverable, sync = (found["states"][level] for level in faults.LEVELS)
     assert (process["stores"], process["broken_stores"], process["dead"]) == (2, "lmdb", 1)
     assert (recoverable["broken"], recoverable["broken_stores"]) == (0, "none")
-    assert (sync["states"], sync["broken"], sync["broken_stores"]) == ("2,000", 1, "sqlite")
+    assert (sync["states"], sync["broken"], sync["broken_stores"]) == ("2,000", 2, "flat, sqlite")
+    assert (sync["untorn"], sync["untorn_stores"]) == (1, "sqlite")
     assert (sync["dead"], sync["rate"]) == (0, "0.18%")  # 1 - 0.025 ** (1 / 2000)
     assert found["window"] == {"prefix": 1, "most": "1,200", "ms": "250", "store": "leveldb"}
     assert (found["errors"]["tried"], found["errors"]["stores"]) == ("45", 3)
     assert found["errors"]["silent_stores"] == found["errors"]["lost_stores"] == "leveldb"
     assert found["errors"]["wrong_stores"] == found["errors"]["dead_stores"] == "none"
     assert found["device"]["dead_stores"] == "lmdb"
-    assert (found["rot"]["tried"], found["rot"]["wrong"]) == ("2,000", "600")  # checks as shipped
+    assert (found["rot"]["tried"], found["rot"]["wrong_stores"]) == (
+        "2,000",
+        "sqlite",
+    )  # as shipped
     assert found["rot"]["dead_stores"] == "rocksdb"
     assert found["full"] | {"stuck": "leveldb", "lost": "leveldb", "stores": 2} == found["full"]
     assert found["liars"] == {"count": 2, "found": 1}
@@ -147,9 +152,9 @@ def test_the_figure_has_a_row_a_store_and_a_column_for_each_test(write: Write) -
         "process", "recoverable", "sync", "system call", "file",
     ]  # fmt: skip
     names = [label.get_text() for label in charts[0].get_yticklabels()]
-    assert sorted(names) == ["leveldb", "lmdb", "rocksdb", "sqlite"]
+    assert sorted(names) == ["flat", "leveldb", "lmdb", "rocksdb", "sqlite"]
     texts = [text.get_text() for text in charts[0].texts]
-    assert "5%" in texts and texts.count("not tested") == 2
+    assert "5%" in texts and texts.count("not tested") == 3
     assert "0.05%" in [text.get_text() for text in charts[2].texts]  # 1 of 2,000 is not lost
     for bar in charts[2].patches:
         assert bar.get_x() + bar.get_width() < 1.001
