@@ -143,7 +143,7 @@ def _ordered(table: pd.DataFrame) -> pd.DataFrame:
     return table.iloc[sorted(range(len(table)), key=keys.__getitem__)].reset_index(drop=True)
 
 
-def _table(path: Path, columns: dict[str, type], *key: str) -> pd.DataFrame:
+def _table(path: Path, columns: Mapping[str, type], *key: str) -> pd.DataFrame:
     """Return a table; without rows if there is none. Raises BadInput."""
     if not path.exists():
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
@@ -284,7 +284,7 @@ def outcome_table(table: pd.DataFrame, kind: Kind, by: Mapping[str, str]) -> pd.
 
 def full_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return what stores did on a full disk, in words but the engines' own."""
-    answers = {name: table[name].str.partition(":")[0] for name in FULL}
+    answers = {name: table[name].str.split(":").str[0] for name in FULL}
     found = table[["store", "durability"]].assign(**answers)
     return found.rename(columns=FULL | {"durability": "level"})
 
