@@ -20,6 +20,7 @@ command -v mkfs.btrfs >/dev/null || packages="$packages btrfs-progs" # for --fs 
 command -v nbdkit >/dev/null || packages="$packages nbdkit" # for the disk that records writes and fails
 [ -e /usr/include/nbdkit-plugin.h ] || packages="$packages nbdkit-plugin-dev"
 command -v nbdfuse >/dev/null || packages="$packages libnbd-bin"
+ldconfig -p | grep -q libseccomp.so.2 || packages="$packages libseccomp2" # for system calls that fail
 command -v clang >/dev/null || packages="$packages clang libclang-rt-dev" # for the fuzzer: 110 MB, 15 seconds
 command -v npm >/dev/null || packages="$packages npm" # for the explorer, and LevelDB's forks
 # The explorer's tests: 130 MB, 30 seconds.
