@@ -12,6 +12,7 @@ failure, during recovery or after it, are judged as well.
 """
 
 import csv
+import errno
 import functools
 import io
 import itertools
@@ -93,9 +94,10 @@ class Bench:
         self.subject, self.work = subject, work
         self.folder = work / "mounted"
         self.folder.mkdir(parents=True)
-        self._file = os.open(work / "image", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        self._image = work / "image"
+        self._file = os.open(self._image, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         os.ftruncate(self._file, SIZE)
-        self._device = loopback.connect(work / "image", direct=False)
+        self._device = loopback.connect(self._image, direct=False)
 
     def look(
         self,
@@ -105,6 +107,8 @@ class Bench:
     ) -> Left | str:
         """What a store holds on the disk that `fill` writes to an open file, or why its file system
         cannot be mounted."""
+        if loopback.backing(self._device) != os.path.realpath(self._image):
+            raise OSError(errno.ENODEV, "taken by another program", self._device)
         forget(self._device)
         fill(self._file)
         try:

@@ -1,7 +1,8 @@
 """Makes a file system for the stores, in a file behind a loop device. Nothing else reads or writes
 it, and unmounting it removes all stores at once."""
 
-import contextlib
+import errno
+import fcntl
 import mmap
 import os
 import shutil
@@ -32,6 +33,7 @@ IMAGE, MOUNT = "file-system.img", "file-system"  # the backing file and the moun
 # The usual read-ahead of disks. Some virtual disks have megabytes, which every fault of a mapped
 # page would read.
 READ_AHEAD_KB = "128"
+LOOP_CLEAR = 0x4C01  # LOOP_CLR_FD of linux/loop.h
 SYS_ADMIN = 21  # the capability, see capabilities(7)
 FILES = ("flat", "nested")  # stores that keep each record in a file
 GIB = 1 << 30
@@ -66,8 +68,17 @@ def connect(image: Path, *, direct: bool = True) -> str:
 
 
 def disconnect(device: str) -> None:
-    """Free a loop device; one with a mounted file system is freed when that is unmounted."""
-    _run("losetup", "--detach", device)
+    """Free a loop device; one with a mounted file system is freed when that is unmounted. Raises
+    BadInput."""
+    try:  # no program: until it began, another command might have taken a freed device
+        file = os.open(device, os.O_RDONLY)
+        try:
+            fcntl.ioctl(file, LOOP_CLEAR)
+        finally:
+            os.close(file)
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # it is free
+            raise BadInput(f"{device}: cannot be freed: {error.strerror}") from None
 
 
 def check_kind(kind: str) -> None:
@@ -172,14 +183,11 @@ def mount_points() -> list[str]:
     return [disk.mountpoint for disk in _mounts()]
 
 
-def _connected() -> list[tuple[str, str]]:
-    """Each loop device in use, such as "/dev/loop0", with its backing file."""
-    found = []
-    for file in Path("/sys/block").glob("loop*/loop/backing_file"):
-        with contextlib.suppress(OSError):  # the device was freed meanwhile
-            path = os.fsdecode(file.read_bytes().rstrip(b"\n"))
-            found.append((f"/dev/{file.parents[1].name}", path))
-    return found
+def _connected() -> Iterator[tuple[str, str]]:
+    """Yield each loop device in use, such as "/dev/loop0", with its backing file of this moment."""
+    for system in Path("/sys/block").glob("loop*"):
+        if path := backing(f"/dev/{system.name}"):
+            yield f"/dev/{system.name}", path
 
 
 def backing_files() -> list[str]:
@@ -187,10 +195,18 @@ def backing_files() -> list[str]:
     return [file for _, file in _connected()]
 
 
+def backing(device: str) -> str:
+    """The path of the backing file of a device such as "/dev/loop0"; empty if it has none."""
+    try:
+        file = Path("/sys/block", Path(device).name, "loop/backing_file").read_bytes()
+    except OSError:
+        return ""
+    return os.fsdecode(file.rstrip(b"\n"))
+
+
 def backing_file(device: str) -> Path | None:
-    """The backing file of a device such as "/dev/loop0", if a sweep made it."""
-    file = Path("/sys/block", Path(device).name, "loop/backing_file")
-    path = Path(os.fsdecode(file.read_bytes().rstrip(b"\n"))) if file.exists() else Path()
+    """The backing file of a device, if a sweep made it."""
+    path = Path(backing(device))
     return path if path.name == IMAGE else None
 
 
