@@ -178,10 +178,13 @@ def answer(values: Mapping[str, Any]) -> list[str]:
         lines = [f"use {' or '.join(sure)}"]
     elif maybe:
         lines = [f"not told apart: {', '.join(maybe)}"]
-    elif len(rows) == 1:
-        lines = [f"{rows[0]['store']} alone was measured whole here, so it is not ranked"]
     else:
-        lines = ["no two stores were measured whole here, so none is ranked"]
+        one, two = ("was measured whole here", "were measured whole here")
+        if values["query"]["comes_back"]:
+            one, two = ("is known to come back", "are known to come back")
+        lines = [f"no two stores {two}, so none is ranked"]
+        if len(rows) == 1:
+            lines = [f"{rows[0]['store']} alone {one}, so it is not ranked"]
     return [*lines, f"may be as good: {', '.join(others)}"] if others else lines
 
 
@@ -220,7 +223,7 @@ def _settings(chosen: Sequence[Mapping[str, Any]]) -> str:
 def _crashes(chosen: Sequence[Mapping[str, Any]], required: bool) -> str:
     """Which of the stores did not come back from all crash states; or, if that is required, from
     how many each came back."""
-    if required:
+    if required and chosen:
         came = ", ".join(f"{row['store']} {row['crash_states']:,}" for row in chosen)
         return f"crash states from which each came back: {came}"
     found = [f"{row['store']} {row['comes_back']}" for row in chosen if row["comes_back"]]

@@ -216,6 +216,12 @@ def test_only_stores_that_come_back_after_a_loss_of_power_are_ranked_on_demand(
     assert said.startswith("use leveldb\n")
     assert "crash states from which each came back: leveldb 2,000\n" in said
     assert "left out: lmdb (did not come back from 12 of 2,000 crash states" in said
+    (tried.parent / "faults/states.csv").write_text("".join(STATES.splitlines(True)[:2]))
+    said = kvbench(*command, "--comes-back").stdout
+    assert said.startswith("leveldb alone is known to come back, so it is not ranked\n")
+    (tried.parent / "faults/states.csv").write_text(STATES.splitlines(True)[0])
+    said = kvbench(*command, "--comes-back").stdout
+    assert said.startswith("no two stores are known to come back, so none is ranked\n")
 
 
 def test_a_recommended_store_that_does_not_come_back_is_named(kvbench: Run, tried: Path) -> None:
