@@ -248,7 +248,7 @@ def state_table(states: pd.DataFrame) -> pd.DataFrame:
             "states": f"{row.states:,}",
             "broken": f"{row.states - row.holds:,}",
             "share [%]": share(row.states - row.holds, row.states),
-            "by torn blocks": formats.stated(row.violations_torn, "{:,.0f}"),
+            "by torn blocks": "" if pd.isna(row.violations_torn) else f"{row.violations_torn:,.0f}",
             "how": _said(row, STATES.outcomes[1:]),
             "prefix left": formats.share(row.prefix / row.states) if row.states else "",
             "lost [writes]": _amounts(row.lost_median, row.lost_most),
