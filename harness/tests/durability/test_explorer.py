@@ -152,8 +152,10 @@ def test_a_store_that_syncs_holds(kvbench: Run, tmp_path: Path) -> None:
     (row,) = rows(out)
     assert int(row["states"]) >= 50
     assert int(row["second"]) >= 10
-    assert (row["violations"], row["complete"]) == ("0", row["states"])
-    assert not (tmp_path / "out.states").exists()
+    unmounted = int(row["cannot_be_mounted"])  # ext4 itself may be torn
+    assert row["violations"] == "0"
+    assert int(row["complete"]) + unmounted == int(row["states"])
+    assert (tmp_path / "out.states").exists() == (unmounted > 0)
 
 
 @pytest.mark.check
