@@ -364,8 +364,8 @@ def _levels(store: KnownStore, asked: Sequence[str], usual: Sequence[str]) -> li
 )
 @click.option(
     "--durability",
+    type=click.Choice(DURABILITY),
     multiple=True,
-    metavar="LEVEL",
     help="A durability level to test. May be repeated.  [default: process and sync; device: sync]",
 )
 @click.option(

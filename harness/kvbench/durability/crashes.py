@@ -249,7 +249,7 @@ def _crash(kind: str, own: Path, write: Write, checked: Callable[[Path, int], li
             count = len(stopped.returned)
             began = int(stopped.returned[0]) if count else stopped.at
             row |= {"writing_s": (stopped.at - began) / 1e9, "acknowledged_writes": count}
-            row |= json.loads(evidence.run_apart(checked(folder, count)))
+            row |= json.loads(evidence.run_apart(checked(folder, count), reboot=kind == POWER))
     except StoreError as error:
         step = "not written" if row["acknowledged_writes"] is None else "not opened"
         return row | {"reason": f"{error}" if UNREAD in str(error) else f"{step}: {error}"}

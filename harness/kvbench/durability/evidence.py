@@ -220,14 +220,14 @@ def check_writes(store: Store, folder: Path, acknowledged: int, size: int, **opt
         opened.close()
 
 
-def run_apart(command: list[str], limit: float = CHECK_LIMIT) -> str:
+def run_apart(command: list[str], limit: float = CHECK_LIMIT, reboot: bool = False) -> str:
     """The last line that a program prints. It runs in a separate process, because an engine may
-    crash or hang on a damaged store; as root, as after a reboot. Raises StoreError with that line
-    if the program fails."""
+    crash or hang on a damaged store; with `reboot`, as after a reboot. Raises StoreError with that
+    line if the program fails."""
     try:
         ended = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-            check=False, timeout=limit, **dying(reboot=os.geteuid() == 0),
+            check=False, timeout=limit, **dying(reboot),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise StoreError(f"not done within {limit} s") from None
@@ -239,12 +239,14 @@ def run_apart(command: list[str], limit: float = CHECK_LIMIT) -> str:
 
 
 def _survive(
-    crash: AbstractContextManager[tuple[Path, Stopped]], store: Store, size: int, **options: str
-) -> int:
+    crash: AbstractContextManager[tuple[Path, Stopped]], reboot: bool, store: Store, size: int,
+    **options: str,
+) -> int:  # fmt: skip
     """Check a store after a crash. Returns the number of writes that had returned."""
     with crash as (folder, stopped):
         count = len(stopped.returned)
-        run_apart(command_of("kvbench.durability.evidence", store, folder, count, size, **options))
+        command = command_of("kvbench.durability.evidence", store, folder, count, size, **options)
+        run_apart(command, reboot=reboot)
     return count
 
 
@@ -252,7 +254,7 @@ def survive_kill(store: Store, place: Path, acknowledged: int, size: int, **opti
     """Kill a writer after at least `acknowledged` writes, and check the writes that had returned.
     Returns their number. Raises StoreError if one is lost. `place` is an empty folder."""
     write = _writer(store, acknowledged, size, **options)
-    return _survive(killed(place, write), store, size, **options)
+    return _survive(killed(place, write), False, store, size, **options)
 
 
 def _must(*command: str) -> None:
@@ -318,7 +320,7 @@ def survive_power_loss(
     with mounted(image, place / "mounted") as folder:
         (folder / STORE).mkdir()
     write = _writer(store, acknowledged, size, **options)
-    return _survive(cut_off(image, write), store, size, **options)
+    return _survive(cut_off(image, write), True, store, size, **options)
 
 
 def _survived(crash: Crash, store: Store, place: Path, **options: str) -> int:
