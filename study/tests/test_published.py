@@ -20,7 +20,7 @@ from study.sources.leveldb_2011.audit import (
 )
 from study.sources.lmdb_2014.audit import of_runs, runs
 from study.sources.rocksdb_2013.audit import figure
-from study.sources.today.audit import LEVELS, SOURCES, durability, factors, level, today
+from study.sources.today.audit import SOURCES, durability, factors, level, today
 
 DATA = ROOT / "data" / "published"
 UNITS = {
@@ -378,7 +378,7 @@ def test_each_figure_of_today_has_one_durability(source: str) -> None:
     """The code that shows it is named, but where no code does."""
     rows = durability(source)
     for row in rows:
-        assert row.value in (*LEVELS, UNKNOWN)
+        assert row.value in (*DURABILITY, UNKNOWN)
         code = re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", row.evidence)
         assert bool(code) == (row.value != UNKNOWN)
     for row in read(f"{source}.csv").itertuples():
@@ -402,7 +402,7 @@ def test_claims_of_today_name_stores_and_operations() -> None:
     assert [int(n) for n in table.claim_number] == list(range(1, len(table) + 1))
     operations = {"", "batch", "get", "insert", "remove", "scan", "space", "update"}
     assert set(table.operation) <= operations
-    assert set(table.durability) <= {"", *LEVELS}
+    assert set(table.durability) <= {"", *DURABILITY}
     places = set(read("sources.csv")[["source", "section"]].itertuples(index=False, name=None))
     for row in table.itertuples():
         assert (row.source, row.section) in places
