@@ -6,6 +6,7 @@ from datetime import date
 
 import pandas as pd
 import pytest
+from kvbench.cell.factors import DURABILITY
 from support import ROOT
 
 from study.sources import audit, published
