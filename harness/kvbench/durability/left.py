@@ -23,7 +23,7 @@ class Left(NamedTuple):
     refused: str = ""  # the engine's error, if the store does not open
     found: tuple[Value, ...] = ()  # one for each key; fewer if the child ended while it read
     extra: int = 0  # keys that a scan yields beside the given ones
-    after: str = ""  # what `then` returned, or its error
+    after: str = ""  # what is wrong with a scan; else what `then` returned, or its error
     closing: str = ""  # the engine's error when it closed the store
     said: str = ""  # the end of what the engine printed
 
@@ -76,6 +76,21 @@ def values(opened: OpenStore, keys: Sequence[bytes]) -> tuple[Value, ...]:
     return tuple(_value(opened, key) for key in keys)
 
 
+def _scanned(opened: OpenStore, keys: Sequence[bytes], found: Sequence[Value]) -> tuple[int, str]:
+    """How many keys a scan yields beside the given ones, and how else it differs from the reads;
+    empty if it does not."""
+    left = {key: value for key, value in zip(keys, found, strict=True) if value is not None}
+    given, extra, unlike = set(keys), 0, 0
+    for key, value in opened.scan():
+        if key not in given:
+            extra += 1
+            continue
+        read = left.pop(key, None)  # None also the second time
+        unlike += not isinstance(read, str) and read != digest(value)
+    unlike += sum(not isinstance(value, str) for value in left.values())
+    return extra, f"unlike the reads: {unlike} records" if unlike else ""
+
+
 def load(store: Store) -> None:
     """Load the code of a store, once, so that children need not."""
     if store.binding:
@@ -108,15 +123,16 @@ def _look(
     extra, after, closing = 0, "", ""
     if scan:
         try:
-            given = set(keys)
-            extra = sum(key not in given for key, _ in opened.scan())
+            extra, differs = _scanned(opened, keys, found)
         except Exception as error:
-            after = f"scan: {why(error)}"
+            differs = why(error)
+        after = f"scan: {differs}" if differs else ""
     if then is not None:
         try:
-            after = then(opened)
+            then_said = then(opened)
         except Exception as error:
-            after = why(error)
+            then_said = why(error)
+        after = after or then_said
     try:
         opened.close()
     except Exception as error:
@@ -136,9 +152,10 @@ def look(
     limit: float = LIMIT,
 ) -> Left:
     """Open a store in a child process, read `keys`, and close it. With `scan`, also count the keys
-    that a scan yields beside these. `before` is called with the folder; its error counts as a
-    refusal to open. `then` is called with the store after the reads; its text becomes `after`.
-    This process must not have opened a store itself."""
+    that a scan yields beside these, and compare its other records with the reads. `before` is
+    called with the folder; its error counts as a refusal to open. `then` is called with the store
+    after the reads; its text becomes `after`, unless the scan has failed. This process must not
+    have opened a store itself."""
     load(store)
     seen = _Seen(len(keys))
     answer = apart(

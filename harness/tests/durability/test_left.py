@@ -24,6 +24,27 @@ static int my_get(struct kv *kv, struct kv_slice key, void *buffer, size_t room,
 }
 """
 
+SCANS = """
+static int my_scan(struct kv *kv, struct kv_slice from, enum kv_direction direction,
+                   kv_visit visit, void *context)
+{
+    (void)from, (void)direction;
+    if (FAILS)
+        return KV_ERROR;
+    char value[100];
+    for (int i = 0; i < 20; i++) {
+        char key[10];
+        size_t size = (size_t)snprintf(key, sizeof key, "key %d", 10 + i), length;
+        struct kv_slice slice = {key, size};
+        if (i == 9 || honest.get(kv, slice, value, sizeof value, &length))
+            continue;
+        if (visit(context, slice, (struct kv_slice){i == 8 ? "other" : value, 5}))
+            break;
+    }
+    return KV_OK;
+}
+"""
+
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
@@ -48,6 +69,22 @@ def test_keys_that_nobody_asked_for_are_counted(tmp_path: Path) -> None:
         opened.insert(key, b"value")
     opened.close()
     assert look(Store("lmdb"), tmp_path, KEYS[:20], scan=True).extra == 10
+
+
+@pytest.mark.parametrize(
+    ("fails", "why"), [(1, "scan: "), (0, "scan: unlike the reads: 2 records")]
+)
+def test_a_scan_that_fails_or_differs_from_the_reads_is_reported(
+    alter_shim: Callable[..., Store], fails: int, why: str, tmp_path: Path
+) -> None:
+    store = alter_shim("lmdb", SCANS.replace("FAILS", str(fails)), "scan", name=f"scans{fails}")
+    (folder := tmp_path / "store").mkdir()
+    opened = open_store(store, folder)
+    for key in KEYS[10:]:
+        opened.insert(key, b"value")
+    opened.close()
+    left = look(store, folder, KEYS, scan=True, then=lambda _: "")
+    assert (left.after.startswith(why), left.extra) == (True, 0), left
 
 
 def test_the_store_is_handed_on_after_the_reads(filled: Path) -> None:
