@@ -48,7 +48,7 @@ from kvbench.durability.recording import (
     recording,
     run,
 )  # fmt: skip
-from kvbench.durability.scenario import CLAIMING, KINDS, PROBE, STRICT, History, Scenario, Verdict
+from kvbench.durability.scenario import CLAIMING, KINDS, PROBE, History, Scenario, Verdict
 from kvbench.durability.states import Replayed, State, chosen, others, packed, tears, unpack
 from kvbench.machine import loopback
 from kvbench.machine.device import forget, mount, recorded
@@ -213,9 +213,7 @@ class Tried:
             stuck = first._replace(verdict=verdict, second=True)
             yield self._noted(stuck, about) if self._wanted(verdict.kind) else stuck
             return
-        history = second_history(
-            self._made.history, left, first.acknowledged, subject.guarantee, seed
-        )
+        history = second_history(self._made.history, left, first.acknowledged, seed)
         made = recording(base, device, history)
         values = [value.hex() if isinstance(value, bytes) else None for value in left.found]
         about |= {"first": first.acknowledged, "found": values}
@@ -236,7 +234,8 @@ def _go_on(
 
 def _stopped(left: Left) -> Verdict | None:
     """The verdict on a second writer that could not take its steps."""
-    why = left.ended or left.refused or left.after or left.closing
+    unread = next((value for value in left.found if isinstance(value, str)), "")
+    why = left.ended or left.refused or left.after or left.closing or unread
     return Verdict(scenario.AFTER, f"when a writer goes on: {why}", False) if why else None
 
 
@@ -247,20 +246,12 @@ def _further(keys: Sequence[bytes], there: Sequence[bool], seed: str) -> list[sc
     return scenario.steps(random.Random(seed), live, dead, MORE)
 
 
-def second_history(
-    first: History, left: Left, acknowledged: int, guarantee: str, seed: str
-) -> History:
+def second_history(first: History, left: Left, acknowledged: int, seed: str) -> History:
     """What a store may hold in which a writer went on after a power failure. Until that writer has
     written a record, it may still hold what the first failure might have left."""
     found = [value for value in left.found if not isinstance(value, str)]
     steps = _further(first.keys, [value is not None for value in found], seed)
-    many = range(len(first.keys))
-    if guarantee in STRICT:
-        most = min(acknowledged + 1, len(first.steps))
-        also = [frozenset({first.after(at, acknowledged), first.after(at, most)}) for at in many]
-    else:
-        also = [frozenset(first.allowed(at, acknowledged + 1)) for at in many]
-    return History(first.keys, found, steps, also)
+    return History(first.keys, found, steps, (first, acknowledged))
 
 
 # Kept states
@@ -317,9 +308,7 @@ def replay(keep: Path, name: str, subject: Subject, work: Path) -> Verdict:
             return _stopped(left) or Verdict()
         if "again" in about:
             found = Left(found=tuple(value and bytes.fromhex(value) for value in about["found"]))
-            history = second_history(
-                history, found, about["first"], subject.guarantee, about["again"]
-            )
+            history = second_history(history, found, about["first"], about["again"])
         return bench.judged(fill, history, about["acknowledged"])
     finally:
         loopback.release(work)

@@ -112,17 +112,17 @@ class Verdict(NamedTuple):
 
 class History:
     """The values that each record had: `start` before the first step, then what the steps leave.
-    `also` are values that each record may have besides until a step writes it."""
+    If a power failure came before, `first` is the history until then, with the number of its steps
+    that had been acknowledged, and `start` is what a look has found since."""
 
     def __init__(
         self,
         keys: Sequence[bytes],
         start: Sequence[bytes | None],
         steps: Sequence[Step],
-        also: Sequence[frozenset[bytes | None]] = (),
+        first: "tuple[History, int] | None" = None,
     ) -> None:
-        self.keys, self.steps = keys, steps
-        self.also = also or [frozenset()] * len(keys)
+        self.keys, self.steps, self._first = keys, steps, first
         self._changes: list[list[tuple[int, bytes | None]]] = [[(0, value)] for value in start]
         place = {key: at for at, key in enumerate(keys)}
         for number, step in enumerate(steps, start=1):
@@ -130,24 +130,37 @@ class History:
 
     def allowed(self, at: int, most: int) -> set[bytes | None]:
         """The values that a record had at any time up to step `most`."""
-        return {value for number, value in self._changes[at] if number <= most} | self.also[at]
+        earlier = self._first[0].allowed(at, self._first[1] + 1) if self._first else set()
+        return {value for number, value in self._changes[at] if number <= most} | earlier
+
+    def _before(self, at: int) -> set[bytes | None]:
+        """The values that a record may have at a strict level until a step writes it: that of the
+        step under way at the first failure may yet come or go."""
+        if self._first is None:
+            return {self.after(at, 0)}
+        history, acknowledged = self._first
+        return {self.after(at, 0)} | {history.after(at, acknowledged + more) for more in (0, 1)}
 
     def after(self, at: int, number: int) -> bytes | None:
         """The value of a record after some number of steps."""
         return [value for since, value in self._changes[at] if since <= number][-1]
 
-    def _prefixes(self, found: Sequence[Value], torn: bytes | None) -> np.ndarray:
+    def _prefixes(self, found: Sequence[Value], torn: bytes | None, level: str) -> np.ndarray:
         """For each number of steps, whether the records are exactly as these steps leave them."""
         fits = np.ones(len(self.steps) + 1, bool)
-        for key, value, changes, also in zip(
-            self.keys, found, self._changes, self.also, strict=True
+        for at, (key, value, changes) in enumerate(
+            zip(self.keys, found, self._changes, strict=True)
         ):
             if key == torn:
                 continue
             ends = [since for since, _ in changes[1:]] + [len(fits)]
             for (since, own), end in zip(changes, ends, strict=True):
-                if value != own and not (since == 0 and value in also):
-                    fits[since:end] = False
+                if value == own or (since == 0 and level in STRICT and value in self._before(at)):
+                    continue
+                fits[since:end] = False
+        if self._first and level not in STRICT:  # the second failure may have cost more
+            history, acknowledged = self._first
+            fits[0] |= history._prefixes(found, torn, level)[: acknowledged + 2].any()
         return fits
 
     def _wrong(self, found: Sequence[Value], most: int) -> tuple[str, str]:
@@ -175,14 +188,14 @@ class History:
         """The first records whose values are not those after the acknowledged steps, or after one
         more."""
         for at, value in enumerate(found):
-            if value not in {self.after(at, n) for n in (acknowledged, acknowledged + 1)}:
-                last = max(
-                    n
-                    for n, step in enumerate(self.steps[:acknowledged], 1)
-                    if step.key == self.keys[at]
-                )
-                step = self.steps[last - 1]
-                return f"{step.mode} {last} of {acknowledged}, of record {self.keys[at].hex()}"
+            own = self.steps[:acknowledged]
+            last = max((n for n, step in enumerate(own, 1) if step.key == self.keys[at]), default=0)
+            wanted = {self.after(at, acknowledged + more) for more in (0, 1)}
+            if last == 0:
+                wanted |= self._before(at)
+            if value not in wanted:
+                what = f"{own[last - 1].mode} {last} of {acknowledged}" if last else "what was left"
+                return f"{what}, of record {self.keys[at].hex()}"
         return f"no number of steps leaves this; {acknowledged} were acknowledged"
 
     def judge(self, left: Left, acknowledged: int, level: str, tears: bool = False) -> Verdict:
@@ -206,7 +219,7 @@ class History:
             kind, detail = STRANGER, f"{left.extra} records"
         if not kind and (left.after or left.closing):
             kind, detail = AFTER, left.after or left.closing
-        fits = np.flatnonzero(self._prefixes(found, torn))
+        fits = np.flatnonzero(self._prefixes(found, torn, level))
         prefix = int(fits[fits <= most].max(initial=-1))
         recoverable = not kind
         if not kind and level in STRICT and prefix < acknowledged:

@@ -20,7 +20,7 @@ from support import Run
 
 A, B, C = b"a", b"b", b"c"
 STEPS = (Step("update", A, b"2"), Step("insert", C, b"3"), Step("remove", B, b""))
-ONE, TWO, THREE = digest(b"1"), digest(b"2"), digest(b"3")
+ONE, TWO, THREE, FOUR = map(digest, (b"1", b"2", b"3", b"4"))
 AT_PROCESS_INSTEAD = """
 static int my_open(const char *path, const struct kv_option *options, size_t count, struct kv **kv)
 {
@@ -87,6 +87,30 @@ def test_the_record_of_the_step_under_way_may_be_torn_where_the_level_says_so() 
     assert history().judge(torn, 0, "sync").kind == scenario.WRONG
     assert not history().judge(torn, 0, "sync", tears=True).kind
     assert history().judge(torn, 1, "sync", tears=True).kind == scenario.WRONG
+
+
+@pytest.mark.parametrize(
+    ("found", "acknowledged", "level", "kind", "prefix"),
+    [
+        ((TWO, ONE, THREE), 0, "sync", "", 0),
+        ((TWO, None, THREE), 0, "sync", "", 0),  # under way at the first failure
+        ((TWO, None, THREE), 1, "sync", scenario.LOST, 0),  # and the update of A is lost
+        ((FOUR, None, THREE), 1, "sync", "", 1),
+        ((ONE, ONE, THREE), 0, "sync", scenario.LOST, -1),  # an older value, but none that is wrong
+        ((ONE, ONE, THREE), 0, "recoverable", "", -1),
+        ((ONE, ONE, None), 0, "recoverable", "", 0),  # what no step would have left
+        ((FOUR, ONE, None), 1, "recoverable", "", -1),
+        ((THREE, ONE, THREE), 0, "recoverable", scenario.WRONG, -1),
+    ],
+)
+def test_after_a_second_failure_the_first_counts_too(
+    found: tuple[Value, ...], acknowledged: int, level: str, kind: str, prefix: int
+) -> None:
+    steps = [Step("update", A, b"4")]
+    second = History([A, B, C], [TWO, ONE, THREE], steps, (history(), 2))
+    verdict = second.judge(Left(found=found), acknowledged, level)
+    assert (verdict.kind, verdict.prefix) == (kind, prefix)
+    assert verdict.recoverable == (kind in ("", scenario.LOST))
 
 
 def log(*sizes: int) -> list[Entry]:
