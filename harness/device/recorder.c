@@ -135,6 +135,15 @@ static uint64_t count_acknowledged(void)
     }
 }
 
+/* Notes that the recording is incomplete. Returns -1. */
+static int broken(int which, int error)
+{
+    control->broken = (uint64_t)error;
+    nbdkit_error("%s: %s", places[which].path, strerror(error));
+    nbdkit_set_error(error);
+    return -1;
+}
+
 /* Appends an entry, with the bytes of a write. */
 static int record(enum kind kind, uint64_t offset, const void *bytes, size_t size)
 {
@@ -150,11 +159,7 @@ static int record(enum kind kind, uint64_t offset, const void *bytes, size_t siz
     ssize_t done = writev(places[LOG].file, parts, size ? 2 : 1);
     if (done == (ssize_t)(sizeof entry + size))
         return 0;
-    int error = done < 0 ? errno : ENOSPC; /* a short write: the disk of the log is full */
-    control->broken = (uint64_t)error;
-    nbdkit_error("%s: %s", places[LOG].path, strerror(error));
-    nbdkit_set_error(error);
-    return -1;
+    return broken(LOG, done < 0 ? errno : ENOSPC); /* a short write: the disk of the log is full */
 }
 
 /* Counts a request, and fails it if its number is among those that are to fail. */
@@ -190,10 +195,8 @@ static int write_disk(void *handle, const void *buffer, uint32_t size, uint64_t 
         return -1;
     for (const char *from = buffer; size > 0;) {
         ssize_t done = pwrite(places[IMAGE].file, from, size, (off_t)offset);
-        if (done <= 0) {
-            nbdkit_set_error(done < 0 ? errno : EIO);
-            return -1;
-        }
+        if (done <= 0)
+            return broken(IMAGE, done < 0 ? errno : EIO);
         from += done, size -= (uint32_t)done, offset += (uint64_t)done;
     }
     return 0;

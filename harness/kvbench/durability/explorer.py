@@ -43,6 +43,7 @@ from kvbench.durability.recording import (
     STORE,
     Recording,
     Subject,
+    check_room,
     load_unbooted,
     record,
     recording,
@@ -110,15 +111,18 @@ class Bench:
         if loopback.backing(self._device) != os.path.realpath(self._image):
             raise OSError(errno.ENODEV, "taken by another program", self._device)
         forget(self._device)
+        check_room(self.work)
         fill(self._file)
         try:
             mount(self._device, self.folder, self.subject.fs)
         except OSError as error:
             return os.strerror(error.errno or 0)
         try:
-            return self.subject.look(self.folder / STORE, keys, then, scan=True)
+            left = self.subject.look(self.folder / STORE, keys, then, scan=True)
         finally:
             unmount(os.fspath(self.folder))
+        check_room(self.work)
+        return left
 
     def judged(self, fill: Callable[[int], None], history: History, acknowledged: int) -> Verdict:
         left = self.look(fill, history.keys)

@@ -3,9 +3,11 @@
 import contextlib
 import ctypes
 import dataclasses
+import errno
 import functools
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -36,6 +38,7 @@ STORE = "store"  # the folder of a store on a disk
 WRITEBACK, ALL = 20, 0.25  # steps between two writebacks, on average; the share of whole ones
 WRITE_AND_WAIT = 7  # all flags of sync_file_range(2)
 LIMIT = 20.0  # seconds for a look
+ROOM = 64 << 20  # bytes that must be free beside images
 WRITING = 300.0  # seconds for a scenario
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 NEW_MOUNTS, BIND, SLAVES = 0x20000, 0x1000, 0x84000  # of unshare(2) and mount(2)
@@ -192,6 +195,13 @@ def make_disk(image: Path, fs: str) -> None:
         raise BadInput(f"{command[0]}: {' '.join(done.stderr.split())}")
 
 
+def check_room(folder: Path) -> None:
+    """Raise OSError if the disk of a folder is nearly full: what fails in an image there would look
+    like the store's failure."""
+    if shutil.disk_usage(folder).free < ROOM:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(folder))
+
+
 class Recording(NamedTuple):
     """A recorded run: what was on disk before it, the epochs of its log, and when its steps had
     returned, in ns."""
@@ -221,7 +231,9 @@ def record(subject: Subject, seed: str, work: Path) -> Recording:
     with attached(base, work / "mounted", subject.fs, direct=False) as folder:
         (folder / STORE).mkdir()
         load = functools.partial(_load, plan.base)
-        _must(subject.look(folder / STORE, [], load, limit=WRITING))
+        left = subject.look(folder / STORE, [], load, limit=WRITING)
+        check_room(work)
+        _must(left)
     _copy(base, disk)
     kill = choose.random() < 0.5
     with recorded(disk, subject.fs, work / "recorded", len(plan.steps)) as device:

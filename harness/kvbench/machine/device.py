@@ -102,7 +102,7 @@ class Device:
         self._control = control
 
     def check(self) -> None:
-        """Raise OSError if the log is incomplete, because its own disk is full."""
+        """Raise OSError if the log or the image is incomplete, because its own disk is full."""
         if broken := int(self._control[BROKEN]):
             raise OSError(broken, os.strerror(broken), os.fspath(self.log))
 
@@ -217,12 +217,14 @@ def recorded(image: Path, kind: str, own: Path, operations: int = 0) -> Iterator
     log = _file(own / "log", 0)
     acknowledged = _file(own / "acknowledged", 8 * operations)
     numbers = np.memmap(control, np.uint64, "r+")
-    with _served(
-        image, own, log=log, acknowledged=acknowledged, control=control
-    ) as disk, attached(disk, own / "mounted", kind) as folder:  # fmt: skip
-        device = Device(folder, log, acknowledged, numbers)
-        yield device
-    device.check()
+    device = Device(own / "mounted", log, acknowledged, numbers)
+    try:
+        with _served(
+            image, own, log=log, acknowledged=acknowledged, control=control
+        ) as disk, attached(disk, device.folder, kind):  # fmt: skip
+            yield device
+    finally:  # else what fails because of it would look like the program's failure
+        device.check()
 
 
 def entries(log: Path) -> Iterator[Entry]:

@@ -111,6 +111,33 @@ def test_a_write_that_fails_is_not_in_the_log(image: Path, work: Path) -> None:
     assert not any(marker(1)[:12] in data(disk.log, entry) for entry in entries(disk.log))
 
 
+@pytest.fixture
+def small(work: Path) -> Iterator[Path]:
+    """A disk of 32 MiB."""
+    (folder := work / "small").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32M", "small", folder], check=True)
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)  # the error refers to files there
+
+
+@pytest.mark.parametrize("full", ["log", "image"])
+def test_a_full_disk_below_is_no_failure_of_the_program(
+    image: Path, work: Path, small: Path, full: str
+) -> None:
+    own = (small if full == "log" else work) / "own"
+    if full == "image":
+        subprocess.run(["cp", "--sparse=always", image, small / "image"], check=True)
+        image = small / "image"
+        (small / "more").write_bytes(bytes(24 << 20))
+    with pytest.raises(OSError) as raised, recorded(image, "ext4", own) as disk:
+        for number in range(8):
+            with open(disk.folder / f"{number % 2}", "wb") as file:
+                file.write(os.urandom(5 << 20))
+                file.flush()
+                os.fsync(file.fileno())
+    assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, str(own / "log"))
+
+
 def test_a_missing_program_is_named(kvbench: Run, tmp_path: Path) -> None:
     for name in ("mkfs.ext4", "losetup"):
         (tmp_path / name).symlink_to("/bin/true")
