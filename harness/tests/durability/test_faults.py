@@ -266,3 +266,9 @@ def test_calls_of_a_compaction_are_counted_apart(tmp_path: Path) -> None:
     before = [number for number, _ in run.told.errors if number < attempt.COMPACT_AT]
     assert (run.hits, before) == (1, [])
     assert run.struck.startswith("openat of ")
+
+
+def test_a_compaction_ends_when_the_flush_before_it_fails(tmp_path: Path) -> None:
+    subject = Subject(KNOWN["fjall"], "sync", 1)
+    run = fail(subject, fault_of("create EIO 1 once compacting"), tmp_path)
+    assert (run.outcome, run.hits) == (faults.INTACT, 1)

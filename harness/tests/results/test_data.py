@@ -19,7 +19,7 @@ from support import ROOT, Run
 DATA = ROOT / "data"
 GRIDS = ROOT / "harness/grids"
 KNOWN = catalogue.names()
-FAULTS = ("states", "recall", "errors", "device", "full-disk", "rot")
+FAULTS = ("states", "recall", "errors", "device", "full-disk", "rot", "findings")
 
 
 def dictionary() -> dict[str, list[tuple[str, ...]]]:
@@ -66,6 +66,19 @@ def test_the_dictionary_describes_the_schema() -> None:
 def test_planted_bugs_have_the_columns_of_crash_states() -> None:
     states, liars = (pd.read_csv(DATA / "faults" / f"{name}.csv") for name in ("states", "liars"))
     assert list(liars) == list(states)
+
+
+def test_findings_have_known_words_and_name_what_shows_them() -> None:
+    found = pd.read_csv(DATA / "faults/findings.csv", keep_default_na=False)
+    assert set(found.store) <= set(KNOWN)
+    assert set(found.kind) <= {"power", "call", "device", "full", "rot"}
+    assert set(found.verdict) <= {"documented", "known", "defect", "open"}
+    sourced = found.source.str.startswith("https://")
+    assert sourced[found.verdict.isin(["documented", "known"])].all()
+    programs = set(found.reproducer[~found.reproducer.str.startswith("kvbench ")])
+    folder = DATA / "faults/reproducers"
+    assert programs == {path.name for path in folder.iterdir()}
+    assert all(len(path.read_text().splitlines()) <= 30 for path in folder.iterdir())
 
 
 def test_the_page_on_grids_is_the_output_of_the_command(kvbench: Run) -> None:

@@ -3,16 +3,19 @@
 
 use std::ffi::c_int;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
 use ::fjall::config::{BlockSizePolicy, CompressionPolicy};
 use ::fjall::{
-    CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions, KvSeparationOptions,
-    PersistMode,
+    AbstractTree, CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions,
+    KvSeparationOptions, PersistMode,
 };
 
 use crate::kv::*;
 
 const MAX_BLOCK: u64 = 1 << 20; // bytes
+const FLUSHING: Duration = Duration::from_millis(10); // between two looks at a flush, as the engine
 
 static SETTINGS: [kv_setting; 14] = [
     kv_setting::allows(
@@ -177,8 +180,13 @@ impl Store for Fjall {
         Ok(())
     }
 
+    /// The engine's own rotate_memtable_and_wait never returns if a flush fails; persist then does.
     fn compact(&self) -> Outcome<()> {
-        self.records.rotate_memtable_and_wait()?;
+        self.records.rotate_memtable()?;
+        while self.records.tree.sealed_memtable_count() > 0 {
+            self.db.persist(PersistMode::Buffer)?;
+            sleep(FLUSHING);
+        }
         Ok(self.records.major_compact()?)
     }
 
