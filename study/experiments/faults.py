@@ -126,6 +126,10 @@ COMMANDS = {name: kind.command for name, kind in KINDS.items()} | {
     "full": "kvbench faults --kind full",
     "recall": "python harness/checks/recall FOLDER --out FILE",
 }
+FAULTS = {  # the kinds of findings.csv, in words
+    "power": "power failure", "call": "failed call", "device": "failing device",
+    "full": "full disk", "rot": "damaged file",
+}  # fmt: skip
 FULL = {  # the columns of full-disk.csv, after store and level, in words
     "reads_while_full": "open store reads when full",
     "goes_on": "goes on once there is room", "intact": "all is there then",
@@ -186,10 +190,17 @@ def recall(folder: Path) -> pd.DataFrame:
     return _table(folder / "recall.csv", columns, "pair")
 
 
+def findings(folder: Path) -> pd.DataFrame:
+    """Return what the tests found in the engines, one row each. Raises BadInput."""
+    names = ("store", "engine_version", "kind", "what", "verdict", "source", "reproducer")
+    return _ordered(_table(folder / "findings.csv", dict.fromkeys(names, str)))
+
+
 def tables(folder: Path) -> dict[str, pd.DataFrame]:
-    """Return all tables of a folder by name, one for each of COMMANDS. Raises BadInput."""
+    """Return all tables of a folder by name: one for each of COMMANDS, and the findings. Raises
+    BadInput."""
     return {name: read(folder, kind) for name, kind in KINDS.items()} | {
-        "full": full(folder), "recall": recall(folder)
+        "full": full(folder), "recall": recall(folder), "findings": findings(folder)
     }  # fmt: skip
 
 
@@ -317,6 +328,22 @@ def recall_table(old: pd.DataFrame) -> pd.DataFrame:
             "what was reported": f"[{formats.escape(row.says)}]({row.report})",
         }
         for row in each(old)
+    )
+
+
+def finding_table(found: pd.DataFrame) -> pd.DataFrame:
+    """Return what the tests found in the engines, in words, with the source of the verdict and the
+    program or command that shows it again."""
+    return pd.DataFrame(
+        {
+            "store": row.store,
+            "version": row.engine_version,
+            "fault": FAULTS[row.kind],
+            "what happens": row.what,
+            "verdict": f"[{row.verdict}]({row.source})" if row.source else row.verdict,
+            "shown by": f"`{row.reproducer}`",
+        }
+        for row in each(found)
     )
 
 
@@ -500,5 +527,10 @@ def facts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
             "found": int((pairs.bug_wrong > 0).sum()),
             "alarms": int((pairs.fix_wrong > 0).sum()),
             "missed": _named(pairs.engine[pairs.bug_wrong == 0]),
+        },
+        "findings": {
+            "count": len(tables["findings"]),
+            "defects": int((tables["findings"].verdict == "defect").sum()),
+            "stores": _named(where(tables["findings"], verdict="defect").store),
         },
     }

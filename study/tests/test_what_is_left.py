@@ -44,6 +44,12 @@ def pair(engine: str, **counts: object) -> Row:
     return row | {"bug_wrong": 0, "fix_wrong": 0, "bug_kinds": "", "fix_kinds": ""} | counts
 
 
+def finding(store: str, kind: str, verdict: str, **texts: str) -> Row:
+    """A row of findings.csv."""
+    row: Row = {"store": store, "engine_version": "1.0", "kind": kind, "verdict": verdict}
+    return row | {"what": "It does not open.", "source": "", "reproducer": "kvbench rot"} | texts
+
+
 TABLES: dict[str, list[Row]] = {
     STATES.file: [
         state("lmdb", "process", 500, does_not_open=20, hangs=5, kept="a-1 b-2"),
@@ -79,6 +85,10 @@ TABLES: dict[str, list[Row]] = {
     "recall.csv": [
         pair("redb", bug_wrong=3, bug_kinds="crashes"),
         pair("sled", fix_wrong=1, fix_kinds="does not open"),
+    ],
+    "findings.csv": [
+        finding("tidesdb", "power", "defect", reproducer="log.c"),
+        finding("lmdb", "rot", "known", source="https://a.b"),
     ],
     "full-disk.csv": [
         {"store": "lmdb", "durability": "sync"} | dict.fromkeys(faults.FULL, "yes"),
@@ -123,6 +133,7 @@ def test_the_text_says_what_the_tables_have(write: Write) -> None:
     assert found["full"] | {"stuck": "leveldb", "lost": "leveldb", "stores": 2} == found["full"]
     assert found["liars"] == {"count": 2, "found": 1}
     assert found["recall"] == {"pairs": 2, "found": 1, "alarms": 1, "missed": "sled"}
+    assert found["findings"] == {"count": 2, "defects": 1, "stores": "tidesdb"}
 
 
 def test_tables_count_states_that_were_mounted_and_name_what_broke(write: Write) -> None:
@@ -137,6 +148,13 @@ def test_tables_count_states_that_were_mounted_and_name_what_broke(write: Write)
     (again,) = faults.replays(tables["states"]).command
     assert "--explore lmdb --durability process" in again and again.endswith("--replay a-1`")
     assert list(faults.liar_table(tables["liars"]).found) == ["no", "yes", "no"]
+    known, defect = faults.finding_table(tables["findings"]).itertuples(index=False)
+    assert (known.store, known.fault, known.verdict) == (
+        "lmdb",
+        "damaged file",
+        "[known](https://a.b)",
+    )
+    assert (defect.verdict, defect[-1]) == ("defect", "`log.c`")
     old = faults.recall_table(tables["recall"]).set_index("engine")
     assert old["with the bug"]["redb"] == "1.0: 3 of 200"
     errors = faults.outcome_table(tables["errors"], ERRORS, {"store": "store"}).set_index("store")

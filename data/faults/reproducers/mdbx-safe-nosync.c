@@ -1,6 +1,6 @@
 /* libmdbx 0.14.4 at MDBX_SAFE_NOSYNC: an empty commit marks its meta page as steady without a sync;
  * later ones overwrite the steady page before. If that write is lost, so is all that was closed.
- * cc mdbx-safe-nosync.c -lmdbx; mkdir NEW; as root, since a restart would change the boot ID:
+ * cc mdbx-safe-nosync.c -lmdbx; mkdir NEW; as root, without the boot ID, as after a restart:
  * unshare -m sh -c 'mount --bind /dev/null /proc/sys/kernel/random/boot_id; strace -f ./a.out NEW' */
 #include <fcntl.h>
 #include <mdbx.h>
@@ -11,8 +11,7 @@ static MDBX_env *commit(MDBX_env *env, int put) { /* returns the store, opened i
     MDBX_txn *txn;
     MDBX_dbi dbi;
     MDBX_val key = {&put, 4}, one = {&(int){1}, 4}, found;
-    if (env == NULL && (mdbx_env_create(&env) || mdbx_env_open(env, ".", MDBX_SAFE_NOSYNC, 0600)))
-        puts("does not open");
+    if (!env) mdbx_env_create(&env), mdbx_env_open(env, ".", MDBX_SAFE_NOSYNC, 0600);
     mdbx_txn_begin(env, NULL, MDBX_TXN_READWRITE, &txn);
     mdbx_dbi_open(txn, NULL, MDBX_DB_DEFAULTS, &dbi);
     if (put) mdbx_put(txn, dbi, &key, &key, MDBX_UPSERT);
@@ -24,10 +23,8 @@ int main(int count, char **arguments) {
     if (count != 2 || chdir(arguments[1]) != 0) return 2;
     if (fork()) return wait(NULL) < 0 || !commit(NULL, 0);
     mdbx_env_close(commit(NULL, 1)); /* all is on disk; then the machine that loses power: */
-    int file = open("mdbx.dat", O_RDWR);
-    pread(file, page, sizeof page, 4096);
+    pread(open("mdbx.dat", O_RDONLY), page, sizeof page, 4096);
     MDBX_env *env = commit(NULL, 0); /* writes page 1 */
     for (int put = 2; put < 6; put++) commit(env, put);
-    pwrite(file, page, sizeof page, 4096); /* that write is lost */
-    _exit(0);
+    _exit(pwrite(open("mdbx.dat", O_WRONLY), page, sizeof page, 4096) < 0); /* that write is lost */
 }
