@@ -55,6 +55,7 @@ static int my_sync(struct kv *kv)
 static const struct kv_setting my_settings[] = {{
     {{.name = "durability", .value = "none", .means = "claimed"}},
     {{.name = "durability", .value = "process", .means = "claimed"}},
+    {{.name = "durability", .value = "recoverable", .means = "claimed"}},
     {{.name = "durability", .value = "sync", .means = "claimed"}},
     {{.name = "durability", .value = "atomic", .means = "claimed"}},
     {{.name = NULL}},
@@ -542,7 +543,7 @@ static int my_write(struct kv *kv, enum kv_mode mode, const struct kv_record *re
     static unsigned written;
     struct kv own = *kv;
     own.sync = kv->sync && (n > 1 || written++ % 10 < {honest});
-    own.atomic = kv->atomic && own.sync;
+    own.rename = kv->rename && own.sync;
     return honest.write(&own, mode, records, n);
 }}
 """

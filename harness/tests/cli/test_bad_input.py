@@ -365,7 +365,9 @@ def test_an_unknown_engine_option_is_refused(
 ) -> None:
     grid = write_grid(stores=["sqlite"], options={"sqlite": {"pagesize": 1024}})
     done = kvbench("sweep", grid, "--out", tmp_path / "out")
-    assert_refused(done, "sqlite", "pagesize", "allowed: checks, journal_mode, locking_mode, page_size")
+    assert_refused(
+        done, "sqlite", "pagesize", "allowed: checks, journal_mode, locking_mode, page_size"
+    )
     assert not (tmp_path / "out").exists()
 
 

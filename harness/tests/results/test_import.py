@@ -113,7 +113,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "trial: '20240101' is not allowed; allowed: a whole number from 1 to 10,",
     ),
     ({"trial": 0}, "trial: '0' is not allowed"),
-    ({"guarantee": "eternal"}, "guarantee: 'eternal' is not allowed; allowed: none, process, recoverable, sync, atomic"),
+    (
+        {"guarantee": "eternal"},
+        "guarantee: 'eternal' is not allowed; allowed: none, process, recoverable, sync, atomic",
+    ),
     ({"records": 2**62, "key_size": 9}, "records: 4611686018427387904 is not allowed; allowed: so"),
     ({"store": "a b"}, "store: 'a b' is not allowed"),
     ({"disk_bytes": "4 KiB"}, "disk_bytes: '4 KiB' is not allowed; allowed: a whole number from 0"),

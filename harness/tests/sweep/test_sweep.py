@@ -649,7 +649,8 @@ def test_the_revision_is_that_of_this_project(tmp_path: Path) -> None:
     outer, project = tmp_path / "outer", tmp_path / "outer" / "project"
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org"]
     commit = [*git, "commit", "--quiet", "--allow-empty", "-m", "x"]
-    shutil.copytree(SHIMS, project / "harness" / "shims")
+    for folder in (SHIMS, SHIMS.parent / "device"):
+        shutil.copytree(folder, project / "harness" / folder.name)
     subprocess.run([*git, "init", "--quiet", outer], check=True)
     subprocess.run(commit, cwd=outer, check=True)
 
