@@ -23,8 +23,8 @@ import pytest
 from kvbench import cli
 from kvbench.cell import cache
 from kvbench.cell.library import shims_folder
-from kvbench.cell.store import Store
 from kvbench.stores import about, catalogue
+from kvbench.stores.known import KnownStore
 from tabulate import tabulate
 
 # Import now what commands import when they run, or each fork would import it again.
@@ -277,11 +277,11 @@ LIBRARIES = {"lmdb": ("-llmdb",), "leveldb": ("-lleveldb",)}
 @pytest.fixture
 def alter_shim(
     compile_shim: Callable[..., Path], own_shims: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Store]:
+) -> Callable[..., KnownStore]:
     """Build a store from the shim `honest`, whose driver the C code finds under that name. The code
     defines my_get, my_write and so on, which replace the driver's functions."""
 
-    def build(honest: str, code: str, *functions: str, name: str = "altered") -> Store:
+    def build(honest: str, code: str, *functions: str, name: str = "altered") -> KnownStore:
         if honest != "template" and honest not in AVAILABLE:
             pytest.skip(f"built on the shim of {honest}: {KNOWN[honest].reason}")
         text = (SHIMS / "stores" / f"{honest}.c").read_text()
@@ -291,7 +291,7 @@ def alter_shim(
         source = ALTERED.format(honest=text, code=code, replaced=replaced)
         compile_shim(name, source, *LIBRARIES.get(honest, ()))
         monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
-        return Store(name)
+        return KnownStore(name)
 
     return build
 

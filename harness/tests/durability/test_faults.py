@@ -17,6 +17,7 @@ from kvbench.durability.evidence import mounting_fails
 from kvbench.durability.faults import Subject, fail
 from kvbench.durability.injection import CALLS, fault_of
 from kvbench.durability.laboratory import KINDS
+from kvbench.stores.known import KnownStore
 from support import AVAILABLE, KNOWN, Run
 
 JOURNAL = (Path(__file__).parent / "journal.c").read_text()
@@ -32,7 +33,7 @@ def journal(
     def build(on_write: str = "HONEST", on_sync: str = "HONEST") -> Subject:
         name = f"journal-{on_write}-{on_sync}".lower()
         flags = f"-DON_WRITE={on_write}", f"-DON_SYNC={on_sync}"
-        store = declared(compile_shim(name, JOURNAL, *flags))
+        store = KnownStore(**vars(declared(compile_shim(name, JOURNAL, *flags))))
         monkeypatch.setenv("KVBENCH_SHIMS", str(own_shims))
         return Subject(store, "sync", 1)
 
