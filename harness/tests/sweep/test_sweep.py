@@ -649,8 +649,7 @@ def test_the_revision_is_that_of_this_project(tmp_path: Path) -> None:
     outer, project = tmp_path / "outer", tmp_path / "outer" / "project"
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org"]
     commit = [*git, "commit", "--quiet", "--allow-empty", "-m", "x"]
-    for folder in (SHIMS, SHIMS.parent / "device"):
-        shutil.copytree(folder, project / "harness" / folder.name)
+    shutil.copytree(SHIMS, project / "harness" / "shims")
     subprocess.run([*git, "init", "--quiet", outer], check=True)
     subprocess.run(commit, cwd=outer, check=True)
 
