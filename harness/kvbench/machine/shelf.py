@@ -144,10 +144,12 @@ class Shelf:
                 f"{folder}: a symbolic link, and a sweep removes what this folder holds; "
                 "allowed: a folder"
             )
-        if not folder.exists():
+        try:
+            own = {path.name for path in _own(folder)}
+            found = set(os.listdir(folder))
+        except FileNotFoundError:  # there is none, or another command has just cleared it
             return
-        found = set(os.listdir(folder))
-        for name in sorted(found - {path.name for path in _own(folder)}):
+        for name in sorted(found - own):
             raise BadInput(
                 f"{folder / name}: not made by a sweep, which makes and removes stores here; "
                 "move it away"
