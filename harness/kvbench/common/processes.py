@@ -20,36 +20,45 @@ def die_with_parent(parent: int) -> None:
         sys.exit(1)
 
 
+def begin_worker(parent: int) -> None:
+    """Prepare a forked process that works for its parent, which alone ends it: a terminal's Ctrl-C
+    does not reach it, and it handles no signal as its parent does."""
+    for stop in STOPS:
+        signal.signal(stop, signal.SIG_DFL)
+    os.setsid()
+    die_with_parent(parent)
+
+
 def dying(reboot: bool = False) -> dict[str, Any]:
     """Arguments of subprocess for a program that is killed with this process, and that a terminal's
     Ctrl-C does not reach: this process ends the program when it is interrupted. With `reboot`, the
-    program takes this for another boot."""
+    program cannot see that the machine has not restarted."""
     parent = os.getpid()
 
     def prepare() -> None:
         die_with_parent(parent)
         if reboot:
-            rebooted()
+            hide_boot_id()
 
     return {"preexec_fn": prepare, "start_new_session": True}
 
 
-_NEW_MOUNTS, _PRIVATE, _BIND = 0x20000, 0x44000, 0x1000  # of sched.h and sys/mount.h
-_RANDOM = b"/proc/sys/kernel/random/"
+NEW_MOUNTS, _BIND, _SLAVES = 0x20000, 0x1000, 0x84000  # of sched.h and sys/mount.h
 
 
-def rebooted() -> None:
-    """Give this process another identity of the boot, as after a loss of power: an engine may trust
-    what it wrote without a sync during the same boot. Needs root. Raises OSError."""
+def hide_boot_id() -> None:
+    """Give this process mounts of its own, without the machine's boot ID. By it libmdbx would see
+    that the machine has not restarted, and trust data that it had not synced, of which a power
+    failure leaves only some. Needs root. Raises OSError."""
     steps: tuple[tuple[Any, ...], ...] = (
-        (_library.unshare, _NEW_MOUNTS),
-        (_library.mount, b"none", b"/", None, _PRIVATE, None),
-        (_library.mount, _RANDOM + b"uuid", _RANDOM + b"boot_id", None, _BIND, None),
+        (_library.unshare, NEW_MOUNTS),
+        (_library.mount, b"none", b"/", None, _SLAVES, None),
+        (_library.mount, b"/dev/null", b"/proc/sys/kernel/random/boot_id", None, _BIND, None),
     )
     for call, *arguments in steps:
         if call(*arguments) != 0:
             code = ctypes.get_errno()
-            raise OSError(code, f"the boot's identity cannot be changed: {os.strerror(code)}")
+            raise OSError(code, f"the boot ID cannot be hidden: {os.strerror(code)}")
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from kvbench.common.processes import die_with_parent, how_it_ended
+from kvbench.common.processes import begin_worker, how_it_ended
 
 LIMIT = 20.0  # seconds until a child counts as hanging
 # A damaged length may make an engine ask for any amount. A child gets at most these bytes:
@@ -81,12 +81,9 @@ def apart(work: Callable[[], Any], limit: float = LIMIT, beside: Beside | None =
     if child == 0:
         code = 1
         try:
-            die_with_parent(parent)
-            os.setsid()
+            begin_worker(parent)
             _limit_resources()
             faulthandler.disable()  # its report would hide what the engine printed
-            for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(stop, signal.SIG_DFL)
             os.close(source)
             os.dup2(errors, 1)
             os.dup2(errors, 2)

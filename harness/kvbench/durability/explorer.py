@@ -21,7 +21,6 @@ import multiprocessing
 import os
 import random
 import shutil
-import signal
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +34,7 @@ import cramjam
 from kvbench.cell.filesystem import unmount
 from kvbench.common.files import read_whole, write_whole
 from kvbench.common.messages import BadInput
-from kvbench.common.processes import die_with_parent
+from kvbench.common.processes import begin_worker
 from kvbench.durability import scenario
 from kvbench.durability.left import Left
 from kvbench.durability.recording import (
@@ -329,10 +328,7 @@ def _begin(
 ) -> None:  # fmt: skip
     """Prepare a worker."""
     global _tried  # noqa: PLW0603 - the only way in which a pool hands something on
-    die_with_parent(parent)
-    os.setpgid(0, 0)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    begin_worker(parent)
     bench = Bench(subject, work / f"worker-{os.getpid()}")
     _tried = Tried(bench, made, counts, keep, about)
 

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import re
-import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing import get_context
 from multiprocessing.pool import AsyncResult
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 
 from kvbench.common.files import write_whole
 from kvbench.common.messages import say
-from kvbench.common.processes import STOPS, die_with_parent, uninterrupted
+from kvbench.common.processes import begin_worker, uninterrupted
 
 AHEAD = 4  # steps that are begun for each worker
 Rows = list[dict[str, Any]]
@@ -68,13 +67,6 @@ def measured(
     return found
 
 
-def _of_a_parent(parent: int) -> None:
-    """Begin a worker, which ends with its parent and leaves Ctrl-C to it."""
-    for stop in STOPS:
-        signal.signal(stop, signal.SIG_IGN if stop == signal.SIGINT else signal.SIG_DFL)
-    die_with_parent(parent)
-
-
 @contextlib.contextmanager
 def ahead(
     steps: Sequence[Step], measure: Callable[[Step], Rows | None], workers: int
@@ -83,7 +75,7 @@ def ahead(
     meanwhile. It is called with some of the steps, in their order."""
     started: dict[int, AsyncResult[Rows | None]] = {}
     order = iter(range(len(steps)))
-    with get_context("fork").Pool(workers, _of_a_parent, (os.getpid(),)) as pool:
+    with get_context("fork").Pool(workers, begin_worker, (os.getpid(),)) as pool:
 
         def rows(step: Step) -> Rows | None:
             at = next(number for number in order if steps[number] == step)

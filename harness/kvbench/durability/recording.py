@@ -20,6 +20,7 @@ import numpy as np
 from kvbench.cell.contract import StoreError
 from kvbench.cell.factors import DEFAULT
 from kvbench.common.messages import BadInput
+from kvbench.common.processes import NEW_MOUNTS, hide_boot_id
 from kvbench.durability.left import Left, look
 from kvbench.durability.scenario import History, Scenario, Step
 from kvbench.durability.states import Disk, Epoch, epochs
@@ -40,8 +41,6 @@ WRITE_AND_WAIT = 7  # all flags of sync_file_range(2)
 LIMIT = 20.0  # seconds for a look
 ROOM = 64 << 20  # bytes that must be free beside images
 WRITING = 300.0  # seconds for a scenario
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
-NEW_MOUNTS, BIND, SLAVES = 0x20000, 0x1000, 0x84000  # of unshare(2) and mount(2)
 SMALL = {"write_buffer": "65536"}  # options that make engines rotate their logs early
 
 
@@ -89,29 +88,18 @@ def _load(base: dict[bytes, bytes], opened: OpenStore) -> str:
 
 
 def load_unbooted(store: KnownStore) -> None:
-    """Load a store's library where the machine's boot ID cannot be read; forks inherit it. By the
-    ID libmdbx would see that the machine has not restarted, and trust data that it had not synced,
-    of which a power failure leaves only some."""
+    """Load a store's library where the machine's boot ID cannot be read; forks inherit it."""
     if store.binding:
         return
     library = ctypes.CDLL(None, use_errno=True)
-
-    def must(status: int) -> None:
-        if status != 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), BOOT_ID)
-
-    def mounted(source: bytes, target: bytes, flags: int) -> None:
-        must(library.mount(source, target, None, ctypes.c_ulong(flags), None))
-
     mounts, root, here = (os.open(path, os.O_RDONLY) for path in ("/proc/self/ns/mnt", "/", "."))
     try:
-        must(library.unshare(NEW_MOUNTS))
         try:
-            mounted(b"none", b"/", SLAVES)
-            mounted(os.devnull.encode(), BOOT_ID.encode(), BIND)
+            hide_boot_id()
             store.driver()
         finally:
-            must(library.setns(mounts, NEW_MOUNTS))
+            if library.setns(mounts, NEW_MOUNTS) != 0:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
             os.fchdir(root)  # setns(2) has changed both folders
             os.chroot(".")
             os.fchdir(here)

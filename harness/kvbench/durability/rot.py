@@ -11,7 +11,6 @@ import json
 import multiprocessing
 import os
 import random
-import signal
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +22,7 @@ from kvbench.cell.bindings.sql import CREATE
 from kvbench.cell.contract import StoreError
 from kvbench.cell.store import Store
 from kvbench.common.messages import one_line
-from kvbench.common.processes import STOPS, die_with_parent, uninterrupted
+from kvbench.common.processes import begin_worker, uninterrupted
 from kvbench.durability.apart import HANGS
 from kvbench.durability.damage import Copy, Damage, Damager, Image, read_image
 from kvbench.durability.left import Left, Value, digest, look
@@ -280,10 +279,7 @@ def _work(
     parent: int, subject: Subject, folder: Path, kind: str, numbers: range, answer: Connection
 ) -> None:
     """Run in a process: send what each damage led to."""
-    for stop in STOPS:
-        signal.signal(stop, signal.SIG_DFL)
-    os.setpgid(0, 0)  # the parent ends this process, not a terminal's Ctrl-C
-    die_with_parent(parent)
+    begin_worker(parent)
     copy = Copy(subject.image, folder)
     found: list[Found] = []
     for number in numbers:
