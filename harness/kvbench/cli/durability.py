@@ -40,6 +40,12 @@ def _usable(stores: Sequence[KnownStore]) -> list[KnownStore]:
     return [store for store in stores if store.available and store.name != "null"]
 
 
+def _ranked() -> list[KnownStore]:
+    """The stores of the main experiments."""
+    known = catalogue.known()
+    return [known[name] for name in family("main") if name in known]
+
+
 def _rests_on(pair: tuple[KnownStore, str]) -> str:
     """A text that names everything, except the machine, that a store's rows at a level depend
     on."""
@@ -95,9 +101,8 @@ def _subjects(stores: Sequence[KnownStore], wanted: Sequence[str], fs: str) -> "
     from kvbench.durability.recording import Subject
     from kvbench.durability.scenario import CLAIMING
 
-    known = catalogue.known()
     found = []
-    for store in stores or [known[name] for name in family("main") if name in known]:
+    for store in stores or _ranked():
         own = [level for level in levels(store) if level in (wanted or CLAIMING)]
         if store.binding and not wanted and store.guarantee(DEFAULT) in CLAIMING:
             own = [DEFAULT]
@@ -156,11 +161,10 @@ def _explore(
                 say(f"{subject.store.full_name} {subject.level}: {error}")
                 return None
             for kept in row["kept"]:
-                command = f"{subject.store.full_name} --durability {subject.level}"
+                store, level = subject.store.full_name, subject.level
                 say(
-                    f"{command[: command.index(' ')]} {subject.level}: {kept['kind']}: "
-                    f"{kept['detail']}\n  kvbench crash --explore {command} --fs {fs} --out {out} "
-                    f"--replay {kept['name']}"
+                    f"{store} {level}: {kept['kind']}: {kept['detail']}\n  kvbench crash --explore "
+                    f"{store} --durability {level} --fs {fs} --out {out} --replay {kept['name']}"
                 )
             return [row]
 
@@ -419,23 +423,19 @@ def faults(
     If the command is stopped, it keeps the rows that are done in OUT.part, and the same command
     goes on from there.
     """
-    import functools
-
     import pandas as pd
 
     from kvbench.common.progress import progress
     from kvbench.durability.faults import Subject
     from kvbench.durability.kept import ahead, finish, measured
     from kvbench.durability.laboratory import KINDS, rows
-    from kvbench.machine.scratch import TMPFS, scratch
-    from kvbench.stores.about import family
+    from kvbench.machine.scratch import scratch
 
     own = KINDS[kind]
     fault = own.parsed(replay) if replay is not None else None
     if out is None and replay is None:
         raise BadInput("allowed: --out FILE for a table, or --replay FAULT to show one run")
-    known = catalogue.known()
-    asked = stores or [known[name] for name in family("main") if name in known]
+    asked = stores or _ranked()
     for store in asked:
         if store.reason:
             say(f"{store.full_name}: {store.reason}")
@@ -447,7 +447,7 @@ def faults(
     ]
     if not subjects:
         raise BadInput("no store to test: none is available at these levels")
-    with scratch(place or (TMPFS if TMPFS.is_dir() else Path())) as folder:
+    with scratch(place or memory(Path(), 0)) as folder:
         if why := own.fails(folder):
             others = ", ".join(name for name, other in KINDS.items() if not other.fails(folder))
             raise BadInput(f"--kind {kind} cannot be tested here: {why}; possible: {others or '-'}")
@@ -621,13 +621,11 @@ def rot(
     from kvbench.durability import rot as test
     from kvbench.durability.kept import finish, measured
     from kvbench.machine.description import conditions
-    from kvbench.machine.scratch import memory, scratch
+    from kvbench.machine.scratch import scratch
 
     again = None if replay is None else damage.parse(replay)
-    known = catalogue.known()
-    chosen = stores or [known[name] for name in family("main") if name in known]
     pairs = []
-    for store in chosen:
+    for store in stores or _ranked():
         own = [level for level in test.checks_of(store) if level in (checks or [level])]
         pairs += [(store, level) for level in own if store.available]
         if why := store.reason or ("" if own else f"has no checks={' or '.join(checks)}"):
@@ -660,7 +658,7 @@ def rot(
             subject = made(store, level)
             return None if subject is None else [test.row(subject, level, kind, count, folder)]
 
-        about = {"damages": count, "seed": seed} | conditions(folder, known)
+        about = {"damages": count, "seed": seed} | conditions(folder, catalogue.known())
         work = [(*pair, kind) for pair in pairs for kind in damage.KINDS]
         steps = progress(
             work, [1] * len(work), lambda step: f"{step[0].full_name} checks={step[1]} {step[2]}"
