@@ -19,7 +19,6 @@ from study.common.fields import each, where
 from study.common.notebook import read_table
 
 LEVELS = ("process", "recoverable", "sync")  # those of figure and text
-STRICT = ("sync", "atomic")  # these promise that no acknowledged write is lost
 CHECKS = "default"  # an engine's own checks, as shipped
 YES = "yes"
 LEAST_SHOWN = 0.03  # the width of a bar whose share is less, so that it can be seen

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kvbench.cell.factors import SYNCED
+from kvbench.durability.apart import HANGS
 from kvbench.durability.left import Left, Value, digest
 
 LOADED, STEPS = 300, 700  # records of the base load; steps
@@ -21,13 +23,12 @@ MODES, MIX = ("insert", "update", "remove"), (35, 40, 25)  # percent
 AGAIN = 0.3  # the share of inserts that bring back a removed record
 PROBE = b"written after the crash"  # a key that no scenario has
 
-HANGS, CRASHES, REFUSED = "hangs", "crashes", "does not open"
+CRASHES, REFUSED = "crashes", "does not open"
 UNREAD, WRONG, STRANGER = "fails to read", "holds a wrong value", "holds a record never written"
 LOST_BASE, LOST = "lost a record that was on disk", "lost an acknowledged write"
 AFTER, AHEAD = "does not work afterwards", "holds a write that was not issued"
 KINDS = (HANGS, CRASHES, REFUSED, UNREAD, WRONG, STRANGER, LOST_BASE, LOST, AFTER, AHEAD)
-STRICT = ("sync", "atomic")  # the levels at which no acknowledged write may be lost
-CLAIMING = (*STRICT, "recoverable")  # the levels that promise something about power failures
+CLAIMING = (*SYNCED, "recoverable")  # the levels that promise something about power failures
 
 
 class Step(NamedTuple):
@@ -155,10 +156,10 @@ class History:
                 continue
             ends = [since for since, _ in changes[1:]] + [len(fits)]
             for (since, own), end in zip(changes, ends, strict=True):
-                if value == own or (since == 0 and level in STRICT and value in self._before(at)):
+                if value == own or (since == 0 and level in SYNCED and value in self._before(at)):
                     continue
                 fits[since:end] = False
-        if self._first and level not in STRICT:  # the second failure may have cost more
+        if self._first and level not in SYNCED:  # the second failure may have cost more
             history, acknowledged = self._first
             fits[0] |= history._prefixes(found, torn, level)[: acknowledged + 2].any()
         return fits
@@ -222,6 +223,6 @@ class History:
         fits = np.flatnonzero(self._prefixes(found, torn, level))
         prefix = int(fits[fits <= most].max(initial=-1))
         recoverable = not kind
-        if not kind and level in STRICT and prefix < acknowledged:
+        if not kind and level in SYNCED and prefix < acknowledged:
             kind, detail = LOST, self._late(found, acknowledged)
         return Verdict(kind, detail, recoverable, prefix)
