@@ -100,10 +100,3 @@ def reports(logs: Path) -> list[str]:
     """The reports of the sanitizers in a folder, one line each."""
     texts = (log.read_text("utf-8", "replace") for log in logs.glob("log.*"))
     return [line for text in texts for line in text.splitlines() if REPORT.search(line)]
-
-
-def in_memory(place: Path) -> Path:
-    """A folder in memory, where stores need not wait for a disk, if there is one; else the place
-    itself."""
-    memory = Path("/dev/shm")
-    return memory if os.access(memory, os.W_OK) else place

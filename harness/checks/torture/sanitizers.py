@@ -15,13 +15,13 @@ from builds import (
     ROOT,
     SHIMS,
     available,
-    in_memory,
     program,
     reports,
     run,
     sanitized_environment,
     sanitized_shims,
 )
+from kvbench.machine.scratch import memory
 from kvbench.stores.catalogue import known
 from table import Form, Row
 
@@ -85,7 +85,7 @@ def conformance(built: Path, form: Form) -> Row:
         chosen += f" and (test_plan or {' or '.join(FEW)}) and not ({' or '.join(OMITTED)})"
     with (
         tempfile.TemporaryDirectory(dir=form.place) as logs,
-        tempfile.TemporaryDirectory(prefix="sanitizers-", dir=in_memory(form.place)) as folder,
+        tempfile.TemporaryDirectory(prefix="sanitizers-", dir=memory(form.place, 0)) as folder,
     ):
         command = [*PYTEST, f"--basetemp={folder}/tests", *map(str, SUITES), "-k", chosen]
         done = run(command, sanitized_environment(built, Path(logs)))
@@ -133,7 +133,7 @@ def threads(form: Form) -> Row:
         given = [readers, *(f"{name}={value}" for name, value in options.items())]
         with (
             tempfile.TemporaryDirectory(dir=form.place) as logs,
-            tempfile.TemporaryDirectory(dir=in_memory(form.place)) as folder,
+            tempfile.TemporaryDirectory(dir=memory(form.place, 0)) as folder,
         ):
             environment = {"TSAN_OPTIONS": f"log_path={logs}/log:{TSAN}"}
             command: list[str | Path] = [tested, built / f"{store.name}.so", folder, *given]
@@ -162,7 +162,7 @@ def leaks(built: Path, place: Path) -> Row:
     }
     crashes, notes = 0, [f"{name} {unbuilt[name]}" for name in wanted if name in unbuilt]
     for name in names:
-        with tempfile.TemporaryDirectory(prefix="leaks-", dir=in_memory(place)) as folder:
+        with tempfile.TemporaryDirectory(prefix="leaks-", dir=memory(place, 0)) as folder:
             done = run([tested, built / f"{name}.so", Path(folder)], environment)
         if done.returncode != 0:
             found = LEAK.findall(done.stderr) or done.stderr.splitlines()[-1:] or ["no word"]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
-from builds import in_memory, reports, run, sanitized_environment, sanitized_shims
+from builds import reports, run, sanitized_environment, sanitized_shims
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -27,6 +27,7 @@ from hypothesis.stateful import (
 )
 from kvbench.cell.contract import StoreError
 from kvbench.cell.factors import DEFAULT, WHOLE
+from kvbench.machine.scratch import memory
 from kvbench.stores import catalogue
 from kvbench.stores.known import KnownStore
 from served import LARGEST, Child, Record, Step
@@ -423,7 +424,7 @@ def _apart(label: str, options: dict[str, str], form: Form, shims: Path) -> Row:
     """Test a store in a new process. Bindings, which load no shim, and shims in Rust have no
     sanitizer."""
     with (
-        tempfile.TemporaryDirectory(dir=in_memory(form.place)) as place,  # where syncs take no time
+        tempfile.TemporaryDirectory(dir=memory(form.place, 0)) as place,  # where syncs take no time
         tempfile.TemporaryDirectory(dir=form.place) as logs,
     ):
         task = json.dumps([label, options, form.short, form.seed, place])
