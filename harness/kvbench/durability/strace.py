@@ -20,6 +20,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import IO, NamedTuple, Self
 
+import psutil
+
 from kvbench.common.messages import BadInput
 
 # strace does not report deaths by signals that it filters out: these signals never kill.
@@ -226,6 +228,16 @@ class Trace:
             with suppress(ProcessLookupError):
                 os.kill(process, number)
 
+    def _end(self) -> None:
+        """Kill strace, and the program that it may not trace yet: until then it waits, stopped."""
+        with suppress(psutil.NoSuchProcess):
+            strace = psutil.Process(self._strace.pid)
+            strace.suspend()  # so that it starts no program after we have looked
+            for process in strace.children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+        self._strace.kill()
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -234,6 +246,6 @@ class Trace:
     ) -> None:
         if kind is not None or self.tasks:
             self.stop(signal.SIGKILL)
-            self._strace.kill()
+            self._end()
         self._waiter.join()
         self._lines.close()

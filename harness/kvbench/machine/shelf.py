@@ -102,13 +102,14 @@ def runs(process: psutil.Process) -> bool:
 def end_processes(owner: str) -> None:
     """Kill all processes that were started to measure this owner's stores, and wait until they have
     ended."""
-    killed = list(marked(OWNER, owner))
-    for process in killed:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
     end = time.monotonic() + PATIENCE
-    while any(map(runs, killed)) and time.monotonic() < end:
-        time.sleep(0.01)
+    # Again until none is found: a process that is killed may just have started another one.
+    while (found := list(marked(OWNER, owner))) and time.monotonic() < end:
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        while any(map(runs, found)) and time.monotonic() < end:
+            time.sleep(0.01)
 
 
 class Shelf:

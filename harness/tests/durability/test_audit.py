@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from kvbench.cli import STOPPED
 from kvbench.durability import evidence
-from kvbench.durability.strace import tracing_fails
+from kvbench.durability.strace import Trace, tracing_fails
+from kvbench.machine.shelf import marked
 from support import Run, runs
 
 pytestmark = pytest.mark.skipif(bool(tracing_fails()), reason=tracing_fails() or "")
@@ -358,6 +359,18 @@ def test_a_second_signal_ends_a_program_that_ignores_the_first(
     assert process.communicate()[1]
     assert process.returncode == STOPPED
     assert not runs(tmp_path / "child")
+
+
+def test_a_trace_that_ends_at_its_beginning_leaves_no_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """strace starts a program that stops itself until it is traced."""
+    for number in range(20):
+        monkeypatch.setenv("KVBENCH_TRACED", mark := f"{os.getpid()} {number}")
+        with pytest.raises(KeyboardInterrupt), Trace(["sleep", "99"], ["fsync"]):
+            sum(range(number * 10_000))  # takes a while: a later moment of its beginning
+            raise KeyboardInterrupt
+        assert list(marked("KVBENCH_TRACED", mark)) == []
 
 
 def test_a_trace_that_is_cut_short_gives_no_verdict(

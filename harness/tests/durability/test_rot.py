@@ -253,14 +253,19 @@ def test_checksums_of_pages_turn_wrong_values_into_errors(kvbench: Run, tmp_path
 
 @pytest.mark.check
 @pytest.mark.parametrize("name", ["leveldb", "bdb", "wiredtiger-btree"])
-def test_a_store_with_checks_returns_no_flipped_bit(name: str, tmp_path: Path) -> None:
+def test_a_store_with_checks_returns_no_flipped_bit(
+    kvbench: Run, name: str, tmp_path: Path
+) -> None:
+    """By the command: this process may have opened the store, whose threads do not survive the fork
+    of a reader."""
     if not KNOWN[name].available:
         pytest.skip(KNOWN[name].reason)
-    subject = rot.make(KNOWN[name], "on", 1, tmp_path)
-    copy = Copy(subject.image, tmp_path / "copy")
-    verdicts = [subject.damaged(copy, "bit", number)[1] for number in range(40)]
-    assert not any(answer.older is False for verdict in verdicts for answer in verdict.wrong)
-    assert any(verdict.outcome == "reported" for verdict in verdicts)
+    out = tmp_path / "rot.csv"
+    ended = kvbench("rot", name, "--checks", "on", "--damages", 20, "--out", out)
+    assert ended.returncode == 0, ended.stderr
+    row = rows(out)[name, "on", "bit"]
+    assert row["wrong"] == row["stale"]
+    assert int(row["reported"]) > 0
 
 
 def test_the_kind_and_number_of_a_damage_are_read() -> None:

@@ -4,13 +4,15 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kvbench.cli import STOPPED
-from kvbench.machine.shelf import MARK, Shelf
+from kvbench.machine.shelf import MARK, OWNER, Shelf, end_processes, marked
 from support import Run, runs
 
 WriteGrid = Callable[..., Path]
@@ -211,3 +213,18 @@ def test_an_identity_that_is_not_a_name_chooses_no_folder(
     done = kvbench("sweep", write_grid(), "--out", out, "--stores", disk)
     assert (done.returncode, done.stdout.strip()) == (0, "1 ok")
     assert (disk / "precious").exists()
+
+
+def test_processes_that_start_others_all_end() -> None:
+    """Also those that start between a look at the running ones and their end."""
+    code = (
+        "import os\nfor _ in range(400): os.posix_spawn('/bin/sleep', ['sleep', '99'], os.environ)"
+    )
+    for number in range(3):
+        owner = f"of the test {os.getpid()} {number}"
+        starter = subprocess.Popen([sys.executable, "-c", code], env=os.environ | {OWNER: owner})
+        while len(list(marked(OWNER, owner))) < 3:
+            assert starter.poll() is None
+        end_processes(owner)
+        assert list(marked(OWNER, owner)) == []
+        starter.wait()
