@@ -150,7 +150,7 @@ def _explore(
         return f"{_rests_on((step[0].store, step[0].level))} {step[1] + 1}"
 
     with scratch(place) as folder:
-        about = {"states": states, "seed": seed, "fs": fs} | conditions(folder, catalogue.known())
+        about = {"wanted": states, "seed": seed, "fs": fs} | conditions(folder, catalogue.known())
 
         def rows_of(step: "tuple[Subject, int]") -> "Rows | None":
             subject, number = step
@@ -276,9 +276,10 @@ def crash(
     With --explore, a writer runs on a disk that records its writes and flushes. Each state in which
     a loss of power may leave that disk is mounted, opened, and compared with what had been
     acknowledged. The table has a row for each store and level: the states that were tried, those
-    that violate the level, by kind, and what was lost. Examples of violations are kept in
-    OUT.states; --replay looks at one again. Without STORE, the engines of the main experiments are
-    tried. It needs root, nbdkit and nbdfuse, and works in memory unless --place is given.
+    that violate the level, by kind, and what was lost. Once 20 states have made a store hang, it is
+    tried in fewer than were wanted. Examples of violations are kept in OUT.states; --replay looks
+    at one again. Without STORE, the engines of the main experiments are tried. It needs root,
+    nbdkit and nbdfuse, and works in memory unless --place is given.
     """
     for name, exploring in OF_CRASH.items():
         given = context.get_parameter_source(name) is not ParameterSource.DEFAULT

@@ -36,6 +36,7 @@ from kvbench.common.files import read_whole, write_whole
 from kvbench.common.messages import BadInput
 from kvbench.common.processes import begin_worker
 from kvbench.durability import scenario
+from kvbench.durability.apart import HANGS
 from kvbench.durability.left import Left
 from kvbench.durability.recording import (
     SIZE,
@@ -59,7 +60,8 @@ AGAIN = 0.05  # the share of states from which a writer goes on
 FAILURES = 6  # second power failures for each of these
 MORE = 40  # steps of the second writer
 KEPT = 2  # violations of each kind that are minimised and kept, of each recording
-MINIMISING = 60  # looks for one of them at most
+MINIMISING, OF_A_HANG = 60, 6  # looks for one of them at most; a hang makes each of them long
+MOST_HANGS = 20  # about: after these, a recording ends with fewer states
 UNMOUNTED = "cannot be mounted"  # a fault of the file system, or of the explorer
 ALL_KINDS = (*KINDS, UNMOUNTED)
 MOST_KEPT = 1 << 30  # bytes of a kept state
@@ -168,6 +170,11 @@ class Tried:
         write_whole(self._keep / f"{name}.state", state)
         return found._replace(name=name)
 
+    @property
+    def hanging(self) -> bool:
+        """Whether so many states have made the store hang that no more are tried."""
+        return self._counts[ALL_KINDS.index(HANGS)] >= MOST_HANGS
+
     def _wanted(self, kind: str) -> bool:
         at = ALL_KINDS.index(kind)
         with self._counts.get_lock():
@@ -180,9 +187,10 @@ class Tried:
         epoch, best = self._made.epochs[number], found
         missing = others(epoch, found.state.kept)
         size, looks = len(missing), 0
+        most = OF_A_HANG if found.verdict.kind == HANGS else MINIMISING
         while size := size // 2:
             at = 0
-            while at < len(missing) and looks < MINIMISING:
+            while at < len(missing) and looks < most:
                 fewer = missing[:at] + missing[at + size :]
                 tried = self._judged(State(number, others(epoch, fewer), "minimised"))
                 looks += 1
@@ -335,6 +343,8 @@ def _begin(
 
 def _one(task: tuple[State, Path | None]) -> list[Failed]:
     state, work = task
+    if _tried.hanging:
+        return []
     first = _tried.failed(state)
     if work is None or first.verdict.kind:
         return [first]

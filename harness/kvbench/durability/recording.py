@@ -46,11 +46,13 @@ SMALL = {"write_buffer": "65536"}  # options that make engines rotate their logs
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """A store at a durability level, on a file system of a kind."""
+    """A store at a durability level, on a file system of a kind. A look at it that takes more than
+    `limit` seconds counts as a hang."""
 
     store: KnownStore
     level: str
     fs: str = "ext4"
+    limit: float = LIMIT
 
     @property
     def options(self) -> dict[str, str]:
@@ -73,10 +75,10 @@ class Subject:
         then: Callable[[OpenStore], str],
         *,
         scan: bool = False,
-        limit: float = LIMIT,
+        limit: float = 0,
     ) -> Left:
         """Open the store in a child process; see look()."""
-        scan = scan and "scan" in self.store.capabilities
+        scan, limit = scan and "scan" in self.store.capabilities, limit or self.limit
         return look(self.store, folder, keys, self.options, scan=scan, then=then, limit=limit)
 
 

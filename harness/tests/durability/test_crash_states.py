@@ -2,6 +2,7 @@
 finds a store that does not keep its word."""
 
 import csv
+import io
 import os
 import random
 from collections.abc import Callable
@@ -11,11 +12,15 @@ import pytest
 from kvbench.cell.store import Store
 from kvbench.common.messages import BadInput
 from kvbench.durability import scenario
+from kvbench.durability.explorer import MOST_HANGS, UNMOUNTED, explore, table
 from kvbench.durability.left import Left, Value, digest
+from kvbench.durability.recording import Subject
 from kvbench.durability.scenario import History, Step
 from kvbench.durability.states import Epoch, State, chosen, epochs, others, tears, whole
 from kvbench.machine import device
 from kvbench.machine.device import FLUSH, WRITE, Entry
+from kvbench.machine.scratch import scratch
+from kvbench.stores.known import KnownStore
 from support import Run
 
 A, B, C = b"a", b"b", b"c"
@@ -174,7 +179,7 @@ def test_a_store_that_syncs_holds(kvbench: Run, tmp_path: Path) -> None:
     done = kvbench(*explore, "--out", out)
     assert done.returncode == 0, done.stderr
     (row,) = rows(out)
-    assert int(row["states"]) >= 50
+    assert 50 <= int(row["states"]) <= int(row["wanted"]) == 60
     assert int(row["second"]) >= 10
     unmounted = int(row["cannot_be_mounted"])  # ext4 itself may be torn
     assert row["violations"] == "0"
@@ -201,6 +206,29 @@ def test_a_store_that_does_not_sync_is_found_and_the_violation_can_be_replayed(
     assert again.returncode == 0, again.stderr
     assert again.stdout.startswith(f"{name}: ")
     assert not again.stdout.endswith("holds\n")
+
+
+HANGING = """
+static int my_get(struct kv *kv, struct kv_slice key, void *buffer, size_t room, size_t *size)
+{
+    pause();
+    return honest.get(kv, key, buffer, room, size);
+}
+"""
+
+
+def test_a_store_that_always_hangs_ends_its_row_early(
+    alter_shim: Callable[..., KnownStore], tmp_path: Path
+) -> None:
+    skip_without_device()
+    store = alter_shim("lmdb", "#include <unistd.h>" + HANGING, "get")
+    with scratch(tmp_path) as place:
+        subject = Subject(store, "sync", limit=0.5)
+        row = explore(subject, "1.1", 200, place / "work", tmp_path / "kept")
+    assert row["kinds"].keys() <= {scenario.HANGS, UNMOUNTED}
+    assert MOST_HANGS <= row["kinds"][scenario.HANGS] < row["states"] + 1 < 60
+    (written,) = csv.DictReader(io.StringIO(table([row], {"wanted": 200}).decode()))
+    assert (written["states"], written["wanted"]) == (str(row["states"]), "200")
 
 
 @pytest.mark.parametrize(
