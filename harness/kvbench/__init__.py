@@ -11,6 +11,7 @@ The rooms, each of which imports only those above it in this list:
     results     tables and folders of results
     sweep       measures the cells of a grid
     durability  what a store keeps when its process or the power fails
+    faults      what is left of a store when its disk fails
     answers     which store to take
     cli         the command kvbench
 """

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import msgspec
 from kvbench.common.messages import BadInput
-from kvbench.durability.scenario import KINDS
+from kvbench.faults.scenario import KINDS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import click
 
-from kvbench.cli import advise, durability, measure, results
+from kvbench.cli import advise, durability, faults, measure, results
 from kvbench.cli.ends import SOME_FAILED, STOPPED, run
 
 __all__ = ["SOME_FAILED", "STOPPED", "cli", "main"]
@@ -15,7 +15,7 @@ SECTIONS = {
     "Use results": (results.collect, results.compare, results.restore, results.import_),
     "Choose a store": (advise.advise,),
     "Test durability": (
-        durability.evidence, durability.crash, durability.faults, durability.rot,
+        durability.evidence, durability.crash, faults.faults, faults.rot,
         durability.sharing,
         durability.audit,
     ),

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from kvbench.cell.contract import StoreError
 from kvbench.common.messages import BadInput, say
-from kvbench.durability import broken, faults, full
 from kvbench.durability.evidence import mounting_fails
-from kvbench.durability.faults import Subject
-from kvbench.durability.injection import fault_of, injecting_fails
 from kvbench.durability.kept import Rows
+from kvbench.faults import broken, calls, full
+from kvbench.faults.calls import Subject
+from kvbench.faults.injection import fault_of, injecting_fails
 from kvbench.machine import device
 
 
@@ -40,12 +40,12 @@ def _no_fault(text: str) -> None:
 
 KINDS = {
     "calls": Kind(
-        faults.LEVELS,
+        calls.LEVELS,
         lambda _: injecting_fails(),
-        faults.steps,
-        faults.rows,
+        calls.steps,
+        calls.rows,
         fault_of,
-        faults.show,
+        calls.show,
     ),
     "device": Kind(
         broken.LEVELS,
@@ -56,7 +56,7 @@ KINDS = {
         broken.show,
     ),
     "full": Kind(
-        faults.LEVELS, mounting_fails, list, full.rows, _no_fault, lambda *_: ""
+        calls.LEVELS, mounting_fails, list, full.rows, _no_fault, lambda *_: ""
     ),
 }  # fmt: skip
 

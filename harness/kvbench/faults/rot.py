@@ -23,9 +23,9 @@ from kvbench.cell.contract import StoreError
 from kvbench.cell.store import Store
 from kvbench.common.messages import one_line
 from kvbench.common.processes import begin_worker, uninterrupted
-from kvbench.durability.apart import HANGS
-from kvbench.durability.damage import Copy, Damage, Damager, Image, read_image
-from kvbench.durability.left import Left, Value, digest, look
+from kvbench.faults.apart import HANGS
+from kvbench.faults.damage import Copy, Damage, Damager, Image, read_image
+from kvbench.faults.left import Left, Value, digest, look
 from kvbench.stores.opened import OpenShim, OpenStore
 
 RECORDS = 1200  # loaded

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kvbench.cell.factors import SYNCED
-from kvbench.durability.apart import HANGS
-from kvbench.durability.left import Left, Value, digest
+from kvbench.faults.apart import HANGS
+from kvbench.faults.left import Left, Value, digest
 
 LOADED, STEPS = 300, 700  # records of the base load; steps
 SIZES = ((1, 16), (17, 200), (201, 2000), (2001, 9000))  # bytes of a value, from a few to pages

@@ -38,11 +38,12 @@ from typing import NamedTuple
 from kvbench.cell.contract import StoreError
 from kvbench.cell.factors import DEFAULT
 from kvbench.common.messages import one_line
-from kvbench.durability import attempt
-from kvbench.durability.apart import HANGS
-from kvbench.durability.attempt import LOST, UNREAD, WRONG, Expected, Plan, Session, Told
 from kvbench.durability.evidence import STORE, copy_of
-from kvbench.durability.injection import (
+from kvbench.durability.kept import Rows
+from kvbench.faults import attempt
+from kvbench.faults.apart import HANGS
+from kvbench.faults.attempt import LOST, UNREAD, WRONG, Expected, Plan, Session, Told
+from kvbench.faults.injection import (
     CALLS,
     COMPACTING,
     ERRORS,
@@ -53,8 +54,7 @@ from kvbench.durability.injection import (
     Fault,
     Injection,
 )
-from kvbench.durability.kept import Rows
-from kvbench.durability.left import Left, Value, look
+from kvbench.faults.left import Left, Value, look
 from kvbench.stores import catalogue
 from kvbench.stores.known import KnownStore
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from kvbench.cell.store import Store
-from kvbench.durability import rot
-from kvbench.durability.damage import BLOCK, FEW, KINDS, Copy, Damage, Damager, Image, parse
+from kvbench.faults import rot
+from kvbench.faults.damage import BLOCK, FEW, KINDS, Copy, Damage, Damager, Image, parse
 from support import ALTERED, KNOWN, SHIMS, Run
 
 Build = Callable[..., Store]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from kvbench.cell.store import Store
-from kvbench.durability.apart import HANGS
-from kvbench.durability.left import digest, look
+from kvbench.faults.apart import HANGS
+from kvbench.faults.left import digest, look
 from kvbench.stores.opened import OpenStore, open_store
 
 KEYS = [b"key %d" % i for i in range(30)]

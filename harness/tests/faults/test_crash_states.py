@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from kvbench.cell.store import Store
 from kvbench.common.messages import BadInput
-from kvbench.durability import scenario
-from kvbench.durability.explorer import MOST_HANGS, UNMOUNTED, explore, table
-from kvbench.durability.left import Left, Value, digest
-from kvbench.durability.recording import Subject
-from kvbench.durability.scenario import History, Step
-from kvbench.durability.states import Epoch, State, chosen, epochs, others, tears, whole
+from kvbench.faults import scenario
+from kvbench.faults.explorer import MOST_HANGS, UNMOUNTED, explore, table
+from kvbench.faults.left import Left, Value, digest
+from kvbench.faults.recording import Subject
+from kvbench.faults.scenario import History, Step
+from kvbench.faults.states import Epoch, State, chosen, epochs, others, tears, whole
 from kvbench.machine import device
 from kvbench.machine.device import FLUSH, WRITE, Entry
 from kvbench.machine.scratch import scratch

@@ -12,11 +12,11 @@ import psutil
 import pytest
 from kvbench.cell.store import declared
 from kvbench.common.messages import BadInput
-from kvbench.durability import attempt, broken, faults, full
 from kvbench.durability.evidence import mounting_fails
-from kvbench.durability.faults import Subject, fail
-from kvbench.durability.injection import CALLS, fault_of
-from kvbench.durability.laboratory import KINDS
+from kvbench.faults import attempt, broken, calls, full
+from kvbench.faults.calls import Subject, fail
+from kvbench.faults.injection import CALLS, fault_of
+from kvbench.faults.laboratory import KINDS
 from kvbench.stores.known import KnownStore
 from support import AVAILABLE, KNOWN, Run
 
@@ -43,12 +43,12 @@ def journal(
 @pytest.mark.parametrize(
     ("way", "outcome"),
     [
-        ("HONEST", faults.INTACT),
-        ("IGNORES", faults.SILENT),
-        ("LOSES", faults.KNOWN_LOSS),
-        ("CRASHES", faults.CRASH),
-        ("CHANGES", faults.WRONG_VALUES),
-        ("CLOSES", faults.CLOSED),
+        ("HONEST", calls.INTACT),
+        ("IGNORES", calls.SILENT),
+        ("LOSES", calls.KNOWN_LOSS),
+        ("CRASHES", calls.CRASH),
+        ("CHANGES", calls.WRONG_VALUES),
+        ("CLOSES", calls.CLOSED),
     ],
 )
 @pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
@@ -62,16 +62,16 @@ def test_what_a_store_does_after_a_refused_write_is_its_outcome(
 def test_a_store_that_hangs_is_ended(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(faults, "LIMIT", 1.0)
+    monkeypatch.setattr(calls, "LIMIT", 1.0)
     run = fail(journal(on_sync="HANGS"), fault_of("fsync EIO 3 once"), tmp_path)
-    assert run.outcome == faults.HANG
+    assert run.outcome == calls.HANG
 
 
 def test_an_ignored_sync_is_unnoticed_because_no_power_is_cut(
     journal: Journal, tmp_path: Path
 ) -> None:
     run = fail(journal(on_sync="IGNORES"), fault_of("fsync EIO 3 once"), tmp_path)
-    assert (run.outcome, run.hits, run.told.reported) == (faults.UNNOTICED, 1, False)
+    assert (run.outcome, run.hits, run.told.reported) == (calls.UNNOTICED, 1, False)
 
 
 def test_all_calls_from_the_nth_on_fail(journal: Journal, tmp_path: Path) -> None:
@@ -80,15 +80,15 @@ def test_all_calls_from_the_nth_on_fail(journal: Journal, tmp_path: Path) -> Non
         fail(subject, fault_of(f"write EIO 5 {repeat}"), tmp_path) for repeat in ("once", "on")
     )
     assert (once.hits, on.hits) == (1, on.calls - 4)
-    assert once.outcome == on.outcome == faults.INTACT
+    assert once.outcome == on.outcome == calls.INTACT
     assert len(on.told.errors) > len(once.told.errors) == 1
 
 
 def test_calls_of_opening_are_counted_apart(journal: Journal, tmp_path: Path) -> None:
     subject = journal()
     opening = fail(subject, fault_of("create EIO 1 once opening"), tmp_path)
-    assert (opening.told.refused, opening.outcome) == ("the log does not open", faults.INTACT)
-    assert fail(subject, fault_of("create EIO 1 once writing"), tmp_path).outcome == faults.NOT_HIT
+    assert (opening.told.refused, opening.outcome) == ("the log does not open", calls.INTACT)
+    assert fail(subject, fault_of("create EIO 1 once writing"), tmp_path).outcome == calls.NOT_HIT
 
 
 def test_a_run_can_be_replayed(journal: Journal, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_store_without_a_fault_is_intact(name: str, tmp_path: Path) -> None:
     for call in CALLS:
         subject = Subject(KNOWN[name], "sync", 2)
         run = fail(subject, fault_of(f"{call} EIO 99999 once"), tmp_path)
-        assert run.outcome == faults.NOT_HIT, run.text(subject.plan)
+        assert run.outcome == calls.NOT_HIT, run.text(subject.plan)
 
 
 def test_calls_of_other_folders_do_not_count(journal: Journal, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_killed_command_leaves_no_process_and_goes_on(
     assert psutil.wait_procs(workers, 10)[1] == []
     kept = part.read_text()
     assert kvbench(*command).returncode == 0
-    assert len(pd.read_csv(out)) == len(faults.steps([Subject(KNOWN["flat"], "sync", 1)]))
+    assert len(pd.read_csv(out)) == len(calls.steps([Subject(KNOWN["flat"], "sync", 1)]))
     assert '"rows"' in kept
     assert not part.exists()
     assert list(tmp_path.glob("kvbench-*")) == []
@@ -239,8 +239,8 @@ def test_a_store_that_ignores_a_failed_flush_loses_its_write(journal: Journal, r
         way: broken.fail(broken.Step(journal(on_sync=way), "flush", "on"), 5, root)
         for way in ("HONEST", "IGNORES")
     }
-    assert runs["HONEST"].outcome == faults.INTACT
-    assert runs["IGNORES"].outcome == faults.KNOWN_LOSS
+    assert runs["HONEST"].outcome == calls.INTACT
+    assert runs["IGNORES"].outcome == calls.KNOWN_LOSS
     assert all(run.hits for run in runs.values())
 
 
@@ -250,13 +250,13 @@ def test_a_device_that_does_not_fail_loses_nothing(journal: Journal, root: Path)
         pytest.skip(why)
     for request in broken.REQUESTS:
         run = broken.fail(broken.Step(journal(), request, "once"), 10_000, root)
-        assert (run.outcome, run.hits) == (faults.NOT_HIT, 0), run.wrong
+        assert (run.outcome, run.hits) == (calls.NOT_HIT, 0), run.wrong
 
 
 def test_leveldb_loses_what_follows_a_failed_write(tmp_path: Path) -> None:
     """A defect of the engine, which data/faults/reproducers shows without this tool."""
     run = fail(Subject(KNOWN["leveldb"], "sync", 1), fault_of("write ENOSPC 7 once"), tmp_path)
-    assert (run.outcome, len(run.told.errors)) == (faults.KNOWN_LOSS, 1)
+    assert (run.outcome, len(run.told.errors)) == (calls.KNOWN_LOSS, 1)
     assert run.told.errors[0][0] < 10
     assert "lost" in run.wrong["records after opening it again"]
 
@@ -272,4 +272,4 @@ def test_calls_of_a_compaction_are_counted_apart(tmp_path: Path) -> None:
 def test_a_compaction_ends_when_the_flush_before_it_fails(tmp_path: Path) -> None:
     subject = Subject(KNOWN["fjall"], "sync", 1)
     run = fail(subject, fault_of("create EIO 1 once compacting"), tmp_path)
-    assert (run.outcome, run.hits) == (faults.INTACT, 1)
+    assert (run.outcome, run.hits) == (calls.INTACT, 1)

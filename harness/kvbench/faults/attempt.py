@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kvbench.cell.store import Store
-from kvbench.durability.apart import LIMIT, Beside, apart
-from kvbench.durability.left import Value, digest, load, values, why
+from kvbench.faults.apart import LIMIT, Beside, apart
+from kvbench.faults.left import Value, digest, load, values, why
 from kvbench.stores.opened import OpenStore, open_store
 
 BASE, OPERATIONS = 60, 80  # records that are there before; operations of the program

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from kvbench.cell import bindings
 from kvbench.cell.store import Store
-from kvbench.durability.apart import LIMIT, LONGEST, apart
+from kvbench.faults.apart import LIMIT, LONGEST, apart
 from kvbench.stores.opened import OpenStore, open_store
 
 DIGEST = 8  # bytes

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kvbench.common.messages import BadInput
-from kvbench.durability.attempt import Session, attempt
 from kvbench.durability.evidence import STORE, copy_of, make_image
-from kvbench.durability.faults import Run, Subject, again, base, counted, judged
-from kvbench.durability.injection import ON, ONCE
 from kvbench.durability.kept import Rows
-from kvbench.durability.left import Left, Value
+from kvbench.faults.attempt import Session, attempt
+from kvbench.faults.calls import Run, Subject, again, base, counted, judged
+from kvbench.faults.injection import ON, ONCE
+from kvbench.faults.left import Left, Value
 from kvbench.machine.device import attached, recorded
 
 FILE_SYSTEM = "ext4"

@@ -16,7 +16,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from kvbench.durability.attempt import (
+from kvbench.durability.evidence import STORE, copy_of, make_image, mounted
+from kvbench.durability.kept import Rows
+from kvbench.faults.attempt import (
     DONE,
     SIZES,
     UNTRIED,
@@ -27,10 +29,8 @@ from kvbench.durability.attempt import (
     Told,
     attempt,
 )
-from kvbench.durability.evidence import STORE, copy_of, make_image, mounted
-from kvbench.durability.faults import Subject, base, judged, tidy
-from kvbench.durability.kept import Rows
-from kvbench.durability.left import Left, Value, look
+from kvbench.faults.calls import Subject, base, judged, tidy
+from kvbench.faults.left import Left, Value, look
 from kvbench.stores.opened import OpenStore
 
 BEFORE, AFTER = 20, 20  # operations before the disk is full, and after there is room again

@@ -21,9 +21,9 @@ from kvbench.cell.contract import StoreError
 from kvbench.cell.factors import DEFAULT
 from kvbench.common.messages import BadInput
 from kvbench.common.processes import NEW_MOUNTS, hide_boot_id
-from kvbench.durability.left import Left, look
-from kvbench.durability.scenario import History, Scenario, Step
-from kvbench.durability.states import Disk, Epoch, epochs
+from kvbench.faults.left import Left, look
+from kvbench.faults.scenario import History, Scenario, Step
+from kvbench.faults.states import Disk, Epoch, epochs
 from kvbench.machine.device import Device, attached, entries, recorded
 from kvbench.stores.known import KnownStore
 from kvbench.stores.opened import OpenStore

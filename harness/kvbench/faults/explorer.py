@@ -35,10 +35,10 @@ from kvbench.cell.filesystem import unmount
 from kvbench.common.files import read_whole, write_whole
 from kvbench.common.messages import BadInput
 from kvbench.common.processes import begin_worker
-from kvbench.durability import scenario
-from kvbench.durability.apart import HANGS
-from kvbench.durability.left import Left
-from kvbench.durability.recording import (
+from kvbench.faults import scenario
+from kvbench.faults.apart import HANGS
+from kvbench.faults.left import Left
+from kvbench.faults.recording import (
     SIZE,
     STORE,
     Recording,
@@ -49,8 +49,8 @@ from kvbench.durability.recording import (
     recording,
     run,
 )  # fmt: skip
-from kvbench.durability.scenario import CLAIMING, KINDS, PROBE, History, Scenario, Verdict
-from kvbench.durability.states import Replayed, State, chosen, others, packed, tears, unpack
+from kvbench.faults.scenario import CLAIMING, KINDS, PROBE, History, Scenario, Verdict
+from kvbench.faults.states import Replayed, State, chosen, others, packed, tears, unpack
 from kvbench.machine import loopback
 from kvbench.machine.device import forget, mount, recorded
 from kvbench.stores.opened import OpenStore
