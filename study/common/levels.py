@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 from kvbench.cell.factors import DEFAULT
+from kvbench.stats.intervals import Points, median_interval
 from kvbench.stores import about
 
 from study.common import formats
@@ -46,6 +47,30 @@ def slower(summary: pd.DataFrame, panel: str, level: str, than: str) -> "pd.Seri
         return pd.Series(dtype=float)
     factor: pd.Series[float] = (wide[level] / wide[than]).dropna()
     return factor.sort_values()
+
+
+def ratios(
+    rows: pd.DataFrame, by: Sequence[str], column: str, level: str, than: str
+) -> pd.DataFrame:
+    """Return the mean time of operations at one level of a column over that at another (1), trial
+    by trial: one row per group of `by`, with the `median` over the trials, its interval from `low`
+    to `high`, which needs at least six trials, and the number `n` of trials."""
+    key = [*by, "records", "compressibility", "trial", "seed"]
+    wide = rows.pivot(index=key, columns=column, values="mean_ns")
+    wide = wide.reindex(columns=[level, than]).dropna()
+    none = float("nan")
+    found = [
+        (*group, *(median_interval(own) if len(own) > 5 else (own.median(), none, none, len(own))))
+        for group, own in (wide[level] / wide[than]).groupby(list(by))
+    ]
+    return pd.DataFrame(found, columns=[*by, *Points._fields])
+
+
+def ratio_text(row: Any) -> str:
+    """Return a row of ratios() as text."""
+    if pd.isna(row.low):
+        return f"{row.median:.2f} (too few trials)"
+    return f"{row.median:.2f} ({row.low:.2f} to {row.high:.2f})"
 
 
 def extremes(factor: "pd.Series[float]", least: str = ".1f", most: str = ",.0f") -> dict[str, str]:

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 from kvbench.cell.factors import OPERATIONS
 from kvbench.experiment.factors import NOT_STATED
-from kvbench.stats.intervals import Points, median_interval
 from kvbench.stores.about import DISTRIBUTED
 
 from study.common import levels
@@ -55,27 +54,15 @@ def panels(data: Results) -> list[str]:
 
 
 def costs(data: Results) -> pd.DataFrame:
-    """Return the time of the distribution's build over that of the current one (1), trial by trial:
-    one row per `store`, `operation` and `record_size`, with the `median` over the trials, its
-    interval from `low` to `high`, which needs at least six trials, and the number `n` of trials.
-    Above 1, the distribution's build is slower."""
-    key = [*BY, "records", "compressibility", "trial", "seed"]
-    wide = timed(data).pivot(index=key, columns="build", values="mean_ns").dropna()
-    ratios = wide[PACKAGED] / wide[CURRENT]
-    none = float("nan")
-    found = [
-        (*field, *(median_interval(own) if len(own) > 5 else (own.median(), none, none, len(own))))
-        for field, own in ratios.groupby(BY)
-    ]
-    return pd.DataFrame(found, columns=[*BY, *Points._fields])
+    """Return levels.ratios() of the distribution's build and the current one, by BY. Above 1, the
+    distribution's build is slower."""
+    return levels.ratios(timed(data), BY, "build", PACKAGED, CURRENT)
 
 
 def table(found: pd.DataFrame, data: Results) -> pd.DataFrame:
     """Return the ratios as text: one row per engine and operation, one column per record size."""
-    text, few = "{0.median:.2f} ({0.low:.2f} to {0.high:.2f})", "{0.median:.2f} (too few trials)"
     shown = {
-        (row.store, row.operation, row.record_size): (few if pd.isna(row.low) else text).format(row)
-        for row in each(found)
+        (row.store, row.operation, row.record_size): levels.ratio_text(row) for row in each(found)
     }
     return pd.DataFrame(
         {"store": store, "operation": name}

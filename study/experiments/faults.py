@@ -268,6 +268,24 @@ def state_table(states: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def _verdict(row: Any) -> str:
+    """Return whether a store came back from the crash states of a level, in words."""
+    broken = row.states - row.holds
+    if not broken:
+        return f"holds in {row.states:,}"
+    torn = broken == row.violations_torn
+    return f"breaks in {broken:,} of {row.states:,}{', all torn' if torn else ''}"
+
+
+def verdict_table(states: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per store: at each of LEVELS, whether it holds in all crash states."""
+    said = {(row.store, row.durability): _verdict(row) for row in each(states)}
+    return pd.DataFrame(
+        {"store": store} | {level: said.get((store, level), "") for level in LEVELS}
+        for store in dict.fromkeys(states.store)
+    )
+
+
 def replays(states: pd.DataFrame) -> pd.DataFrame:
     """Return the command that looks again at the first kept state of each store and level."""
     kept = states[states.kept != ""]

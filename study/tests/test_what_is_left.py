@@ -136,6 +136,14 @@ def test_the_text_says_what_the_tables_have(write: Write) -> None:
     assert found["findings"] == {"count": 2, "defects": 1, "stores": "tidesdb"}
 
 
+def test_a_store_holds_or_breaks_each_level_in_words(write: Write) -> None:
+    shown = faults.verdict_table(faults.tables(write())["states"]).set_index("store")
+    assert shown.sync["flat"] == "breaks in 8 of 2,000, all torn"
+    assert shown.process["lmdb"] == "breaks in 25 of 500"
+    assert shown.recoverable["leveldb"] == "holds in 2,000"
+    assert shown.recoverable["lmdb"] == ""
+
+
 def test_tables_count_states_that_were_mounted_and_name_what_broke(write: Write) -> None:
     tables = faults.tables(write())
     shown = faults.state_table(tables["states"]).set_index(["store", "level"])
