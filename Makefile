@@ -5,7 +5,8 @@
 # make measure    measure this machine again
 # make figures    redraw figures/, _variables.yml, the notebooks and tables from data/ (tracked files)
 # make setup      install what all of these need
-# make engines    also get the current RocksDB, which set-up can fetch only with Maven (Debian only)
+# make engines    also get what set-up does not: the current RocksDB by Maven, and TokuDB, python-rocksdb and dbm.gnu
+#                 from older Debian packages (Debian only; two minutes)
 # make lock       resolve requirements.lock anew
 # make clean      remove build/ and .venv/
 #
@@ -86,8 +87,10 @@ build/.quarto: requirements-quarto.lock | build/.venv
 
 engines:
 	ENGINES=1 sh harness/system-packages.sh
+	sh harness/engines/old-debian.sh
 	rm -f build/.installed
 	@$(MAKE) --no-print-directory setup
+	sh harness/engines/python.sh
 
 # This machine
 
@@ -214,6 +217,8 @@ LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hash
 lock:
 	$(LOCK) pyproject.toml --all-extras -o requirements.lock
 	printf 'berkeleydb\nbsddb3\n' | $(LOCK) - -o requirements-berkeley.lock
+	printf 'cython<3\npackaging\nsetuptools<60\nwheel\n' | $(LOCK) --no-deps - -o requirements-compilers.lock
+	printf 'python-rocksdb\n' | $(LOCK) --no-deps - -o requirements-rocksdb.lock
 
 clean:
 	rm -rf build .venv paper/explorer/node_modules

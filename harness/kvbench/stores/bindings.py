@@ -26,7 +26,7 @@ class Entry:
 
 
 NEW_DBM = sys.version_info >= (3, 13)  # here shelve uses dbm.sqlite3
-GNU = "Debian's Python has it by apt install python3-gdbm; build another with libgdbm-dev"
+GNU = "try `make engines`; Debian's Python has it by apt install python3-gdbm"
 
 BINDINGS = {
     "null": Entry("null"),
@@ -36,7 +36,7 @@ BINDINGS = {
     "python-rocksdb": Entry(
         "rocksdb",
         "python-rocksdb",
-        "does not compile against RocksDB 7 or later; rocksdict is its maintained successor",
+        "`make engines` compiles it against RocksDB 6; rocksdict is its maintained successor",
     ),
     "lmdb": Entry("lmdb", "lmdb"),
     "bsddb3": Entry("bdb", "bsddb3"),

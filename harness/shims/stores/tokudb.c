@@ -5,9 +5,13 @@
 #include "../shim.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <tokudb.h>
 
 #define LOCK_TIMEOUT_MS 600000 /* as shipped 0: a call that meets a lock fails at once */
+
+/* Its shared library calls this when it is loaded; the static one leaves it to the program. */
+int toku_ydb_init(void) __asm__("_Z13toku_ydb_initv"); /* src/ydb.h, in C++ */
 
 struct kv {
     DB_ENV *environment;
@@ -45,10 +49,10 @@ enum { METHODS = sizeof compressions / sizeof *compressions };
 
 static const char *version(void)
 {
-    static char text[32];
+    static char text[64];
     int major, minor, patch;
     db_version(&major, &minor, &patch);
-    snprintf(text, sizeof text, "%d.%d.%d", major, minor, patch);
+    snprintf(text, sizeof text, "%d.%d.%d" KV_BUILD, major, minor, patch);
     return text;
 }
 
@@ -70,12 +74,32 @@ static int close_store(struct kv *kv)
     return status(code ?: closed);
 }
 
+/* A database without a comparison does not open again. */
+static int compare(DB *db, const DBT *a, const DBT *b)
+{
+    size_t least = a->size < b->size ? a->size : b->size;
+    int order = memcmp(a->data, b->data, least);
+    (void)db;
+    return order != 0 ? order : (a->size > b->size) - (a->size < b->size);
+}
+
+static pthread_once_t started = PTHREAD_ONCE_INIT;
+static int start_code;
+
+/* The name becomes part of the names of files. */
+static void start(void)
+{
+    start_code = toku_ydb_init() ?: db_env_set_toku_product_name("tokudb");
+}
+
 static int open_environment(struct kv *kv, const char *path, uint64_t memory, bool synced)
 {
     uint32_t how = DB_CREATE | DB_PRIVATE | DB_THREAD | DB_RECOVER | DB_INIT_MPOOL | DB_INIT_LOCK |
                    DB_INIT_LOG | DB_INIT_TXN;
-    int code = db_env_create(&kv->environment, 0);
+    int code = pthread_once(&started, start) ?: start_code;
+    code = code ?: db_env_create(&kv->environment, 0);
     DB_ENV *environment = kv->environment;
+    code = code ?: environment->set_default_bt_compare(environment, compare);
     if (code == 0 && memory != 0)
         code = environment->set_cachesize(environment, memory >> 30, memory & ((1 << 30) - 1), 1);
     code = code ?: environment->open(environment, path, how, 0666);
