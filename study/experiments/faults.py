@@ -23,6 +23,7 @@ CHECKS = "default"  # an engine's own checks, as shipped
 YES = "yes"
 LEAST_SHOWN = 0.03  # the width of a bar whose share is less, so that it can be seen
 SHIMS = "KVBENCH_SHIMS=FOLDER"  # a folder of the stores to test
+SURPRISING = (("tkrzw-hash", "sync"), ("mdbx", "recoverable"))  # told in the text
 HONEST = "liar-none"  # the store without a planted bug
 FINE, SAID, LOST, SILENT, WRONG, DEAD = (  # from the best; five colours of Okabe and Ito
     "#D9D9D9", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7", "#000000"
@@ -496,6 +497,16 @@ def _window(states: pd.DataFrame) -> dict[str, Any]:
     }
 
 
+def _surprising(states: pd.DataFrame) -> dict[str, str]:
+    """Return, for each of SURPRISING, how many of its crash states are broken, as text."""
+    found = {}
+    for store, level in SURPRISING:
+        own = where(states, store=store, durability=level)
+        broken, of = int((own.states - own[HOLDS]).sum()), int(own.states.sum())
+        found[store.replace("-", "_")] = f"{broken:,} of {of:,}"
+    return found
+
+
 def _conditions(states: pd.DataFrame) -> str:
     """Return machine, kernel, file system, seed and revision of the crash states, as text."""
     if states.empty:
@@ -528,6 +539,7 @@ def facts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     return {
         "machine": _conditions(states),
         "states": _levels(states),
+        "surprise": _surprising(states),
         "window": _window(states),
         "errors": _outcomes(tables["errors"], ERRORS, names),
         "device": _outcomes(tables["device"], DEVICE, names),

@@ -17,10 +17,12 @@ NUMBERS = ("states", "recoverable", "cannot_be_mounted")
 
 class Tried(NamedTuple):
     """The crash states of a store at a durability level, and how many of them it did not come back
-    from as the level `recoverable` asks."""
+    from as the level `recoverable` asks. `torn`: in each of these a block of 4 KiB survived
+    in part, which the atomic writes of some disks exclude."""
 
     states: int
     broken: int
+    torn: bool
 
 
 class Recovery:
@@ -65,13 +67,15 @@ class Recovery:
         found = self.tried(store, level)
         if found is None or not found.broken:
             return ""
-        return (
+        said = (
             f"did not come back from {found.broken:,} of {found.states:,} crash states at {level}"
         )
+        return f"{said}, all with a torn block of 4 KiB" if found.torn else said
 
 
 def _tried(row: Mapping[str, str]) -> Tried:
     states, recoverable, unmounted = (int(row[name]) for name in NUMBERS)
     if not 0 <= recoverable <= states - unmounted:
         raise ValueError(f"{row['store']}: {recoverable} of {states} states")
-    return Tried(states - unmounted, states - unmounted - recoverable)
+    broken = states - unmounted - recoverable
+    return Tried(states - unmounted, broken, row.get("violations_torn") == str(broken) != "0")

@@ -224,6 +224,17 @@ def test_only_stores_that_come_back_after_a_loss_of_power_are_ranked_on_demand(
     assert said.startswith("no two stores are known to come back, so none is ranked\n")
 
 
+def test_broken_states_of_torn_blocks_alone_are_told_apart(kvbench: Run, tried: Path) -> None:
+    table = tried.parent / "faults/states.csv"
+    command = ("advise", "--record-size", "1KiB", "--records", "100", "--data", tried)
+    for torn, said in (("12", ", all with a torn block of 4 KiB"), ("11", ""), ("", "")):
+        head, *rows = STATES.splitlines()
+        counted = [f"{row},{torn}" for row in rows]
+        table.write_text("\n".join([f"{head},violations_torn", *counted]) + "\n")
+        found = json.loads(kvbench(*command, "--comes-back", "--json").stdout)["left_out"]["lmdb"]
+        assert found == f"did not come back from 12 of 2,000 crash states at process{said}"
+
+
 def test_a_recommended_store_that_does_not_come_back_is_named(kvbench: Run, tried: Path) -> None:
     command = ("advise", "--record-size", "1KiB", "--records", "100", "--data", tried)
     said = kvbench(*command).stdout
