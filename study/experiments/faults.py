@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from kvbench.cell.factors import DURABILITY
 from kvbench.experiment.factors import NOT_STATED
-from kvbench.stores.about import position
+from kvbench.stores.about import family, position
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 from matplotlib.patches import Patch
@@ -456,20 +456,26 @@ def _named(stores: Iterable[str]) -> str:
 
 
 def _levels(states: pd.DataFrame) -> dict[str, Any]:
-    """Return, for each of LEVELS: the stores tested and the least number of their states, those
-    that broke what the level guarantees (at `process`, what `recoverable` would), those of them
-    that did so where no block was torn, and those that did not open or work."""
+    """Return, for each of LEVELS: the stores tested, the least number of states of those of the
+    main experiments and of the others, and the greatest share of broken states, with 95%
+    confidence, of those of the main experiments that have none; those that broke what the level
+    guarantees (at `process`, what `recoverable` would), those of them that did so where no block
+    was torn, and those that did not open or work."""
     found = {}
     dead = list(STATES.outcomes[-1].columns)
     for level in LEVELS:
         own = where(states, durability=level)
-        broken, whole = own[own[HOLDS] < own.states], own[own[HOLDS] == own.states]
+        broken = own[own[HOLDS] < own.states]
         untorn = broken[broken.states - broken[HOLDS] > broken.violations_torn]
         gone = own[own[dead].sum(axis="columns") > 0]
-        rate = interval(0, int(whole.states.min()))[1] if len(whole) else 1.0
+        ranked = own[own.store.isin(family("main"))]
+        others = own[~own.store.isin(family("main"))]
+        holding = ranked[ranked[HOLDS] == ranked.states]
+        rate = interval(0, int(holding.states.min()))[1] if len(holding) else 1.0
         found[level] = {
             "stores": len(own),
-            "states": f"{own.states.min():,}" if len(own) else "0",
+            "states": f"{ranked.states.min():,}" if len(ranked) else "0",
+            "others": f"{others.states.min():,}" if len(others) else "0",
             "broken": len(broken),
             "broken_stores": _named(broken.store),
             "untorn": len(untorn),
@@ -482,9 +488,10 @@ def _levels(states: pd.DataFrame) -> dict[str, Any]:
 
 
 def _window(states: pd.DataFrame) -> dict[str, Any]:
-    """Return what stores lose at `recoverable`: how many always keep a prefix of the acknowledged
-    writes, and the longest window."""
+    """Return what the stores lose that hold `recoverable`: how many always keep a prefix of the
+    acknowledged writes, and the longest window."""
     own = where(states, durability="recoverable")
+    own = own[own[HOLDS] == own.states]
     known = own[own.lost_most.notna()]
     if known.empty:
         return {"prefix": 0, "most": "0", "ms": "0", "store": "none"}
@@ -513,7 +520,7 @@ def _conditions(states: pd.DataFrame) -> str:
         return NOT_STATED
     row = states.iloc[0]
     told = f"{row.cpu}, {row.cores} cores, {row.kernel}, {row.fs}, seed {row.seed}"
-    return f"{told}, revision {row.revision}"
+    return f"{told}, revision {formats.listed(sorted(set(states.revision)), 'and')}"
 
 
 def _outcomes(table: pd.DataFrame, kind: Kind, names: Mapping[str, str]) -> dict[str, Any]:
