@@ -541,6 +541,7 @@ def facts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     """Return the values for the text from tables(), any of which may be without rows."""
     states, disk, bugs, pairs = (tables[name] for name in ("states", "full", "liars", "recall"))
     names = {LOST: "lost", SILENT: "silent", WRONG: "wrong", DEAD: "dead"}
+    found = (pairs.bug_wrong > 0) & (pairs.fix_wrong == 0)  # else the fix does not tell them apart
     planted = bugs[bugs.store != HONEST]
     shipped = where(tables["rot"], checks=CHECKS)
     return {
@@ -560,9 +561,9 @@ def facts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
         "liars": {"count": len(planted), "found": int((planted[HOLDS] < planted.states).sum())},
         "recall": {
             "pairs": len(pairs),
-            "found": int((pairs.bug_wrong > 0).sum()),
+            "found": int(found.sum()),
             "alarms": int((pairs.fix_wrong > 0).sum()),
-            "missed": _named(pairs.engine[pairs.bug_wrong == 0]),
+            "missed": _named(pairs.engine[~found]),
         },
         "findings": {
             "count": len(tables["findings"]),
