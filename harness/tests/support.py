@@ -254,6 +254,11 @@ def hanging(
             os.kill(int(path.read_text()), signal.SIGKILL)
 
 
+def heed_hangup() -> None:
+    """For preexec_fn: under nohup, a program would ignore the SIGHUP that a test sends to it."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def runs(path: Path) -> bool:
     """Whether the process whose ID the file contains is still running."""
     with suppress(psutil.NoSuchProcess):

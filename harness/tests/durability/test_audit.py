@@ -14,7 +14,7 @@ from kvbench.cli import STOPPED
 from kvbench.durability import evidence
 from kvbench.durability.strace import Trace, tracing_fails
 from kvbench.machine.shelf import marked
-from support import Run, runs
+from support import Run, heed_hangup, runs
 
 pytestmark = pytest.mark.skipif(bool(tracing_fails()), reason=tracing_fails() or "")
 
@@ -324,8 +324,9 @@ def waiting(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         program = [sys.executable, "-c", WAITING, str(tmp_path / "child"), how]
         command = [sys.executable, "-m", "kvbench.cli", "audit", "--operations", "1", "--"]
         process = subprocess.Popen(
-            [*command, *program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+            [*command, *program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=heed_hangup,
+        )  # fmt: skip
         started.append(process)
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

@@ -20,7 +20,7 @@ from kvbench.durability.crashes import KINDS
 from kvbench.machine.scratch import scratch
 from kvbench.machine.shelf import MARK, runs
 from kvbench.results.folder import Folder
-from support import KNOWN, ROOT, Run
+from support import KNOWN, ROOT, Run, heed_hangup
 
 DATA = ROOT / "data"
 CRASH = ("crash", "sqlite", "--crashes", "2", "--records", "300", "--seconds", "0.05")
@@ -57,8 +57,9 @@ def start(aside: Path) -> Iterator[Start]:
         command = [sys.executable, "-m", "kvbench.cli", *map(str, arguments)]
         env = os.environ | {"TMPDIR": str(aside)}
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
-        )
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
+            preexec_fn=heed_hangup,
+        )  # fmt: skip
         started.append(process)
         return process
 
