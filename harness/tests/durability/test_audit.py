@@ -325,7 +325,7 @@ def waiting(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         command = [sys.executable, "-m", "kvbench.cli", "audit", "--operations", "1", "--"]
         process = subprocess.Popen(
             [*command, *program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            preexec_fn=heed_hangup,
+            preexec_fn=heed_hangup,  # noqa: PLW1509 - no thread runs here
         )  # fmt: skip
         started.append(process)
         assert process.stdout is not None

@@ -58,7 +58,7 @@ def start(aside: Path) -> Iterator[Start]:
         env = os.environ | {"TMPDIR": str(aside)}
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
-            preexec_fn=heed_hangup,
+            preexec_fn=heed_hangup,  # noqa: PLW1509 - no thread runs here
         )  # fmt: skip
         started.append(process)
         return process
