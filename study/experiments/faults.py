@@ -283,7 +283,7 @@ def verdict_table(states: pd.DataFrame) -> pd.DataFrame:
     said = {(row.store, row.durability): _verdict(row) for row in each(states)}
     return pd.DataFrame(
         {"store": store} | {level: said.get((store, level), "") for level in LEVELS}
-        for store in dict.fromkeys(states.store)
+        for store in dict.fromkeys(states.store[states.durability.isin(LEVELS)])
     )
 
 
