@@ -8,29 +8,34 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 engines=$root/build/engines
 python=$root/.venv/bin/python
 
+pip() { # by one of the two environments
+    by=$1 && shift
+    "$by" -m pip --quiet --disable-pip-version-check "$@"
+}
+
 build_rocksdb() {
     old=$engines/rocksdb-6/usr
     [ -d "$old" ] || { echo "python-rocksdb: RocksDB 6 could not be had" >&2; return 1; }
     "$python" -m venv "$engines/compilers"
-    pip="$engines/compilers/bin/pip --quiet --disable-pip-version-check"
-    $pip install --require-hashes --no-deps -r "$root/requirements-compilers.lock"
+    compilers=$engines/compilers/bin/python
+    pip "$compilers" install --require-hashes --no-deps -r "$root/requirements-compilers.lock"
     CFLAGS="-I$old/include -std=c++14 -w" LDFLAGS="-L$old/lib -Wl,-rpath,$old/lib" \
-        $pip wheel --require-hashes --no-build-isolation --no-deps --wheel-dir "$engines/wheels" \
+        pip "$compilers" wheel --require-hashes --no-build-isolation --no-deps --wheel-dir "$engines/wheels" \
         -r "$root/requirements-rocksdb.lock"
-    $python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$engines"/wheels/python_rocksdb-*.whl
+    pip "$python" install --no-deps --force-reinstall "$engines"/wheels/python_rocksdb-*.whl
     rm -rf "$engines/compilers"
 }
 
 borrow_gdbm() {
-    $python -c 'import dbm.gnu' 2>/dev/null && return
+    "$python" -c 'import dbm.gnu' 2>/dev/null && return
     mkdir -p "$engines/gdbm" && cd "$engines/gdbm"
     apt-get -qq -o APT::Sandbox::User="$(id -un)" download python3-gdbm
     dpkg -x python3-gdbm_*.deb .
-    suffix=$($python -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
+    suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
     module=$(find . -name "_gdbm$suffix")
     [ -n "$module" ] || { echo "dbm.gnu: Debian's python3-gdbm is for another release of Python" >&2; return 1; }
-    cp "$module" "$($python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"
-    $python -c 'import dbm.gnu'
+    cp "$module" "$("$python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"
+    "$python" -c 'import dbm.gnu'
 }
 
 if [ $# -eq 1 ]; then # one step, by a shell of its own, which ends at the first error

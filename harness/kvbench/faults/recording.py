@@ -75,10 +75,11 @@ class Subject:
         then: Callable[[OpenStore], str],
         *,
         scan: bool = False,
-        limit: float = 0,
+        limit: float | None = None,
     ) -> Left:
         """Open the store in a child process; see look()."""
-        scan, limit = scan and "scan" in self.store.capabilities, limit or self.limit
+        scan = scan and "scan" in self.store.capabilities
+        limit = self.limit if limit is None else limit
         return look(self.store, folder, keys, self.options, scan=scan, then=then, limit=limit)
 
 
