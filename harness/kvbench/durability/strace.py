@@ -23,6 +23,7 @@ from typing import IO, NamedTuple, Self
 import psutil
 
 from kvbench.common.messages import BadInput
+from kvbench.machine.shelf import PATIENCE, await_end, runs
 
 # strace does not report deaths by signals that it filters out: these signals never kill.
 TRACER = (
@@ -229,14 +230,23 @@ class Trace:
                 os.kill(process, number)
 
     def _end(self) -> None:
-        """Kill strace, and the program that it may not trace yet: until then it waits, stopped."""
+        """Kill strace and all that it has started, and wait until they have ended. A program that
+        strace does not trace yet waits for it, stopped."""
+        killed: set[psutil.Process] = set()
         with suppress(psutil.NoSuchProcess):
             strace = psutil.Process(self._strace.pid)
-            strace.suspend()  # so that it starts no program after we have looked
-            for process in strace.children(recursive=True):
-                with suppress(psutil.NoSuchProcess):
-                    process.kill()
+            strace.suspend()
+            while runs(strace) and strace.status() != psutil.STATUS_STOPPED:
+                time.sleep(0.001)
+            # Without strace to let them go on, traced programs wait where they fork and where they
+            # end, so a program that was started after one look is found by the next.
+            while new := set(strace.children(recursive=True)) - killed:
+                for process in new:
+                    with suppress(psutil.NoSuchProcess):
+                        process.kill()
+                killed |= new
         self._strace.kill()
+        await_end(killed, time.monotonic() + PATIENCE)
 
     def __exit__(
         self,

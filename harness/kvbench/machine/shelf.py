@@ -6,7 +6,7 @@ import fcntl
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -99,6 +99,12 @@ def runs(process: psutil.Process) -> bool:
     return False
 
 
+def await_end(processes: Iterable[psutil.Process], until: float) -> None:
+    """Wait until processes that were killed have ended, at most until a monotonic time."""
+    while any(map(runs, processes)) and time.monotonic() < until:
+        time.sleep(0.005)
+
+
 def end_processes(owner: str) -> None:
     """Kill all processes that were started to measure this owner's stores, and wait until they have
     ended."""
@@ -108,8 +114,7 @@ def end_processes(owner: str) -> None:
         for process in found:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        while any(map(runs, found)) and time.monotonic() < end:
-            time.sleep(0.01)
+        await_end(found, end)
 
 
 class Shelf:
