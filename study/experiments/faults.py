@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from kvbench.cell.factors import DURABILITY
 from kvbench.experiment.factors import NOT_STATED
+from kvbench.faults.recording import WRITEBACK
 from kvbench.stores.about import family, position
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
@@ -23,7 +24,9 @@ CHECKS = "default"  # an engine's own checks, as shipped
 YES = "yes"
 LEAST_SHOWN = 0.03  # the width of a bar whose share is less, so that it can be seen
 SHIMS = "KVBENCH_SHIMS=FOLDER"  # a folder of the stores to test
-SURPRISING = (("tkrzw-hash", "sync"), ("mdbx", "recoverable"))  # told in the text
+SURPRISING = (  # told in the text
+    ("tkrzw-hash", "sync"), ("tkrzw-tree", "sync"), ("mdbx", "recoverable"), ("flat", "process")
+)  # fmt: skip
 HONEST = "liar-none"  # the store without a planted bug
 FINE, SAID, LOST, SILENT, WRONG, DEAD = (  # from the best; five colours of Okabe and Ito
     "#D9D9D9", "#56B4E9", "#E69F00", "#D55E00", "#CC79A7", "#000000"
@@ -40,13 +43,15 @@ class Outcome(NamedTuple):
 
 class Kind(NamedTuple):
     """A kind of fault: its table, the command that writes the table, the columns that identify a
-    row, the column with the number of faults, and the outcomes from the best to the worst."""
+    row, the column with the number of faults, the outcomes from the best to the worst, and further
+    columns of numbers."""
 
     file: str
     command: str
     key: tuple[str, ...]
     tried: str
     outcomes: tuple[Outcome, ...]
+    further: tuple[str, ...] = ()
 
     @property
     def counted(self) -> list[str]:
@@ -117,6 +122,7 @@ ROT = Kind(
         Outcome("wrong record, no error", WRONG, ("wrong",)),
         Outcome("crashes or hangs", DEAD, ("crash", "hang")),
     ),
+    ("stale",),
 )
 LIARS = STATES._replace(file="liars.csv", command=f"{SHIMS} {STATES.command}")
 KINDS = {
@@ -157,7 +163,7 @@ def _table(path: Path, columns: Mapping[str, type], *key: str) -> pd.DataFrame:
 def read(folder: Path, kind: Kind) -> pd.DataFrame:
     """Return a table of faults, in the order of tables; without rows if the folder lacks it. Raises
     BadInput."""
-    numbers = [kind.tried, *(name for name in kind.counted if name != HOLDS)]
+    numbers = [kind.tried, *kind.further, *(name for name in kind.counted if name != HOLDS)]
     columns = dict.fromkeys(kind.key, str) | dict.fromkeys(numbers, int)
     if kind.tried != STATES.tried:
         return _ordered(_table(folder / kind.file, columns, *kind.key))
@@ -245,6 +251,10 @@ def _said(row: pd.Series, outcomes: Iterable[Outcome]) -> str:
     )
 
 
+def _count(number: float) -> str:
+    return "" if pd.isna(number) else f"{number:,.0f}"
+
+
 def _amounts(middle: float, most: float) -> str:
     return "" if pd.isna(most) else f"{formats.number(middle)} ({formats.number(most)})"
 
@@ -259,7 +269,9 @@ def state_table(states: pd.DataFrame) -> pd.DataFrame:
             "states": f"{row.states:,}",
             "broken": f"{row.states - row.holds:,}",
             "share [%]": share(row.states - row.holds, row.states),
-            "by torn blocks": "" if pd.isna(row.violations_torn) else f"{row.violations_torn:,.0f}",
+            "with a torn block": ""
+            if pd.isna(row.violations_torn)
+            else f"{row.violations_torn:,.0f}",
             "how": _said(row, STATES.outcomes[1:]),
             "prefix left": formats.share(row.prefix / row.states) if row.states else "",
             "lost [writes]": _amounts(row.lost_median, row.lost_most),
@@ -380,7 +392,7 @@ def _bars(axis: Any, found: pd.DataFrame, kind: Kind, stores: Sequence[str]) -> 
         row, left = rows.get(store), 0.0
         if row is None or not row.n:
             look: Any = {"ha": "center", "va": "center", "color": "#555555", "fontsize": TEXT}
-            axis.text(0.5, y, "not tested", **look)
+            axis.text(0.5, y, "-", **look)
             continue
         shares = [row[outcome.name] / row.n for outcome in kind.outcomes]
         wide = [max(own, LEAST_SHOWN) if own else 0.0 for own in shares]
@@ -452,65 +464,91 @@ def draw(states: pd.DataFrame, errors: pd.DataFrame, rot: pd.DataFrame) -> Figur
 
 
 def _named(stores: Iterable[str]) -> str:
-    return formats.some(dict.fromkeys(stores)) or "none"
+    return formats.listed(list(dict.fromkeys(stores)), "and") or "none"
+
+
+def _rates(table: pd.DataFrame, hit: str, tried: str) -> str:
+    """Return the stores of a table with their counts in two of its columns, summed over its rows,
+    as text: "a (1 of 2)". Stores whose first count is 0 are left out."""
+    found = table.groupby("store", sort=False)[[hit, tried]].sum()
+    return _named(
+        f"{row.Index} ({getattr(row, hit):,} of {getattr(row, tried):,})"
+        for row in found.itertuples()
+        if getattr(row, hit)
+    )
+
+
+def _least(states: pd.DataFrame) -> int:
+    return int(states.states.min()) if len(states) else 0
+
+
+def _rate(states: pd.DataFrame) -> str:
+    """Return the greatest share of broken states, with 95% confidence, of any one of these stores,
+    none of which has a broken state."""
+    holding = states[states[HOLDS] == states.states]
+    return f"{percent(interval(0, _least(holding))[1]) if len(holding) else 100}%"
 
 
 def _levels(states: pd.DataFrame) -> dict[str, Any]:
-    """Return, for each of LEVELS: the stores tested, the least number of states of those of the
-    main experiments and of the others, and the greatest share of broken states, with 95%
-    confidence, of those of the main experiments that have none; those that broke what the level
-    guarantees (at `process`, what `recoverable` would), those of them that did so where no block
-    was torn, and those that did not open or work."""
-    found = {}
+    """Return, for each of LEVELS: the stores tested, the least number of states and recordings, and
+    the greatest share of broken states of a store that has none, of the stores of the main
+    experiments and of the others; the stores that broke what the level guarantees (at `process`,
+    what `recoverable` would), those of them that did so where no block was torn, those that did not
+    open or work, and those that held but broke at the stricter level `recoverable`."""
+    found: dict[str, Any] = {}
     dead = list(STATES.outcomes[-1].columns)
+    stricter = where(states, durability="recoverable")
+    stricter = set(stricter.store[stricter[HOLDS] < stricter.states])
     for level in LEVELS:
         own = where(states, durability=level)
-        broken = own[own[HOLDS] < own.states]
-        untorn = broken[broken.states - broken[HOLDS] > broken.violations_torn]
-        gone = own[own[dead].sum(axis="columns") > 0]
-        ranked = own[own.store.isin(family("main"))]
-        others = own[~own.store.isin(family("main"))]
-        holding = ranked[ranked[HOLDS] == ranked.states]
-        rate = interval(0, int(holding.states.min()))[1] if len(holding) else 1.0
+        own = own.assign(broken=own.states - own[HOLDS])
+        broken = own[own.broken > 0]
+        untorn = broken.store[broken.broken > broken.violations_torn]
+        gone = own.store[own[dead].sum(axis="columns") > 0]
+        ranked = own.store.isin(family("main"))
+        held = own.store[own.broken == 0]
         found[level] = {
             "stores": len(own),
-            "states": f"{ranked.states.min():,}" if len(ranked) else "0",
-            "others": f"{others.states.min():,}" if len(others) else "0",
+            "states": f"{_least(own[ranked]):,}",
+            "others": f"{_least(own[~ranked]):,}",
+            "rate": _rate(own[ranked]),
+            "rate_others": _rate(own[~ranked]),
             "broken": len(broken),
             "broken_stores": _named(broken.store),
-            "untorn": len(untorn),
-            "untorn_stores": _named(untorn.store),
+            "broken_rates": _rates(broken, "broken", "states"),
+            "untorn_stores": _named(untorn),
             "dead": len(gone),
-            "dead_stores": _named(gone.store),
-            "rate": f"{percent(rate)}%",
+            "dead_stores": _named(gone),
+            "stricter_stores": _named(held[held.isin(stricter)]),
         }
     return found
 
 
 def _window(states: pd.DataFrame) -> dict[str, Any]:
-    """Return what the stores lose that hold `recoverable`: how many always keep a prefix of the
-    acknowledged writes, and the longest window."""
+    """Return what the stores lose that hold `recoverable`: how many there are, the most writes, and
+    how many always keep a prefix of the acknowledged writes; the states of the others without."""
     own = where(states, durability="recoverable")
     own = own[own[HOLDS] == own.states]
-    known = own[own.lost_most.notna()]
-    if known.empty:
-        return {"prefix": 0, "most": "0", "ms": "0", "store": "none"}
-    worst = known.iloc[int(known.lost_most.argmax())]
+    own = own.assign(mixed=own.states - own.prefix)
     return {
-        "prefix": int((own.prefix == own.states).sum()),
-        "most": f"{worst.lost_most:,.0f}",
-        "ms": formats.number(worst.lost_ms_most),
-        "store": worst.store,
+        "stores": len(own),
+        "prefix": int((own.mixed == 0).sum()),
+        "mixed": _rates(own, "mixed", "states"),
+        "most": f"{own.lost_most.max():,.0f}" if own.lost_most.notna().any() else "0",
+        "between": WRITEBACK,
     }
 
 
 def _surprising(states: pd.DataFrame) -> dict[str, str]:
-    """Return, for each of SURPRISING, how many of its crash states are broken, as text."""
+    """Return, for each of SURPRISING, how many of its crash states are broken, and how many of
+    these have no torn block, as text."""
     found = {}
     for store, level in SURPRISING:
         own = where(states, store=store, durability=level)
         broken, of = int((own.states - own[HOLDS]).sum()), int(own.states.sum())
-        found[store.replace("-", "_")] = f"{broken:,} of {of:,}"
+        name = store.replace("-", "_")
+        found[name] = f"{broken:,} of {of:,}"
+        found[f"{name}_untorn"] = f"{broken - own.violations_torn.sum():,.0f}"
     return found
 
 
@@ -525,46 +563,93 @@ def _conditions(states: pd.DataFrame) -> str:
 
 def _outcomes(table: pd.DataFrame, kind: Kind, names: Mapping[str, str]) -> dict[str, Any]:
     """Return the number of stores and faults, and for each outcome of `names`, given by its colour,
-    the stores that had it and their number."""
+    the stores that had it, with their counts."""
     found: dict[str, Any] = {
         "stores": table.store.nunique(),
         "tried": f"{table[kind.tried].sum():,}",
     }
     for colour, name in names.items():
         columns = [c for own in kind.outcomes if own.colour == colour for c in own.columns]
-        hit = table.store[table[columns].sum(axis="columns") > 0]
-        found |= {f"{name}_stores": _named(hit), f"{name}_count": hit.nunique()}
+        own = table.assign(hit=table[columns].sum(axis="columns"))
+        found[name] = _rates(own, "hit", kind.tried)
     return found
+
+
+def _errors(errors: pd.DataFrame) -> dict[str, Any]:
+    """Return _outcomes() of failed calls, the stores that hung, those that crashed or did not open,
+    and the runs in which all later calls failed, too."""
+    gone = errors.assign(gone=errors.does_not_open + errors.crash)
+    return _outcomes(errors, ERRORS, {LOST: "lost", SILENT: "silent", WRONG: "wrong"}) | {
+        "hung": _rates(errors, "hang", ERRORS.tried),
+        "gone": _rates(gone, "gone", ERRORS.tried),
+        "on": f"{where(errors, repeat='on').tried.sum():,}",
+    }
+
+
+def _rot(rot: pd.DataFrame) -> dict[str, Any]:
+    """Return, of damage with the checks as shipped: the stores and damages; the stores that neither
+    returned a wrong record nor missed one without an error; those whose wrong records were all
+    earlier values; those with others; those that missed records, and that crashed or hung."""
+    own = where(rot, checks=CHECKS)
+    sums = own.groupby("store", sort=False)[["wrong", "stale", "missing", "crash", "hang"]].sum()
+    return {
+        "stores": len(sums),
+        "tried": f"{own.damages.sum():,}",
+        "clean": _named(sums.index[sums.wrong + sums.missing == 0]),
+        "older": _named(sums.index[(sums.wrong > 0) & (sums.wrong == sums.stale)]),
+        "never": _named(sums.index[sums.wrong > sums.stale]),
+        "missing": _named(sums.index[sums.missing > 0]),
+        "dead": _named(sums.index[sums.crash + sums.hang > 0]),
+    }
+
+
+def _full(disk: pd.DataFrame) -> dict[str, Any]:
+    """Return, of full disks: the stores; those that went on at once, or after a while, once there
+    was room; those that did not, or had ended; those that lost acknowledged writes; and those that
+    did not open while the disk was full, and once there was room."""
+    goes_on = disk.goes_on.str.split(" ").str[0]
+    return {
+        "stores": disk.store.nunique(),
+        "late": _named(disk.store[goes_on == "after"]),
+        "stuck": _named(disk.store[goes_on == "not"]),
+        "ended": _named(disk.store[goes_on == ""]),
+        "lost": _named(disk.store[disk.intact != YES]),
+        "closed": _named(disk.store[disk.intact_while_full != YES]),
+        "closed_with_room": _named(disk.store[disk.intact_with_room != YES]),
+    }
+
+
+def _recall(pairs: pd.DataFrame) -> dict[str, Any]:
+    """Return the pairs of releases, those told apart, those whose fixed release broke, too, those
+    in which nothing broke, and the names of all but the first of these."""
+    found = (pairs.bug_wrong > 0) & (pairs.fix_wrong == 0)
+    return {
+        "pairs": len(pairs),
+        "found": int(found.sum()),
+        "alarms": int((pairs.fix_wrong > 0).sum()),
+        "nothing": int((pairs.bug_wrong + pairs.fix_wrong == 0).sum()),
+        "missed": _named(pairs.pair[~found]),
+        "states": f"{pairs[['bug_states', 'fix_states']].to_numpy().max(initial=0):,}",
+    }
 
 
 def facts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     """Return the values for the text from tables(), any of which may be without rows."""
-    states, disk, bugs, pairs = (tables[name] for name in ("states", "full", "liars", "recall"))
-    names = {LOST: "lost", SILENT: "silent", WRONG: "wrong", DEAD: "dead"}
-    found = (pairs.bug_wrong > 0) & (pairs.fix_wrong == 0)  # else the fix does not tell them apart
+    bugs, device = tables["liars"], tables["device"]
     planted = bugs[bugs.store != HONEST]
-    shipped = where(tables["rot"], checks=CHECKS)
+    dead = device.assign(dead=device.does_not_open + device.crash + device.hang)
     return {
-        "machine": _conditions(states),
-        "states": _levels(states),
-        "surprise": _surprising(states),
-        "window": _window(states),
-        "errors": _outcomes(tables["errors"], ERRORS, names),
-        "device": _outcomes(tables["device"], DEVICE, names),
-        "rot": _outcomes(shipped, ROT, {SILENT: "silent", WRONG: "wrong", DEAD: "dead"}),
-        "full": {
-            "stores": disk.store.nunique(),
-            "stuck": _named(disk.store[disk.goes_on != YES]),
-            "lost": _named(disk.store[disk.intact != YES]),
-            "closed": _named(disk.store[disk.intact_while_full != YES]),
-        },
+        "machine": _conditions(tables["states"]),
+        "states": _levels(tables["states"]),
+        "surprise": _surprising(tables["states"]),
+        "window": _window(tables["states"]),
+        "errors": _errors(tables["errors"]),
+        "device": _outcomes(device, DEVICE, {LOST: "lost", SILENT: "silent", WRONG: "wrong"})
+        | {"names": _named(device.store), "dead": _rates(dead, "dead", DEVICE.tried)},
+        "rot": _rot(tables["rot"]),
+        "full": _full(tables["full"]),
         "liars": {"count": len(planted), "found": int((planted[HOLDS] < planted.states).sum())},
-        "recall": {
-            "pairs": len(pairs),
-            "found": int(found.sum()),
-            "alarms": int((pairs.fix_wrong > 0).sum()),
-            "missed": _named(pairs.engine[~found]),
-        },
+        "recall": _recall(tables["recall"]),
         "findings": {
             "count": len(tables["findings"]),
             "defects": int((tables["findings"].verdict == "defect").sum()),

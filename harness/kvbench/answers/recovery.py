@@ -11,6 +11,7 @@ from kvbench.common.messages import BadInput
 
 TABLE = "faults/states.csv"  # beside the folder of results
 LEAST = 200  # states that are enough to say that a store comes back
+RECOVERABLE, WEAKER = "recoverable", ("none", "process")
 MOST_BYTES = 16 << 20
 NUMBERS = ("states", "recoverable", "cannot_be_mounted")
 
@@ -54,23 +55,27 @@ class Recovery:
 
     def refuses(self, store: str, level: str) -> str:
         """The reason why it is not known that a store comes back at a level; empty if it does."""
+        if said := self.says(store, level):
+            return said
         found = self.tried(store, level)
         if found is None:
             return f"not tested: {self.name} has no row of it at {level}"
-        if found.broken:
-            return self.says(store, level)
         few = f"tested in only {found.states:,} crash states; {LEAST} are needed"
         return few if found.states < LEAST else ""
 
     def says(self, store: str, level: str) -> str:
-        """What the crash states showed of a store that did not come back from all; else empty."""
-        found = self.tried(store, level)
-        if found is None or not found.broken:
-            return ""
-        said = (
-            f"did not come back from {found.broken:,} of {found.states:,} crash states at {level}"
-        )
-        return f"{said}, all with a torn block of 4 KiB" if found.torn else said
+        """What the crash states showed of a store that did not come back from all; else empty. What
+        breaks a store at `recoverable` counts for weaker levels, at which it syncs no more."""
+        levels = [level, RECOVERABLE] if level in WEAKER else [level]
+        for own in levels:
+            found = self.tried(store, own)
+            if found is not None and found.broken:
+                said = (
+                    f"did not come back from {found.broken:,} of {found.states:,} crash states "
+                    f"at {own}"
+                )
+                return f"{said}, all with a torn block of 4 KiB" if found.torn else said
+        return ""
 
 
 def _tried(row: Mapping[str, str]) -> Tried:

@@ -444,7 +444,7 @@ def _summed(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         kinds.update(part["kinds"])
     claims = total["guarantee"] in CLAIMING
     total["violations"] = sum(kinds[kind] for kind in KINDS) if claims else ""
-    total["violations_torn"] = sum(part["violated_torn"] for part in rows) if claims else ""
+    total["violations_torn"] = sum(part["violated_torn"] for part in rows)
     total |= {kind.replace(" ", "_"): kinds[kind] for kind in ALL_KINDS}
     for name in ("recoverable", "prefix", "complete"):
         total[name] = sum(part[name] for part in rows)

@@ -138,7 +138,8 @@ class Shelf:
         self._limit = (0, 0)
         self.refuse_foreign(folder)
         if (folder / MARK).exists():
-            self._mark = lock(folder / MARK)
+            with contextlib.suppress(FileNotFoundError):  # another command has just cleared it
+                self._mark = lock(folder / MARK)
         end_processes(self.owner)
         self.clear()
 

@@ -235,6 +235,16 @@ def test_broken_states_of_torn_blocks_alone_are_told_apart(kvbench: Run, tried: 
         assert found == f"did not come back from 12 of 2,000 crash states at process{said}"
 
 
+def test_what_breaks_a_store_at_recoverable_counts_for_weaker_levels(
+    kvbench: Run, tried: Path
+) -> None:
+    table = tried.parent / "faults/states.csv"
+    command = ("advise", "--record-size", "1KiB", "--records", "100", "--data", tried)
+    table.write_text(f"{STATES}leveldb,recoverable,2000,1995,0,5\n")
+    left = json.loads(kvbench(*command, "--comes-back", "--json").stdout)["left_out"]
+    assert left["leveldb"] == "did not come back from 5 of 2,000 crash states at recoverable"
+
+
 def test_a_recommended_store_that_does_not_come_back_is_named(kvbench: Run, tried: Path) -> None:
     command = ("advise", "--record-size", "1KiB", "--records", "100", "--data", tried)
     said = kvbench(*command).stdout

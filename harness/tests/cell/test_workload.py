@@ -445,7 +445,10 @@ def test_a_loop_that_waits_says_how_late_it_was(tmp_path: Path) -> None:
     loop.pace(5000, exponential=True)
     whole = loop.run(records.drawn("get", 2500))[""]
     said = loop.paced()
-    assert 0 <= said["late_p50_ns"] <= said["late_p99_ns"] <= said["late_max_ns"]
+    names = ("late_p50_ns", "late_p99_ns", "late_max_ns")
+    # A busy machine leaves too few operations that waited for a quantile of them.
+    late = [said[name] for name in names if said[name] is not None]
+    assert late == sorted(late) and late[0] >= 0
     assert said["late_max_ns"] <= whole.latency.max
     assert 0 < said["waited_s"] < (whole.wall_s or 0)
     loop.close()

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -322,11 +323,11 @@ def test_only_a_store_that_tears_updates_leaves_neither_value(
     command = [sys.executable, "-c", CUT, str(tmp_path), store.name, level, "8192"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     cut = int(done.stdout.split()[-1])
-    opened = open_store(store, tmp_path, durability=level)
-    try:
-        whole = opened.get(b"key") in {b"%c" % i * 12_000 for i in (cut - 1, cut)}
-    except StoreError:
-        whole = False
+    with closing(open_store(store, tmp_path, durability=level)) as opened:
+        try:
+            whole = opened.get(b"key") in {b"%c" % i * 12_000 for i in (cut - 1, cut)}
+        except StoreError:
+            whole = False
     assert whole == (level in WHOLE or not store.tears)
 
 

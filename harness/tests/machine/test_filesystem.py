@@ -235,10 +235,10 @@ def test_a_killed_sweep_s_file_system_is_removed_by_the_next(
     out = disk / "out"
     for options in (["--fs", "ext4"], []):
         first = hanging(out, "--fs", "ext4", hung=tmp_path / "hung")
+        assert mounts(out)  # before the kill: another command may remove them from then on
+        assert devices(out)
         first.kill()
         first.wait()
-        assert mounts(out)
-        assert devices(out)
         done = kvbench("sweep", write_grid(), "--out", out, *options)
         assert (done.returncode, done.stdout.strip()) == (0, "1 ok"), done.stderr
         assert not runs(tmp_path / "hung")

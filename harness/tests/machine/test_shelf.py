@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +186,27 @@ def test_the_next_sweep_removes_what_a_killed_one_left(
     assert kvbench("sweep", write_grid(), "--out", out).stdout.strip() == "1 ok"
     assert not runs(out.parent / "hung")
     assert not (out / "stores").exists()
+
+
+def clear(together: Barrier, folder: Path) -> None:
+    together.wait()
+    Shelf(folder, "x")
+
+
+def test_commands_that_clear_the_same_folder_at_once_all_go_on(tmp_path: Path) -> None:
+    """Each finds what a killed command left, and another removes it in between."""
+    folder, context = tmp_path / "stores", get_context("fork")
+    for _ in range(40):
+        folder.mkdir()
+        (folder / MARK).write_text("")
+        together = context.Barrier(3)
+        clearing = [context.Process(target=clear, args=(together, folder)) for _ in range(3)]
+        for process in clearing:
+            process.start()
+        for process in clearing:
+            process.join()
+        assert [process.exitcode for process in clearing] == [0, 0, 0]
+        assert not folder.exists()
 
 
 def test_a_second_ctrl_c_stops_at_once(hanging: Callable[..., Any], tmp_path: Path) -> None:
