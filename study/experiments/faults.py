@@ -497,8 +497,8 @@ def _levels(states: pd.DataFrame) -> dict[str, Any]:
     open or work, and those that held but broke at the stricter level `recoverable`."""
     found: dict[str, Any] = {}
     dead = list(STATES.outcomes[-1].columns)
-    stricter = where(states, durability="recoverable")
-    stricter = set(stricter.store[stricter[HOLDS] < stricter.states])
+    above = where(states, durability="recoverable")
+    stricter = set(above.store[above[HOLDS] < above.states])
     for level in LEVELS:
         own = where(states, durability=level)
         own = own.assign(broken=own.states - own[HOLDS])
