@@ -487,6 +487,7 @@ return found;
 """
 
 
+@pytest.mark.check
 def test_no_combination_is_a_dead_end(opened: webdriver.Chrome) -> None:
     """An option says whether it has an answer; where it has none, each nearest question does."""
     numbers = random.Random(1)

@@ -200,6 +200,7 @@ def test_the_refusal_of_mixed_factors_is_the_same_in_every_run(tmp_path: Path) -
         assert said.endswith("several levels of key_size: 8, 16; collect each by itself")
 
 
+@pytest.mark.check
 def test_best_option_reads_the_results_of_sweep(
     shell: InteractiveShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,7 @@ def change(of: Callable[[pd.DataFrame], "pd.Series[bool]"], column: str, factor:
     return apply
 
 
+@pytest.mark.check
 def test_all_data_reproduce_themselves(tmp_path: Path) -> None:
     """This includes a folder with results only from Python, data/python."""
     for path in DATA.glob("*/cells.parquet"):

@@ -56,6 +56,7 @@ def make(tmp_path: Path) -> Make:
     return imported
 
 
+@pytest.mark.check
 def test_noise_is_a_change_in_one_of_20_repeats_at_most(make: Make) -> None:
     changed = 0
     for seed in range(60):

@@ -549,7 +549,7 @@ static int my_write(struct kv *kv, enum kv_mode mode, const struct kv_record *re
 """
 
 
-@pytest.mark.parametrize("level", ["sync", "atomic"])
+@pytest.mark.parametrize("level", ["sync", pytest.param("atomic", marks=pytest.mark.check)])
 def test_a_store_that_promises_syncs_and_makes_too_few_is_flagged(
     level: str,
     kvbench: Run,

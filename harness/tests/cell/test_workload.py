@@ -598,6 +598,7 @@ def test_keys_of_other_sizes_are_refused(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.check
 def test_long_keys_survive_a_cold_cache_and_a_collection(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:

@@ -144,6 +144,7 @@ def test_bad_input_is_refused_in_one_line(
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.check
 def test_every_pause_and_rest_has_a_line(bare_loops: Path, tmp_path: Path) -> None:
     """No time leaves one round, which decides nothing that is sampled."""
     arguments = ("--only", "pauses", "--only", "scale", "--seconds", 0)

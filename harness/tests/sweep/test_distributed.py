@@ -106,6 +106,7 @@ STORES = ["flat", "nested", "sqlite"]
 SIZES = ["100 B", "1 KiB", "2 KiB", "10 KiB"]
 
 
+@pytest.mark.check
 def test_a_killed_worker_goes_on_and_each_cell_is_measured_once(
     cluster: Cluster,
     sweeping: Sweeping,
@@ -136,6 +137,7 @@ def test_a_killed_worker_goes_on_and_each_cell_is_measured_once(
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.check
 def test_a_scheduler_that_goes_away_loses_nothing(
     how: signal.Signals,
     cluster: Cluster, sweeping: Sweeping, write_grid: Callable[..., Path], tmp_path: Path,
@@ -254,6 +256,7 @@ def nasty(cluster: Cluster, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return root / "how"
 
 
+@pytest.mark.check
 def test_an_answer_that_does_not_fit_costs_its_cells(
     cluster: Cluster,
     sweeping: Sweeping,

@@ -644,6 +644,7 @@ def test_a_pipe_in_the_folder_of_a_store_does_not_block(tmp_path: Path) -> None:
     assert 0 <= float(done.stdout) <= 1, done.stderr
 
 
+@pytest.mark.check
 def test_the_revision_is_that_of_this_project(tmp_path: Path) -> None:
     """It is not that of another repository into which the project was unpacked."""
     outer, project = tmp_path / "outer", tmp_path / "outer" / "project"
