@@ -103,7 +103,7 @@ def _subjects(stores: Sequence[KnownStore], wanted: Sequence[str], fs: str) -> "
     found = []
     for store in stores or ranked():
         own = [level for level in levels(store) if level in (wanted or CLAIMING)]
-        if store.binding and not wanted and store.guarantee(DEFAULT) in CLAIMING:
+        if store.binding and not wanted:
             own = [DEFAULT]
         if why := store.reason or ("" if own else f"has no {' or '.join(wanted or CLAIMING)}"):
             say(f"{store.full_name}: {why}")
@@ -214,7 +214,7 @@ def _explore(
     type=click.Choice(DURABILITY),
     multiple=True,
     help="With --explore: a level to try; may be repeated.  [default: those that promise something "
-    "about a loss of power]",
+    "about a loss of power; of a binding, as shipped]",
 )
 @click.option(
     "--states",
