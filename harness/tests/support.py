@@ -1,5 +1,6 @@
 """Fixtures: real shims, real files, and the command line as users run it."""
 
+import functools
 import importlib
 import json
 import os
@@ -106,24 +107,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.check)
 
 
+def forked(
+    main: Callable[[list[str]], object], *arguments: Any, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the main function of a command in a fork, where everything is imported already;
+    `env` adds to its environment."""
+    texts = [str(argument) for argument in arguments]
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        child = get_context("fork").Process(
+            target=_command, args=(main, texts, env or {}, output.fileno(), errors.fileno())
+        )
+        child.start()
+        child.join()
+        output.seek(0), errors.seek(0)
+        assert child.exitcode is not None
+        return subprocess.CompletedProcess(texts, child.exitcode, output.read(), errors.read())
+
+
 @pytest.fixture
 def kvbench() -> Run:
-    """Run the command in a fork, where everything is imported already; `env` adds to its
-    environment."""
-
-    def run(*arguments: Any, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        texts = [str(argument) for argument in arguments]
-        with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-            child = get_context("fork").Process(
-                target=_command, args=(texts, env or {}, output.fileno(), errors.fileno())
-            )
-            child.start()
-            child.join()
-            output.seek(0), errors.seek(0)
-            assert child.exitcode is not None
-            return subprocess.CompletedProcess(texts, child.exitcode, output.read(), errors.read())
-
-    return run
+    """Run the command `kvbench`; see forked()."""
+    return functools.partial(forked, cli.main)
 
 
 @pytest.fixture
@@ -140,7 +144,10 @@ def tiny(kvbench: Run, tmp_path: Path) -> Callable[..., Path]:
     return sweep
 
 
-def _command(texts: list[str], env: dict[str, str], output: int, errors: int) -> None:
+def _command(
+    main: Callable[[list[str]], object], texts: list[str], env: dict[str, str], output: int,
+    errors: int,
+) -> None:  # fmt: skip
     os.dup2(output, 1), os.dup2(errors, 2)
     os.closerange(3, 1024)  # a new process would not inherit these descriptors
     os.environ.update(env)
@@ -151,7 +158,7 @@ def _command(texts: list[str], env: dict[str, str], output: int, errors: int) ->
         redirect_stdout(out),
         redirect_stderr(err),
     ):
-        cli.main(texts)
+        sys.exit(main(texts))
 
 
 def _toml(value: object) -> str:

@@ -10,7 +10,7 @@ import argparse
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -334,7 +334,7 @@ def differing(table: pd.DataFrame) -> pd.DataFrame:
     return table[table.outcome == DIFFERS]
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m study.answers.verify",
         description="Compare results with the reference data.",
@@ -342,7 +342,7 @@ def main() -> int:
     parser.add_argument(
         "folder", type=Path, metavar="DIR", help="a folder an experiment, collected"
     )
-    folder, reference_data = parser.parse_args().folder, root() / "data"
+    folder, reference_data = parser.parse_args(arguments).folder, root() / "data"
     try:
         parts = compare(folder, reference_data)
         if other := versions(folder, reference_data):

@@ -2,15 +2,15 @@
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
-from support import ROOT
+from support import forked
+
+from study.answers import beside as page
 
 
 def beside(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "study.answers.beside", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return forked(page.main, *arguments)
 
 
 def rows(text: str) -> list[list[str]]:

@@ -1,12 +1,11 @@
 """The page of `python -m study.answers.provenance` on the committed data."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from support import ROOT
+from support import ROOT, forked
 
 from study.answers import provenance
 
@@ -37,8 +36,7 @@ def test_folders_of_the_same_code_share_a_letter() -> None:
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "study.answers.provenance", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return forked(provenance.main, *arguments)
 
 
 def test_the_command_writes_the_page_of_any_folder(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from kvbench.results.tables import SCHEMAS, read_tables, write_tables
-from support import ROOT
+from support import ROOT, forked
 
 from study.answers import verify
 
@@ -32,8 +31,7 @@ def copy(name: str, folder: Path, change: Change) -> None:
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "study.answers.verify", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return forked(verify.main, *arguments)
 
 
 def change(of: Callable[[pd.DataFrame], "pd.Series[bool]"], column: str, factor: float) -> Change:
