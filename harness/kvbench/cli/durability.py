@@ -56,7 +56,14 @@ def rests_on(pair: tuple[KnownStore, str]) -> str:
 @STORES
 @TABLE
 @PLACE
-def evidence(stores: Sequence[KnownStore], out: Path, place: Path) -> None:
+@click.option(
+    "--durability",
+    "wanted",
+    type=click.Choice([DEFAULT, *DURABILITY]),
+    multiple=True,
+    help="Only this level. May be repeated.  [default: all that a store has, and as shipped]",
+)
+def evidence(stores: Sequence[KnownStore], out: Path, place: Path, wanted: Sequence[str]) -> None:
     """Test what each durability level of each STORE does.
 
     For each level the table shows the sync calls per write, and how many of 20 killed processes
@@ -82,7 +89,14 @@ def evidence(stores: Sequence[KnownStore], out: Path, place: Path) -> None:
         raise BadInput(f"syncs cannot be counted here: {why}")
     known = catalogue.known()
     chosen = stores or [known[name] for name in filter(catalogue.compared, known)]
-    pairs = [(store, level) for store in usable(chosen) for level in levels(store)]
+    pairs = [
+        (store, level)
+        for store in usable(chosen)
+        for level in levels(store)
+        if level in (wanted or [level])
+    ]
+    if not pairs:
+        raise BadInput(f"no store to test: none is available at {' or '.join(wanted) or 'a level'}")
     with scratch(place) as folder:
         about = {"crashes": CRASHES, "cut": not mounting_fails(folder)}
         about |= conditions(folder, known)

@@ -1,6 +1,7 @@
 """Each durability level does what it claims: strace counts syncs, writers are killed, and disks are
 copied in the middle of writes. At the end, `pytest` prints a table of the syncs."""
 
+import csv
 import os
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from kvbench.cli import STOPPED
 from kvbench.durability import evidence
 from kvbench.durability.strace import tracing_fails
 from kvbench.stores.opened import open_store
-from support import BOUND, KEEPING, KNOWN
+from support import BOUND, KEEPING, KNOWN, Run
 
 PAIRS = [(KNOWN[name], level) for name in KEEPING + BOUND for level in evidence.levels(KNOWN[name])]
 
@@ -346,6 +347,18 @@ def test_an_update_by_rename_leaves_no_temporary_file(level: str, tmp_path: Path
         store.close()
         files = [name for _, _, names in os.walk(folder) for name in names]
         assert sorted(files) == sorted((b"key".hex(), b"other".hex()))
+
+
+@pytest.mark.skipif(bool(tracing_fails()), reason=tracing_fails() or "")
+def test_evidence_of_one_level(kvbench: Run, tmp_path: Path) -> None:
+    out = tmp_path / "evidence.csv"
+    command = ("evidence", "flat", "gdbm", "--out", out, "--durability")
+    done = kvbench(*command, "atomic")
+    assert done.returncode == 0, done.stderr
+    assert [row["durability"] for row in csv.DictReader(out.open())] == ["atomic"]
+    done = kvbench("evidence", "gdbm", "--out", out, "--durability", "atomic")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "none is available at atomic" in done.stderr
 
 
 @pytest.mark.check
