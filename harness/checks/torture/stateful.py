@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
-from builds import reports, run, sanitized_environment, sanitized_shims
+from builds import UNSANITIZED, reports, run, sanitized_environment, sanitized_shims
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -447,7 +447,7 @@ def rows(form: Form) -> Iterator[Row]:
     """Yield a row for each available store that keeps what is written."""
     shims = sanitized_shims()
     for label, store in catalogue.known().items():
-        wanted = not form.only or label in form.only
+        wanted = label != UNSANITIZED and (not form.only or label in form.only)
         if wanted and store.available and "forgets" not in store.capabilities:
             for options in variants(store)[: 1 if form.short else None]:
                 yield _apart(label, options, form, shims)
