@@ -589,7 +589,7 @@ def _errors(errors: pd.DataFrame) -> dict[str, Any]:
 def _rot(rot: pd.DataFrame) -> dict[str, Any]:
     """Return, of damage with the checks as shipped: the stores and damages; the stores that neither
     returned a wrong record nor missed one without an error; those whose wrong records were all
-    earlier values; those with others; those that missed records, and that crashed or hung."""
+    earlier values; those with others; and those that crashed or hung."""
     own = where(rot, checks=CHECKS)
     sums = own.groupby("store", sort=False)[["wrong", "stale", "missing", "crash", "hang"]].sum()
     return {
@@ -598,7 +598,6 @@ def _rot(rot: pd.DataFrame) -> dict[str, Any]:
         "clean": _named(sums.index[sums.wrong + sums.missing == 0]),
         "older": _named(sums.index[(sums.wrong > 0) & (sums.wrong == sums.stale)]),
         "never": _named(sums.index[sums.wrong > sums.stale]),
-        "missing": _named(sums.index[sums.missing > 0]),
         "dead": _named(sums.index[sums.crash + sums.hang > 0]),
     }
 

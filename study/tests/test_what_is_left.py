@@ -93,7 +93,7 @@ TABLES: dict[str, list[Row]] = {
     "full-disk.csv": [
         {"store": "lmdb", "durability": "sync"} | dict.fromkeys(faults.FULL, "yes"),
         {"store": "leveldb", "durability": "sync"} | dict.fromkeys(faults.FULL, "yes")
-        | {"goes_on": "2 of 20 writes fail", "intact": "17 lost"},
+        | {"goes_on": "after 6 s: no space", "intact": "17 lost"},
     ],
 }  # fmt: skip
 
@@ -116,24 +116,36 @@ def test_the_text_says_what_the_tables_have(write: Write) -> None:
     found = faults.facts(faults.tables(write()))
     process, recoverable, sync = (found["states"][level] for level in faults.LEVELS)
     assert (process["stores"], process["broken_stores"], process["dead"]) == (2, "lmdb", 1)
-    assert (recoverable["broken"], recoverable["broken_stores"]) == (0, "none")
-    assert (sync["states"], sync["broken"], sync["broken_stores"]) == ("2,000", 2, "flat, sqlite")
-    assert (sync["untorn"], sync["untorn_stores"]) == (1, "sqlite")
-    assert (sync["dead"], sync["rate"]) == (0, "0.18%")  # 1 - 0.025 ** (1 / 2000)
-    assert found["window"] == {"prefix": 1, "most": "1,200", "ms": "250", "store": "leveldb"}
-    assert (found["errors"]["tried"], found["errors"]["stores"]) == ("45", 3)
-    assert found["errors"]["silent_stores"] == found["errors"]["lost_stores"] == "leveldb"
-    assert found["errors"]["wrong_stores"] == found["errors"]["dead_stores"] == "none"
-    assert found["device"]["dead_stores"] == "lmdb"
-    assert (found["rot"]["tried"], found["rot"]["wrong_stores"]) == (
-        "2,000",
-        "sqlite",
-    )  # as shipped
-    assert found["rot"]["dead_stores"] == "rocksdb"
-    assert found["full"] | {"stuck": "leveldb", "lost": "leveldb", "stores": 2} == found["full"]
+    assert (recoverable["broken"], recoverable["broken_rates"]) == (0, "none")
+    assert (sync["states"], sync["broken"]) == ("2,000", 2)
+    assert sync["broken_rates"] == "flat (8 of 2,000) and sqlite (1 of 2,000)"
+    assert (sync["untorn_stores"], sync["dead"]) == ("sqlite", 0)
+    assert sync["rate"] == "0.18%"  # 1 - 0.025 ** (1 / 2000)
+    window = {"stores": 2, "prefix": 1, "mixed": "sqlite (1 of 2,100)", "most": "1,200"}
+    assert found["window"] | window == found["window"]
+    errors = {"tried": "45", "stores": 3, "on": "10", "hung": "none", "gone": "none"}
+    assert found["errors"] | errors == found["errors"]
+    assert found["errors"]["silent"] == "leveldb (3 of 10)"
+    assert found["errors"]["lost"] == "leveldb (2 of 10)"
+    assert found["device"]["dead"] == "lmdb (1 of 2)"
+    rot = {"tried": "2,000", "clean": "rocksdb", "never": "sqlite", "older": "none"}  # as shipped
+    assert found["rot"] | rot | {"dead": "rocksdb"} == found["rot"]
+    full = {"late": "leveldb", "stuck": "none", "lost": "leveldb", "stores": 2}
+    assert found["full"] | full == found["full"]
     assert found["liars"] == {"count": 2, "found": 1}
-    assert found["recall"] == {"pairs": 2, "found": 1, "alarms": 1, "missed": "sled"}
+    recall = {"pairs": 2, "found": 1, "alarms": 1, "nothing": 0, "missed": "sled-1"}
+    assert found["recall"] | recall == found["recall"]
     assert found["findings"] == {"count": 2, "defects": 1, "stores": "tidesdb"}
+
+
+def test_what_breaks_a_store_at_recoverable_is_told_at_process(write: Write) -> None:
+    states = pd.DataFrame(TABLES[STATES.file])
+    broken = (states.store == "leveldb") & (states.durability == "recoverable")
+    states.loc[broken, "does_not_open"] = 4
+    path = write()
+    states.to_csv(path / STATES.file, index=False)
+    found = faults.facts(faults.tables(path))["states"]["process"]
+    assert found["stricter_stores"] == "leveldb"
 
 
 def test_a_store_holds_or_breaks_each_level_in_words(write: Write) -> None:
