@@ -131,7 +131,7 @@ def kvbench() -> Run:
     anew, since an engine's threads, which this process may have, do not survive a fork."""
 
     def run(*arguments: Any, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        if str(arguments[0]) not in FORKING:
+        if not arguments or str(arguments[0]) not in FORKING:
             return forked(cli.main, *arguments, env=env)
         command = [sys.executable, "-m", "kvbench.cli", *map(str, arguments)]
         return subprocess.run(

@@ -18,7 +18,7 @@ from kvbench.stats import simulated
 from support import ROOT
 
 LISTED = read(ROOT).experiment
-CSV = {"stores"}  # notebooks that draw a table which no sweep wrote
+CSV = {"stores", "faults"}  # notebooks that draw tables which no sweep wrote
 MANY = {"verdicts"}  # notebooks that draw a folder of experiments
 # The notebooks of collected results, with the experiment that each one's refusals name: the quick
 # look at a machine, or else the first that it draws.

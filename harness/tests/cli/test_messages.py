@@ -85,6 +85,7 @@ OPTIONS: dict[tuple[str, str], dict[str, str]] = {
     ("faults", "--replay"): {
         "": "''", "fsync": "'fsync'", "fsync EIO x once writing": "'fsync EIO x once writing'",
     },
+    ("evidence", "--durability"): {"": "''", "full": "'full'"},
     ("evidence", "--place"): {"lmbd": "is not a folder"},
     ("sharing", "--place"): {"lmbd": "is not a folder"},
     ("rot", "--place"): {"nowhere": "'nowhere' is not a folder"},
