@@ -636,15 +636,14 @@ def facts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     """Return the values for the text from tables(), any of which may be without rows."""
     bugs, device = tables["liars"], tables["device"]
     planted = bugs[bugs.store != HONEST]
-    dead = device.assign(dead=device.does_not_open + device.crash + device.hang)
+    names = {LOST: "lost", SILENT: "silent", WRONG: "wrong", DEAD: "dead"}
     return {
         "machine": _conditions(tables["states"]),
         "states": _levels(tables["states"]),
         "surprise": _surprising(tables["states"]),
         "window": _window(tables["states"]),
         "errors": _errors(tables["errors"]),
-        "device": _outcomes(device, DEVICE, {LOST: "lost", SILENT: "silent", WRONG: "wrong"})
-        | {"names": _named(device.store), "dead": _rates(dead, "dead", DEVICE.tried)},
+        "device": _outcomes(device, DEVICE, names) | {"names": _named(device.store)},
         "rot": _rot(tables["rot"]),
         "full": _full(tables["full"]),
         "liars": {"count": len(planted), "found": int((planted[HOLDS] < planted.states).sum())},

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from kvbench.cell.factors import DURABILITY
 from kvbench.common.files import read_whole
 from kvbench.common.messages import BadInput
 
 TABLE = "faults/states.csv"  # beside the folder of results
 LEAST = 200  # states that are enough to say that a store comes back
-RECOVERABLE, WEAKER = "recoverable", ("none", "process")
+RECOVERABLE = "recoverable"
+WEAKER = DURABILITY[: DURABILITY.index(RECOVERABLE)]  # the levels that promise less
 MOST_BYTES = 16 << 20
 NUMBERS = ("states", "recoverable", "cannot_be_mounted")
 
