@@ -49,6 +49,8 @@ TWINS = {name for name in KNOWN if name.endswith(about.DISTRIBUTED)} | {"bdb/bsd
 
 FEW = ("null", "flat", "nested", "leveldb", "lmdb", "sqlite")
 
+ENDS = 30  # seconds until a killed process, or what it left, is gone
+
 FORKING = ("crash", "faults", "rot")  # commands that open stores in forks of their own process
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -282,6 +284,15 @@ def runs(path: Path) -> bool:
     with suppress(psutil.NoSuchProcess):
         return psutil.Process(int(path.read_text())).status() != psutil.STATUS_ZOMBIE
     return False
+
+
+def gone(*paths: Path) -> bool:
+    """Whether what a killed command left is removed, if need be soon: a command of a test that runs
+    beside may have been the first to find it, and the others leave it to that one."""
+    end = time.monotonic() + ENDS
+    while any(map(os.path.lexists, paths)) and time.monotonic() < end:
+        time.sleep(0.001)
+    return not any(map(os.path.lexists, paths))
 
 
 ALTERED = """

@@ -23,7 +23,7 @@ from kvbench.cli import STOPPED
 from kvbench.common.messages import BadInput
 from kvbench.machine import loopback
 from kvbench.machine.shelf import MountedShelf
-from support import Run, runs
+from support import Run, gone, runs
 
 WriteGrid = Callable[..., Path]
 COMMAND = [sys.executable, "-m", "kvbench.cli", "sweep"]
@@ -39,8 +39,7 @@ def machines(out: Path) -> list[dict[str, Any]]:
 
 def devices(folder: Path) -> list[str]:
     """The files below a folder that are behind loop devices."""
-    found = Path("/sys/block").glob("loop*/loop/backing_file")
-    return [path for file in found if (path := file.read_text()).startswith(f"{folder}/")]
+    return [path for path in loopback.backing_files() if path.startswith(f"{folder}/")]
 
 
 def mounts(folder: Path) -> list[str]:
@@ -259,9 +258,9 @@ def test_a_killed_sweep_s_file_system_is_removed_by_another_command(
     first.wait()
     done = kvbench("sharing", "null", "--place", tmp_path, "--out", tmp_path / "sharing.csv")
     assert done.returncode == 0, done.stderr
+    assert gone(out / "stores")
     assert not runs(tmp_path / "hung")
     assert not mounts(out) + devices(out)
-    assert not (out / "stores").exists()
 
 
 def test_a_second_ctrl_c_leaves_no_file_system(

@@ -17,14 +17,14 @@ import pytest
 from kvbench.cli import STOPPED
 from kvbench.durability import evidence
 from kvbench.durability.crashes import KINDS
+from kvbench.machine import loopback
 from kvbench.machine.scratch import scratch
 from kvbench.machine.shelf import MARK, runs
 from kvbench.results.folder import Folder
-from support import KNOWN, ROOT, Run, heed_hangup
+from support import ENDS, KNOWN, ROOT, Run, gone, heed_hangup
 
 DATA = ROOT / "data"
 CRASH = ("crash", "sqlite", "--crashes", "2", "--records", "300", "--seconds", "0.05")
-ENDS = 30  # seconds until a killed process is gone
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -76,8 +76,7 @@ def mounts(folder: Path) -> list[str]:
 
 def devices(folder: Path) -> list[str]:
     """The files below a folder that are behind loop devices."""
-    found = Path("/sys/block").glob("loop*/loop/backing_file")
-    return [path for file in found if (path := file.read_text()).startswith(f"{folder}/")]
+    return [path for path in loopback.backing_files() if path.startswith(f"{folder}/")]
 
 
 def processes(folder: Path) -> list[psutil.Process]:
@@ -109,6 +108,10 @@ def mounted(place: Path) -> bool:
 
 def begun(place: Path) -> bool:
     return any(place.glob(f"kvbench-*/{MARK}"))
+
+
+def shelves(place: Path) -> list[Path]:
+    return list(place.glob("kvbench-*"))
 
 
 MOMENTS = [
@@ -155,15 +158,16 @@ def test_the_next_command_removes_what_a_killed_one_left(
     first = start(*command, "--place", place, "--out", tmp_path / "first.csv")
     wait_for(moment, place, first)
     own = processes(place)
+    assert begun(place)  # before the kill: another command may remove it from then on
     first.kill()
     first.wait()
     end = time.monotonic() + ENDS
     while any(map(runs, own)) and time.monotonic() < end:
         time.sleep(0.001)
     assert not any(map(runs, own))
-    assert begun(place)
     second = start("sharing", "null", "--place", place, "--out", tmp_path / "second.csv")
     assert second.wait() == 0, second.communicate()
+    assert gone(*shelves(place), *shelves(aside))
     assert left(place, aside) == []
     assert (place / "letter").read_text() == "dear"
     assert not (tmp_path / "first.csv").exists()
@@ -221,6 +225,7 @@ def test_a_sweep_removes_what_a_killed_crash_left(
     first.kill()
     first.wait()
     assert kvbench("sweep", grid, "--out", out).returncode == 0
+    assert gone(*shelves(place))
     assert not mounts(place) + devices(place)
     assert [path.name for path in place.iterdir()] == ["letter"]
 
