@@ -139,6 +139,17 @@ def wait_for(moment: Callable[[Path], bool], place: Path, process: subprocess.Po
     pytest.fail(f"ended before: {process.communicate()}")
 
 
+def halt_while(moment: Callable[[Path], bool], place: Path, process: subprocess.Popen[str]) -> None:
+    """Stop a process at a moment that would pass."""
+    while True:
+        wait_for(moment, place, process)
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        if moment(place):
+            return
+        process.send_signal(signal.SIGCONT)
+
+
 def left(place: Path, aside: Path) -> list[object]:
     files = [path for folder in (place, aside) for path in folder.iterdir()]
     found = [path for path in files if path.name != "letter"]
@@ -221,7 +232,7 @@ def test_a_sweep_removes_what_a_killed_crash_left(
     """Wherever it is, if anything of it is still mounted; test_filesystem.py has the reverse."""
     grid, out = write_grid(), tmp_path / "out"
     first = start(*CRASH, "--place", place, "--out", tmp_path / "first.csv")
-    wait_for(mounted, place, first)
+    halt_while(mounted, place, first)
     first.kill()
     first.wait()
     assert kvbench("sweep", grid, "--out", out).returncode == 0
