@@ -287,6 +287,26 @@ def safest(
     }
 
 
+def span(data: Results, store: str, level: str) -> dict[str, str]:
+    """Return, for the text, the least and the greatest estimated regret of a store with an equal
+    mix, over all record sizes and counts that were measured at a level, each with its field."""
+    found = {}
+    for size in data.sizes():
+        for count in data.counts():
+            need = Need(MIXED, level, (size,), (count,))
+            if (own := ranking(data, need).regrets.get(store)) is not None:
+                found[f"{size}, {count:,} records"] = own.estimate
+    if not found:
+        return {"least": "", "least_field": "", "most": "", "most_field": ""}
+    least, most = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
+    return {
+        "least": formats.number(found[least]),
+        "least_field": least,
+        "most": formats.number(found[most]),
+        "most_field": most,
+    }
+
+
 def _key(place: str) -> str:
     return place.replace(" ", "_")
 

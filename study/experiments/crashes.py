@@ -181,9 +181,15 @@ def _stores(rows: pd.DataFrame) -> str:
     return ", ".join(dict.fromkeys(rows.store)) or "none"
 
 
+def _counted(rows: pd.DataFrame) -> str:
+    counts = rows.store.value_counts(sort=False)
+    return formats.listed([f"{store} ({count})" for store, count in counts.items()], "and")
+
+
 def facts(rows: pd.DataFrame) -> dict[str, Any]:
     """Return, for the text and each level: the number of crashes; those after which a store could
-    not be read or had damaged records, with the stores; and those that cost all data."""
+    not be read or had damaged records, with the stores; those that cost all data; and the stores of
+    the others, with their numbers."""
     found: dict[str, Any] = {}
     everything = list(LOSSES)[-1]
     for level in _names(rows):
@@ -198,7 +204,7 @@ def facts(rows: pd.DataFrame) -> dict[str, Any]:
             "damaged_records": f"{damaged.damaged_records.median():,.0f}" if len(damaged) else "0",
             "records": f"{own.records.max():,}",
             "everything": int((~own.unread & (own.lost == everything)).sum()),
-            "part_stores": _stores(own[own.lost != everything]),
+            "part_stores": _counted(own[own.lost != everything]),
             "stores": own.store.nunique(),
         }
     return found

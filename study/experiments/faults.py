@@ -17,6 +17,7 @@ from scipy.stats import binomtest
 
 from study.common import figures, formats
 from study.common.fields import each, where
+from study.common.levels import greatest_rate
 from study.common.notebook import read_table
 
 LEVELS = ("process", "recoverable", "sync")  # those of figure and text
@@ -87,6 +88,7 @@ STATES = Kind(
             ("hangs", "crashes", "does_not_open", "fails_to_read", "does_not_work_afterwards"),
         ),
     ),
+    ("recordings",),
 )  # fmt: skip
 _ANSWERS = (
     Outcome("no error, all is there", FINE, ("unnoticed",)),
@@ -486,15 +488,16 @@ def _rate(states: pd.DataFrame) -> str:
     """Return the greatest share of broken states, with 95% confidence, of any one of these stores,
     none of which has a broken state."""
     holding = states[states[HOLDS] == states.states]
-    return f"{percent(interval(0, _least(holding))[1]) if len(holding) else 100}%"
+    return f"{percent(greatest_rate(_least(holding))) if len(holding) else 100}%"
 
 
 def _levels(states: pd.DataFrame) -> dict[str, Any]:
-    """Return, for each of LEVELS: the stores tested, the least number of states and recordings, and
-    the greatest share of broken states of a store that has none, of the stores of the main
-    experiments and of the others; the stores that broke what the level guarantees (at `process`,
-    what `recoverable` would), those of them that did so where no block was torn, those that did not
-    open or work, and those that held but broke at the stricter level `recoverable`."""
+    """Return, for each of LEVELS: the stores tested, and the greatest number of states; the least
+    number of states, and the greatest share of broken states of a store that has none, of the
+    engines of the main experiments and of the others, files included; the stores that broke what
+    the level guarantees (at `process`, what `recoverable` would), those of them that did so where
+    no block was torn, those that did not open or work, and those that held but broke at the
+    stricter level `recoverable`."""
     found: dict[str, Any] = {}
     dead = list(STATES.outcomes[-1].columns)
     above = where(states, durability="recoverable")
@@ -510,6 +513,7 @@ def _levels(states: pd.DataFrame) -> dict[str, Any]:
         found[level] = {
             "stores": len(own),
             "states": f"{_least(own[ranked]):,}",
+            "greatest": f"{int(own.states.max()) if len(own) else 0:,}",
             "others": f"{_least(own[~ranked]):,}",
             "rate": _rate(own[ranked]),
             "rate_others": _rate(own[~ranked]),
@@ -540,8 +544,8 @@ def _window(states: pd.DataFrame) -> dict[str, Any]:
 
 
 def _surprising(states: pd.DataFrame) -> dict[str, str]:
-    """Return, for each of SURPRISING, how many of its crash states are broken, and how many of
-    these have no torn block, as text."""
+    """Return, for each of SURPRISING, how many of its crash states are broken, how many of these
+    have no torn block, and how many had which outcome, as text."""
     found = {}
     for store, level in SURPRISING:
         own = where(states, store=store, durability=level)
@@ -549,6 +553,10 @@ def _surprising(states: pd.DataFrame) -> dict[str, str]:
         name = store.replace("-", "_")
         found[name] = f"{broken:,} of {of:,}"
         found[f"{name}_untorn"] = f"{broken - own.violations_torn.sum():,.0f}"
+        outcomes = own[[column for column in STATES.counted if column != HOLDS]].sum()
+        found[f"{name}_kinds"] = ", ".join(
+            f"{str(column).replace('_', ' ')}: {n:,}" for column, n in outcomes.items() if n
+        )
     return found
 
 
@@ -640,6 +648,9 @@ def facts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     return {
         "machine": _conditions(tables["states"]),
         "states": _levels(tables["states"]),
+        "recordings": formats.listed(
+            [str(n) for n in sorted(set(tables["states"].recordings))], "or"
+        ),
         "surprise": _surprising(tables["states"]),
         "window": _window(tables["states"]),
         "errors": _errors(tables["errors"]),

@@ -383,13 +383,14 @@ def turning(regret_rows: pd.DataFrame, home: str) -> dict[Any, dict[Any, Any]]:
 
 
 def transfer(regret_rows: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    """Return how well the fastest store of another machine does here; both tables are results of
-    regrets_of(). One row per durability level: the `fields` that both have, those in which the
-    other machine's fastest store is the fastest here too (`same`) or is not surely worse (`maybe`),
-    and the geometric `mean` and the greatest (`most`) of its regret here."""
-    fastest = other[other.verdict != NOT_RANKED].sort_values("regret").drop_duplicates(FIELD)
-    here = regret_rows[regret_rows.verdict != NOT_RANKED]
-    both = fastest[[*FIELD, "store"]].merge(here, on=[*FIELD, "store"])
+    """Return how well the fastest store of one machine does on another; both tables are results of
+    regrets_of(). One row per durability level: the `fields` that both have, those in which it is
+    the fastest there, too (`same`), or is not surely worse (`maybe`), and the geometric `mean` and
+    the greatest (`most`) of its regret there."""
+    ranked = regret_rows[regret_rows.verdict != NOT_RANKED]
+    fastest = ranked.sort_values("regret").drop_duplicates(FIELD)
+    there = other[other.verdict != NOT_RANKED]
+    both = fastest[[*FIELD, "store"]].merge(there, on=[*FIELD, "store"])
     shared = both.assign(
         same=both.regret == 1, maybe=both.verdict != "out", log=np.log(both.regret)
     )

@@ -22,7 +22,7 @@ Write = Callable[..., Path]
 def state(store: str, level: str, states: int, **counts: object) -> Row:
     """A row of states. All keep the level, except those of `counts`."""
     row: Row = {"store": store, "engine_version": "1.0", "durability": level, "states": states}
-    row |= {"violations_torn": 0, "cannot_be_mounted": 0, "kept": ""}
+    row |= {"recordings": 5, "violations_torn": 0, "cannot_be_mounted": 0, "kept": ""}
     row |= {name: 0 for name in STATES.counted if name != "holds"}
     row |= {"prefix": states}
     row |= {"lost_median": 0, "lost_most": 0, "lost_ms_median": 0, "lost_ms_most": 0}
@@ -120,7 +120,7 @@ def test_the_text_says_what_the_tables_have(write: Write) -> None:
     assert (sync["states"], sync["broken"]) == ("2,000", 2)
     assert sync["broken_rates"] == "flat (8 of 2,000) and sqlite (1 of 2,000)"
     assert (sync["untorn_stores"], sync["dead"]) == ("sqlite", 0)
-    assert sync["rate"] == "0.18%"  # 1 - 0.025 ** (1 / 2000)
+    assert sync["rate"] == "0.15%"  # 1 - 0.05 ** (1 / 2000)
     window = {"stores": 2, "prefix": 1, "mixed": "sqlite (1 of 2,100)", "most": "1,200"}
     assert found["window"] | window == found["window"]
     errors = {"tried": "45", "stores": 3, "on": "10", "hung": "none", "gone": "none"}

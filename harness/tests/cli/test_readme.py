@@ -49,12 +49,19 @@ TRACE = trace()
 
 
 def test_the_stores_that_a_loss_of_power_may_cost_are_named() -> None:
-    """Of the main grid, but for those whose file only grows, which README ranks apart."""
+    """Of the main grid, but for those whose file only grows, which README ranks apart: those that
+    may lose everything, and those that in crash states lost more than the last writes."""
     path = ROOT / "harness/grids/reference.toml"
     stores = read_grids(path, catalogue.names(), scale="reference")[0].stores
     names = {"lmdb": "LMDB", "mdbx": "MDBX", "sqlite": "SQLite", "redb": "redb"}
     lost = [store for store in stores if about.loses_all(store, "process")]
     assert formats.listed([names[store] for store in lost if about.reuses(store)], "and") in README
+    names |= {"flat": "files", "bdb": "Berkeley DB", "tidesdb": "TidesDB"}
+    states = pd.read_csv(ROOT / "data/faults/states.csv").query("durability == 'process'")
+    broken = states[states.recoverable + states.cannot_be_mounted < states.states]
+    (sentence,) = re.findall(r"a loss of power may cost more than the last writes: .*?\.", README)
+    for store in broken.store:
+        assert not about.reuses(store) or names[store] in sentence
 
 
 @pytest.mark.parametrize("step", ["sentence", "variable", "notebook", "grid", "clock"])
