@@ -10,13 +10,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pypandoc
 import pytest
 import yaml
+from kvbench.machine.shelf import await_end, runs
 from selenium import webdriver
 
 PAPER = Path(__file__).resolve().parents[1]
@@ -124,7 +127,10 @@ def test_interrupted_render_leaves_no_files_and_no_process(
     process.send_signal(stop)
     assert process.wait() == 128 + stop
     assert checkout.files() == checkout.sources
-    assert not psutil.pid_exists(grandchild) or psutil.Process(grandchild).status() == "zombie"
+    with suppress(psutil.NoSuchProcess):
+        ending = psutil.Process(grandchild)
+        await_end([ending], time.monotonic() + 10)
+        assert not runs(ending)
 
 
 @pytest.mark.skipif(not shutil.which("quarto"), reason="needs Quarto")

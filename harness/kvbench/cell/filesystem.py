@@ -118,13 +118,27 @@ def _error(code: int, what: str, folder: str) -> OSError:
 def unmount(folder: str) -> None:
     """Unmount a file system, waiting up to OTHERS seconds for other programs to leave it. Raises
     OSError, which names a file in it that this process has open."""
-    begun = time.monotonic()
+    begun, live = time.monotonic(), _live(folder)
     while _library.umount2(os.fsencode(folder), 0) != 0:
         code, waited = ctypes.get_errno(), time.monotonic() - begun
         own = min(_held(folder), default="") if waited > PATIENCE else ""
         if code != errno.EBUSY or own or waited > OTHERS:
             raise _error(code, own or "it cannot be unmounted", folder)
         time.sleep(0.01)
+    # A process with mounts of its own keeps the file system and its cache until it ends.
+    while live and live.exists():
+        if time.monotonic() - begun > OTHERS:
+            raise _error(errno.EBUSY, "another process has it among mounts of its own", folder)
+        time.sleep(0.001)
+
+
+def _live(folder: str) -> Path | None:
+    """What exists as long as the kernel has the file system that is mounted at a folder; None for
+    the kinds that do not tell."""
+    number = os.stat(folder).st_dev
+    device = Path("/sys/dev/block", f"{os.major(number)}:{os.minor(number)}").resolve().name
+    found = (Path("/sys/fs", kind, device) for kind in ("ext4", "xfs"))
+    return next(filter(Path.exists, found), None)
 
 
 def _held(folder: str) -> Iterator[str]:

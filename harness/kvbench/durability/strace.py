@@ -233,6 +233,9 @@ class Trace:
         """Kill strace and all that it has started, and wait until they have ended. A program that
         strace does not trace yet waits for it, stopped."""
         killed: set[psutil.Process] = set()
+        for process in set(self.tasks.values()):  # killed already, and no child if strace has ended
+            with suppress(psutil.NoSuchProcess):
+                killed.add(psutil.Process(process))
         with suppress(psutil.NoSuchProcess):
             strace = psutil.Process(self._strace.pid)
             strace.suspend()

@@ -218,10 +218,11 @@ class Expected:
         return bool(fits) or unsure
 
     def differs(self, keys: Sequence[bytes], found: Sequence[Value]) -> Counter[str]:
-        """How many records are LOST, WRONG or UNREAD. A lost one is missing, or holds a value that
-        was written to its key before an acknowledged write."""
+        """How many records are LOST, WRONG or UNREAD, of those that were found: of the first keys
+        only, if the reader ended early. A lost one is missing, or holds a value that was written to
+        its key before an acknowledged write."""
         wrong: Counter[str] = Counter()
-        for key, value in zip(keys, found, strict=True):
+        for key, value in zip(keys, found, strict=False):
             if value in self._possible[key] or key in self._torn:
                 continue
             if isinstance(value, str):

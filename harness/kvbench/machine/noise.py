@@ -48,7 +48,9 @@ def _frequency() -> float | None:
 
 def _suspended() -> float:
     """The seconds since boot for which the machine was suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+    clocks = time.CLOCK_BOOTTIME, time.CLOCK_MONOTONIC
+    readings = ([time.clock_gettime(clock) for clock in clocks] for _ in range(3))
+    return max(boot - running for boot, running in readings)  # less if interrupted in between
 
 
 class Watch:

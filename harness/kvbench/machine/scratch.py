@@ -69,8 +69,9 @@ def clear_dead(*places: Path) -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{PROBES}*-*"):
         number = folder.name.removeprefix(PROBES).partition("-")[0]
         alive = not number.isdigit() or Path("/proc", number).exists()
-        if folder.lstat().st_uid == os.geteuid() and not alive:
-            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # its command has just removed it
+            if folder.lstat().st_uid == os.geteuid() and not alive:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

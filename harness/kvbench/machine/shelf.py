@@ -219,7 +219,8 @@ class Shelf:
 
     def clear(self) -> None:
         """Remove the stores, then the folder, unless it has other contents by now."""
-        loopback.release(self.folder)
+        if self._mark is not None:  # else there is nothing, or what another command begins
+            loopback.release(self.folder)
         Shelf.empty(self)
         if self._mark is not None:
             # The mark goes last: it lets the next sweep recognise a removal that was killed.

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, strategies
+from hypothesis import HealthCheck, given, settings, strategies
 from kvbench.answers.advise import Query, advise, nearest, weights
 from kvbench.answers.report import report
 from kvbench.cell.bindings import full_name
@@ -377,6 +377,7 @@ POINTS = strategies.lists(
 )
 
 
+@settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(POINTS, strategies.integers(1, 1 << 26), strategies.integers(1, 10**8))
 def test_no_measured_size_is_nearer_than_that_of_the_nearest_field(
     points: list[tuple[int, int]], size: int, records: int

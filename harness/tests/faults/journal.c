@@ -5,11 +5,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-enum way { HONEST, IGNORES, LOSES, HANGS, CRASHES, CHANGES, CLOSES };
-enum { RECORDS = 6000, KEY = 16, VALUE = 20000, GONE = -1 };
+enum way { HONEST, IGNORES, LOSES, HANGS, CRASHES, CHANGES, CLOSES, ENDS_READERS };
+enum { RECORDS = 6000, KEY = 16, VALUE = 20000, GONE = -1, CURSED = -2 };
 
 struct entry {
-    int size; /* of the value; GONE for a removed record */
+    int size; /* of the value; GONE for a removed record, CURSED for one whose reader crashes */
     unsigned char key[KEY], value[VALUE];
 };
 
@@ -82,6 +82,8 @@ static int get(struct kv *kv, struct kv_slice key, void *buffer, size_t capacity
     struct entry *found = find(kv, key.data);
     if (found == NULL || found->size == GONE)
         return KV_NOT_FOUND;
+    if (found->size == CURSED)
+        abort();
     struct kv_slice value = {found->value, (size_t)found->size};
     return kv_copy(value, buffer, capacity, size);
 }
@@ -112,6 +114,12 @@ static int refused(struct kv *kv, enum way way, struct entry *entry)
     case CLOSES:
         entry->size = VALUE + 1;
         if (pwrite(kv->file, entry, sizeof *entry, 0) < 0)
+            kv_fail("not damaged");
+        return 0;
+    case ENDS_READERS:
+        *entry = kv->entries[1];
+        entry->size = CURSED;
+        if (pwrite(kv->file, entry, sizeof *entry, (off_t)sizeof *entry) < 0)
             kv_fail("not damaged");
         return 0;
     }

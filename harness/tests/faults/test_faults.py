@@ -49,6 +49,7 @@ def journal(
         ("CRASHES", calls.CRASH),
         ("CHANGES", calls.WRONG_VALUES),
         ("CLOSES", calls.CLOSED),
+        ("ENDS_READERS", calls.CRASH),
     ],
 )
 @pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
