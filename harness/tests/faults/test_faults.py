@@ -49,7 +49,7 @@ def journal(
         ("CRASHES", calls.CRASH),
         ("CHANGES", calls.WRONG_VALUES),
         ("CLOSES", calls.CLOSED),
-        ("ENDS_READERS", calls.CRASH),
+        ("ENDS_READERS", calls.CLOSED),
     ],
 )
 @pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
