@@ -304,6 +304,7 @@ def test_what_is_not_ranked_is_ringed_and_what_has_no_value_is_not() -> None:
     plt.close(figure)
 
 
+@pytest.mark.check
 def test_a_datum_times_ten_changes_all_that_rests_on_it(altered: Altered) -> None:
     """The field of the figure, the numbers of the text, the decision table, the explorer and the
     advice of the command line."""

@@ -90,6 +90,7 @@ def test_a_store_that_cannot_be_opened_is_a_result(
     assert row["open_ms"] is row["lost_writes"] is None
 
 
+@pytest.mark.check
 def test_the_table_of_crashes_has_a_row_each(kvbench: Run, tmp_path: Path) -> None:
     if not KNOWN["sqlite"].available:
         pytest.skip(KNOWN["sqlite"].reason)

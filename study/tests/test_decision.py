@@ -123,6 +123,7 @@ def test_the_safest_store_has_the_least_greatest_regret() -> None:
     assert most[found["store"]] == min(most.values())
 
 
+@pytest.mark.check
 def test_a_bound_names_the_place_that_exceeds_it() -> None:
     """Slow the safest store down in one place: the bound of the main grid stays as it is."""
     data, second = (Results(f"data/{n}", varying=LEVELS) for n in ("reference", "second-machine"))

@@ -178,6 +178,7 @@ def test_two_trials_that_agree_do_not_yet_decide() -> None:
     assert row.source_low < 1 < row.source_value
 
 
+@pytest.mark.check
 def test_a_claim_that_holds_is_contradicted_in_no_more_than_5_of_100_experiments() -> None:
     """Right on the limit, either verdict is wrong."""
     random = np.random.default_rng(1)

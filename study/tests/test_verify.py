@@ -63,6 +63,7 @@ def test_all_data_reproduce_themselves(tmp_path: Path) -> None:
         assert int(line.removeprefix(f"{name}: ").split()[0]) > 50
 
 
+@pytest.mark.check
 def test_what_could_not_be_measured_is_not_measured(tmp_path: Path) -> None:
     """As without a control group, where no cell with a cap on memory is measured."""
 
@@ -125,6 +126,7 @@ def test_altered_data_differ(tmp_path: Path, finding: str, experiment: str, alte
     assert found.outcome[finding] == verify.DIFFERS
 
 
+@pytest.mark.check
 def test_the_exit_status_says_that_something_differs(tmp_path: Path) -> None:
     (name, alter), _ = ALTERED["4 published lead"]
     copy(name, tmp_path, alter)

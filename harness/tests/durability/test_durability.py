@@ -350,6 +350,7 @@ def test_an_update_by_rename_leaves_no_temporary_file(level: str, tmp_path: Path
 
 
 @pytest.mark.skipif(bool(tracing_fails()), reason=tracing_fails() or "")
+@pytest.mark.check
 def test_evidence_of_one_level(kvbench: Run, tmp_path: Path) -> None:
     out = tmp_path / "evidence.csv"
     command = ("evidence", "flat", "gdbm", "--out", out, "--durability")

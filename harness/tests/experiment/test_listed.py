@@ -207,6 +207,7 @@ def test_an_interrupt_ends_a_sitting_with_the_running_command(
     assert last.startswith("sweep harness/grids/bindings")
 
 
+@pytest.mark.check
 def test_make_headline_measures_what_the_list_says(start: Start, tmp_path: Path) -> None:
     """At the end, there are no results to compare."""
     (tmp_path / "_quarto.yml").touch()  # marks the root of a repository

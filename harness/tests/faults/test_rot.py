@@ -227,6 +227,7 @@ def rows(path: Path) -> dict[tuple[str, str, str], dict[str, str]]:
         return {(row["store"], row["checks"], row["damage"]): row for row in csv.DictReader(file)}
 
 
+@pytest.mark.check
 def test_checksums_of_pages_turn_wrong_values_into_errors(kvbench: Run, tmp_path: Path) -> None:
     out, name = tmp_path / "rot.csv", "sqlite/apsw"
     if not KNOWN[name].available:

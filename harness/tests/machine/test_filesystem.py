@@ -224,6 +224,7 @@ def test_a_file_system_is_made_anew_when_half_is_used(disk: Path) -> None:
     assert not shelf.folder.exists()
 
 
+@pytest.mark.check
 def test_a_killed_sweep_s_file_system_is_removed_by_the_next(
     kvbench: Run, write_grid: WriteGrid, hanging: Callable[..., Any], disk: Path, tmp_path: Path
 ) -> None:

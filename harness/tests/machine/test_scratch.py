@@ -265,6 +265,7 @@ def test_only_what_a_dead_command_of_kvbench_made_is_removed(
         assert living.wait() == 0, living.communicate()
 
 
+@pytest.mark.check
 def test_a_crash_that_was_stopped_goes_on(start: Start, place: Path, tmp_path: Path) -> None:
     """The rows of a level are kept as soon as they are known, with what they depend on."""
     if not KNOWN["sqlite"].available:
@@ -315,6 +316,7 @@ def test_rows_of_other_conditions_are_not_used(
 
 @pytest.mark.parametrize("there", [False, True], ids=["new", "empty"])
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.check
 def test_a_restored_folder_is_whole_or_not_there(
     stop: signal.Signals, there: bool, start: Start, tmp_path: Path
 ) -> None:

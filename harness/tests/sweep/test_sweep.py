@@ -255,6 +255,7 @@ def test_a_cold_cache_is_cold_and_a_warm_one_warm(
             assert rows["get"]["read_bytes"] >= 100 * 4096
 
 
+@pytest.mark.check
 def test_a_cap_holds_the_page_cache_too(kvbench: Run, write_grid: WriteGrid, on_disk: Path) -> None:
     """A store that uses the page cache gets less of it. A store that allocates more than the cap is
     killed, and its cell records the reason."""
@@ -569,6 +570,7 @@ def machines(out: Path) -> set[str]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="hides /etc/machine-id, which needs root")
+@pytest.mark.check
 def test_equal_containers_without_a_machine_id_stay_apart(
     write_grid: WriteGrid, tmp_path: Path
 ) -> None:
@@ -601,6 +603,7 @@ def test_a_machine_with_an_id_is_the_same_in_every_folder(
     assert machines(tmp_path / "a") == machines(tmp_path / "b")
 
 
+@pytest.mark.check
 def test_a_path_need_not_be_utf_8(write_grid: WriteGrid, tmp_path: Path) -> None:
     out, grid = os.fsencode(tmp_path) + b"/out\xff", write_grid(stores=["flat", "lmdb"])
     kvbench = [sys.executable, "-m", "kvbench.cli"]
