@@ -6,6 +6,7 @@ python notebooks/execute.py notebooks/best-option.ipynb ...
 import sys
 from pathlib import Path
 
+import matplotlib.font_manager  # noqa: F401 - lists fonts; a slow kernel would say so
 import nbformat
 from nbclient import NotebookClient
 

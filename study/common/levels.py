@@ -18,6 +18,7 @@ SPREAD = (
     "factor",
 )  # fmt: skip
 LEVELS = ("process", "sync")  # the durability levels at which stores are compared
+SET = ("process", "recoverable", "sync")  # those that a program may want to set
 
 
 def points_of(rows: pd.DataFrame, panel: Any, level: str, value: Any) -> pd.DataFrame:
@@ -152,9 +153,9 @@ def _cost(store: str, level: str) -> str:
 
 def settings(evidence: pd.DataFrame, stores: Sequence[str], calls: pd.DataFrame) -> pd.DataFrame:
     """Return one row per store, all as text: `store`, with its version; `as shipped`, what an
-    acknowledged write survives; for each of LEVELS what it sets and, unless it is just the last
-    writes, what a crash may cost; and `syncs`, the sync_calls() of its writes. Cells are empty
-    where a store lacks the level."""
+    acknowledged write survives; for each of SET what it sets, or the weaker level that sets the
+    same, and, unless it is just the last writes, what a crash may cost; and `syncs`, the
+    sync_calls() of its writes. Cells are empty where a store lacks the level."""
     rows = evidence[evidence.store.isin(stores)].set_index(["store", "durability"])
     found = {}
     for store in stores:
@@ -164,8 +165,12 @@ def settings(evidence: pd.DataFrame, stores: Sequence[str], calls: pd.DataFrame)
         version = own.engine_version[DEFAULT].split()[0]
         named = store if store in ("flat", "nested") else f"{store} {version}"
         found[store] = {"store": named, "as shipped": own.guarantee[DEFAULT]}
-        for level in LEVELS:
+        known_sets: dict[str, str] = {}
+        for level in SET:
             sets = own.sets[level].replace(", as shipped", "") if level in own.index else ""
+            if same := known_sets.get(sets):
+                sets = f"as {same}"
+            known_sets.setdefault(sets, level)
             found[store][level] = f"{sets}{_cost(store, level)}" if sets else ""
         known = [calls[name].get(store, "") for name in ("insert", "update") if name in calls]
         found[store]["syncs"] = " / ".join(filter(None, known))
