@@ -18,7 +18,8 @@ SPREAD = (
     "factor",
 )  # fmt: skip
 LEVELS = ("process", "sync")  # the durability levels at which stores are compared
-SET = ("process", "recoverable", "sync")  # those that a program may want to set
+RECOVERABLE = "recoverable"
+AS_PROCESS = "as at process"  # the end of a shim's text on a level that sets no more
 
 
 def points_of(rows: pd.DataFrame, panel: Any, level: str, value: Any) -> pd.DataFrame:
@@ -153,9 +154,9 @@ def _cost(store: str, level: str) -> str:
 
 def settings(evidence: pd.DataFrame, stores: Sequence[str], calls: pd.DataFrame) -> pd.DataFrame:
     """Return one row per store, all as text: `store`, with its version; `as shipped`, what an
-    acknowledged write survives; for each of SET what it sets, or the weaker level that sets the
-    same, and, unless it is just the last writes, what a crash may cost; and `syncs`, the
-    sync_calls() of its writes. Cells are empty where a store lacks the level."""
+    acknowledged write survives; for each of LEVELS what it sets and, unless it is just the last
+    writes, what a crash may cost; and `syncs`, the sync_calls() of its writes. Cells are empty
+    where a store lacks the level."""
     rows = evidence[evidence.store.isin(stores)].set_index(["store", "durability"])
     found = {}
     for store in stores:
@@ -165,16 +166,26 @@ def settings(evidence: pd.DataFrame, stores: Sequence[str], calls: pd.DataFrame)
         version = own.engine_version[DEFAULT].split()[0]
         named = store if store in ("flat", "nested") else f"{store} {version}"
         found[store] = {"store": named, "as shipped": own.guarantee[DEFAULT]}
-        known_sets: dict[str, str] = {}
-        for level in SET:
+        for level in LEVELS:
             sets = own.sets[level].replace(", as shipped", "") if level in own.index else ""
-            if same := known_sets.get(sets):
-                sets = f"as {same}"
-            known_sets.setdefault(sets, level)
             found[store][level] = f"{sets}{_cost(store, level)}" if sets else ""
         known = [calls[name].get(store, "") for name in ("insert", "update") if name in calls]
         found[store]["syncs"] = " / ".join(filter(None, known))
     return pd.DataFrame(list(found.values()))
+
+
+def between(evidence: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
+    """Return one row per store that has the level `recoverable`, all as text: `store`; `sets`, what
+    the level sets; and `syncs per write`, by the writer and in the background."""
+    rows = where(evidence[evidence.store.isin(stores)], durability=RECOVERABLE)
+    sets = [AS_PROCESS if text.endswith(f", {AS_PROCESS}") else text for text in rows.sets]
+    return pd.DataFrame(
+        {
+            "store": rows.store,
+            "sets": sets,
+            "syncs per write": rows.syncs_per_write.map("{:.2g}".format),
+        }
+    )
 
 
 def in_force(cells: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
