@@ -3,10 +3,11 @@
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 _library = ctypes.CDLL(None, use_errno=True)
@@ -78,6 +79,15 @@ def uninterrupted(done: bool = False) -> Iterator[None]:
             signal.signal(stop, handler)
         if came and not done:
             signal.raise_signal(came[0])
+
+
+def readable(files: Iterable[int], seconds: float) -> list[int]:
+    """Wait until a file can be read, or the writers of a pipe have ended, for `seconds` at most.
+    Returns these files. Unlike select(2) it takes descriptors of any number."""
+    waiting = select.poll()
+    for file in files:
+        waiting.register(file, select.POLLIN)
+    return [file for file, _ in waiting.poll(1000 * max(0.0, seconds))]
 
 
 def how_it_ended(code: int) -> str:

@@ -21,8 +21,10 @@ invisible.
 """
 
 import fnmatch
+import math
 import os
 import signal
+import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,6 +42,7 @@ NAMED = 3  # files in a sentence
 UNKNOWN = "not known"
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE = 5.0  # seconds in which a program must end after a signal
+WAKING = 0.2  # seconds within which a signal is heeded
 NOT_SYNCS = "sync_file_range"
 
 
@@ -206,14 +209,23 @@ class Report:
 def _passing_on(trace: Trace) -> Iterator[None]:
     """Pass a signal that would end the audit on to the program, so that the report is still
     made. A second signal kills the program, and so does the time after GRACE seconds."""
+    asked = math.inf  # when the last signal was passed on
 
     def passed(number: int, frame: FrameType | None) -> None:
         # A handler may interrupt itself, so it starts no thread, which would take a lock.
-        signal.setitimer(signal.ITIMER_REAL, GRACE, GRACE)
-        trace.stop(number if trace.asked is None else signal.SIGKILL)
+        nonlocal asked
+        now = time.monotonic()
+        if number == signal.SIGALRM and now - asked < GRACE:
+            return
+        asked = now
+        late = number == signal.SIGALRM or trace.asked is not None
+        trace.stop(signal.SIGKILL if late else number)
 
     heeded = [number for number in STOPS if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, passed) for number in (*heeded, signal.SIGALRM)}
+    # A signal does not wake the main thread if it comes just before that begins to wait, or to
+    # another thread. Python calls the handler at the next one.
+    signal.setitimer(signal.ITIMER_REAL, WAKING, WAKING)
     try:
         yield
     finally:

@@ -5,13 +5,12 @@ import faulthandler
 import os
 import pickle
 import resource
-import select
 import signal
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from kvbench.common.processes import begin_worker, how_it_ended
+from kvbench.common.processes import begin_worker, how_it_ended, readable
 
 LIMIT = 20.0  # seconds until a child counts as hanging
 # A damaged length may make an engine ask for any amount. A child gets at most these bytes:
@@ -58,7 +57,7 @@ def _received(source: int, end: float, beside: Beside | None) -> bytes | None:
     parts: list[bytes] = []
     while True:
         files = beside.files() if beside else []
-        ready, _, _ = select.select([source, *files], [], [], max(0.0, end - time.monotonic()))
+        ready = readable([source, *files], end - time.monotonic())
         if not ready:
             return None
         for file in ready:

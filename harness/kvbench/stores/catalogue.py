@@ -6,7 +6,6 @@ import functools
 import json
 import os
 import re
-import select
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from kvbench.cell.factors import DEFAULT, LEVELS, level
 from kvbench.cell.library import shims_folder, structure
 from kvbench.cell.store import Store, declared
 from kvbench.common.messages import BadInput, one_line
-from kvbench.common.processes import die_with_parent, how_it_ended, uninterrupted
+from kvbench.common.processes import die_with_parent, how_it_ended, readable, uninterrupted
 from kvbench.stores.about import FAMILIES, described, engine, faults, position
 from kvbench.stores.bindings import BINDINGS
 from kvbench.stores.known import KnownStore
@@ -50,7 +49,7 @@ def _apart(store: KnownStore, probe: Callable[[str], Store], name: str) -> Known
             finally:
                 os._exit(0)  # skip the clean-up of the parent
         ended = os.pidfd_open(child)
-        late = not select.select([ended], [], [], PROBE_LIMIT)[0]
+        late = not readable([ended], PROBE_LIMIT)
         os.close(ended)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)  # with the processes that it started

@@ -1,7 +1,9 @@
 """`kvbench audit`: what a program writes and syncs, and the level that this amounts to."""
 
+import ctypes
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -348,6 +350,23 @@ def test_an_audit_that_is_stopped_ends_the_program_and_reports(
     assert process.returncode == STOPPED
     assert f"stopped by {stop.name}" in said
     assert "durability level: not known: " in said
+    assert not runs(tmp_path / "child")
+
+
+def test_a_signal_that_another_thread_receives_is_heeded(
+    waiting: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    """The kernel may choose any thread, and the main one waits for strace."""
+    process = waiting()
+    others = set(map(int, os.listdir(f"/proc/{process.pid}/task"))) - {process.pid}
+    tgkill = 234  # x86_64
+    if platform.machine() != "x86_64":
+        pytest.skip("the number of tgkill(2) is that of x86_64")
+    assert others
+    ctypes.CDLL(None).syscall(tgkill, process.pid, min(others), signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == STOPPED
+    assert "stopped by SIGTERM" in said
     assert not runs(tmp_path / "child")
 
 

@@ -1,12 +1,15 @@
 """What a child process reports of a store that is whole, refuses to open, hangs or ends the
 process."""
 
+import contextlib
+import os
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from kvbench.cell.store import Store
-from kvbench.faults.apart import HANGS
+from kvbench.faults.apart import HANGS, apart
 from kvbench.faults.left import digest, look
 from kvbench.stores.opened import OpenStore, open_store
 
@@ -117,3 +120,14 @@ def test_a_child_that_ends_early_says_how(
     opened.close()
     left = look(store, tmp_path, KEYS[6:8], limit=5)
     assert left == (ended, "", (None,), 0, "", "", "a failed check")
+
+
+def test_a_process_with_many_open_files_is_answered() -> None:
+    """select(2) takes descriptors below 1,024 only."""
+    many = 1100
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < many + 100:
+        pytest.skip("fewer files may be open here")
+    with contextlib.ExitStack() as opened:
+        for _ in range(many):
+            opened.enter_context(open(os.devnull, "rb"))
+        assert apart(lambda: "an answer").value == "an answer"
