@@ -119,17 +119,26 @@ def unmount(folder: str) -> None:
     """Unmount a file system, waiting up to OTHERS seconds for other programs to leave it. Raises
     OSError, which names a file in it that this process has open."""
     begun, live = time.monotonic(), _live(folder)
+    own = _inode(live)
     while _library.umount2(os.fsencode(folder), 0) != 0:
         code, waited = ctypes.get_errno(), time.monotonic() - begun
-        own = min(_held(folder), default="") if waited > PATIENCE else ""
-        if code != errno.EBUSY or own or waited > OTHERS:
-            raise _error(code, own or "it cannot be unmounted", folder)
+        held = min(_held(folder), default="") if waited > PATIENCE else ""
+        if code != errno.EBUSY or held or waited > OTHERS:
+            raise _error(code, held or "it cannot be unmounted", folder)
         time.sleep(0.01)
     # A process with mounts of its own keeps the file system and its cache until it ends.
-    while live and live.exists():
+    while own and _inode(live) == own:  # another one: of the next file system on the same device
         if time.monotonic() - begun > OTHERS:
             raise _error(errno.EBUSY, "another process has it among mounts of its own", folder)
         time.sleep(0.001)
+
+
+def _inode(path: Path | None) -> int:
+    """The number of a file, which no later one has; 0 if there is none."""
+    try:
+        return path.stat().st_ino if path else 0
+    except FileNotFoundError:
+        return 0
 
 
 def _live(folder: str) -> Path | None:

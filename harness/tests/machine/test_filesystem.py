@@ -176,6 +176,18 @@ def test_another_program_that_looks_into_it_is_waited_for(
     assert looker.wait() == 1  # it read no line
 
 
+def test_unmounting_waits_for_a_process_with_mounts_of_its_own(mounted: Mounted) -> None:
+    """Which keeps the file system. The next one on the same device is another one."""
+    command = ["unshare", "--mount", "sh", "-c", "echo here; read line"]
+    holder: Any = subprocess.Popen(command, stdin=PIPE, stdout=PIPE)
+    assert holder.stdout.readline() == b"here\n"
+    threading.Timer(0.2, holder.communicate).start()
+    mounted.detach()
+    assert holder.wait() == 1  # it read no line
+    mounted.attach()
+    mounted.detach()
+
+
 @pytest.mark.parametrize("kind", list(loopback.MAKE))
 def test_every_block_is_allocated_and_written(disk: Path, kind: str) -> None:
     """mkfs only reserves the blocks that are to be zero."""
