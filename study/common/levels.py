@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from kvbench.answers.recovery import RECOVERABLE
 from kvbench.cell.factors import DEFAULT
 from kvbench.stats.intervals import Points, median_interval
 from kvbench.stores import about
@@ -18,7 +19,6 @@ SPREAD = (
     "factor",
 )  # fmt: skip
 LEVELS = ("process", "sync")  # the durability levels at which stores are compared
-RECOVERABLE = "recoverable"
 AS_PROCESS = "as at process"  # the end of a shim's text on a level that sets no more
 
 
