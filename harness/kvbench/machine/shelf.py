@@ -26,6 +26,7 @@ CELL = re.compile(r".+_[0-9a-f]{16}")  # the names of results.folder.cell_name, 
 CLEARING = 3.0  # seconds
 REMOVING = 10.0  # seconds to wait for another program that removes files from the same folder
 PATIENCE = 10  # seconds for killed processes to end
+LOOKS = 8  # at a process that seems to have no environment
 MANY_FILES = 100_000  # the user is warned before this many are removed, which takes a while
 LITTLE = 16 << 20  # bytes: a disk with less is full, since engines write this much at once
 
@@ -83,11 +84,22 @@ def own_name(identity: str) -> str:
     return f"kvbench-{identity}"
 
 
+def _environment(process: psutil.Process) -> dict[str, str]:
+    """The environment of a process. It looks empty while the process executes another program, and
+    then its command line does so for most of that time."""
+    left = LOOKS
+    environment: dict[str, str] = {}
+    while not (environment := process.environ()) and left and process.exe():  # no kernel thread
+        left -= bool(process.cmdline())
+        time.sleep(0.0005)
+    return environment
+
+
 def marked(variable: str, mark: str) -> Iterator[psutil.Process]:
     """The running processes whose environment has this value of the variable."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            own = process.environ().get(variable) == mark
+            own = _environment(process).get(variable) == mark
             if own and process.status() != psutil.STATUS_ZOMBIE:
                 yield process
 

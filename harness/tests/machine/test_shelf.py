@@ -238,6 +238,21 @@ def test_an_identity_that_is_not_a_name_chooses_no_folder(
     assert (disk / "precious").exists()
 
 
+def test_a_process_that_is_executing_another_program_is_found(tmp_path: Path) -> None:
+    """At that moment it seems to have no environment."""
+    again = tmp_path / "again"
+    again.write_text('#!/bin/sh\nexec "$0"\n')
+    again.chmod(0o755)
+    owner = f"of the test {os.getpid()}"
+    process = subprocess.Popen([again], env=os.environ | {OWNER: owner})
+    try:
+        for _ in range(300):
+            assert [found.pid for found in marked(OWNER, owner)] == [process.pid]
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_processes_that_start_others_all_end() -> None:
     """Also those that start between a look at the running ones and their end."""
     code = (
