@@ -8,6 +8,7 @@ from graphlib import TopologicalSorter
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from support import ROOT
 
@@ -147,6 +148,7 @@ for module in pkgutil.walk_packages(kvbench.__path__, "kvbench."):
 """
 
 
+@pytest.mark.check
 def test_a_plain_install_imports_everything_it_installs() -> None:
     """Only what `pip install kvbench` brings can be imported, whatever is installed here."""
     present = needed("kvbench", set())

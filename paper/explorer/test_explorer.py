@@ -177,6 +177,7 @@ def test_syncs_are_those_of_the_mix(browser: webdriver.Chrome, folder: Path) -> 
     assert set(ranking(browser)["syncs a write"]) == {""}
 
 
+@pytest.mark.check
 def test_a_file_that_only_grows_is_ranked_on_demand(
     browser: webdriver.Chrome, folder: Path
 ) -> None:
@@ -931,6 +932,7 @@ def dropped_at(browser: webdriver.Chrome, folder: Path, state: str) -> None:
     drop(browser, folder / "mine.csv")
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("state", STATES)
 def test_every_state_is_accessible(

@@ -333,6 +333,7 @@ def installed(environment: Path) -> list[str]:
     return [path.name for path in environment.rglob("quarto*")]
 
 
+@pytest.mark.check
 def test_quarto_that_works_is_installed(checkout: Checkout, environment: Path) -> None:
     publish(checkout, "[ $1 = check ] || exit 7\n")
     assert checkout.run("install", python=environment / "bin/python") == (0, "")

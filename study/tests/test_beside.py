@@ -4,6 +4,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
 from support import forked
 
 from study.answers import beside as page
@@ -18,6 +19,7 @@ def rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
+@pytest.mark.check
 def test_the_paper_beside_itself_shows_each_value_twice(tmp_path: Path) -> None:
     out = tmp_path / "beside.md"
     assert beside("data/reference", "--out", str(out)).returncode == 0
@@ -36,6 +38,7 @@ def test_the_paper_beside_itself_shows_each_value_twice(tmp_path: Path) -> None:
     assert len(stores) >= 13 and all(row[1] == row[2] for row in stores)
 
 
+@pytest.mark.check
 def test_another_machine_is_compared_in_the_fields_that_both_have() -> None:
     done = beside("data/second-machine")
     assert done.returncode == 0

@@ -94,6 +94,7 @@ def test_a_store_that_did_not_stay_warm_is_shown_but_not_ranked(altered: Altered
     assert f"ringed where drawn and not ranked, {words}" in data.conditions(settings=False)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("share", [0.95, None])
 def test_a_share_of_95_percent_or_an_unknown_one_is_warm(
     share: float | None, altered: Altered

@@ -24,6 +24,7 @@ def found() -> dict[str, Any]:
     return explorer.answers(experiments, space=explorer.load_space(str(DATA / "space")))
 
 
+@pytest.mark.check
 def test_space_is_that_after_equal_work(found: dict[str, Any]) -> None:
     """Rounds end by the clock: after them `tkrzw-hash`, which frees nothing, took over a hundred
     times the space of its data."""

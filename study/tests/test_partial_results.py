@@ -167,6 +167,7 @@ def _own(stem: str) -> Path:
     return ROOT / declared["results"]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("stem", GRIDS)
 def test_results_without_a_notebooks_experiment_are_refused_by_name(
     stem: str, shell: InteractiveShell, swept: Path

@@ -325,6 +325,7 @@ def test_measuring_that_comes_to_its_end_is_the_answer(
     assert f"beside it, {folder} says\n\nuse lmdb or sqlite\n" in text
 
 
+@pytest.mark.check
 def test_an_interrupt_is_no_answer_from_a_trial(make: Make, tmp_path: Path) -> None:
     folder = make({"lmdb": lambda *_: 480.0, "leveldb": even, "sqlite": lambda *_: 5000.0})
     out = tmp_path / "mine"
@@ -541,6 +542,7 @@ def test_stores_as_shipped_are_never_ranked_across_guarantees(kvbench: Run) -> N
                 assert store.default_durability == found["query"]["guarantee"], row["store"]
 
 
+@pytest.mark.check
 def test_space_is_that_after_equal_work_or_not_said(kvbench: Run) -> None:
     """In rounds, which end by the clock, a fast store has written more."""
     command = ("advise", "--data", REFERENCE, "--may-grow", "--json", "--mix", "get=0.9,update=0.1")

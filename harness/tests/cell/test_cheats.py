@@ -124,6 +124,7 @@ MOST = "fwrite(record.value.data, 1, record.value.size * 9 / 10, file);"
 WHOLE = "fwrite(record.value.data, 1, record.value.size, file);"
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("part", "caught"),
     [(KEYS, True), (MOST, True), (KEYS + MOST, True), (WHOLE, False)],
@@ -197,6 +198,7 @@ static int my_write(struct kv *kv, enum kv_mode mode, const struct kv_record *re
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("records", "workload"),
     [
@@ -428,6 +430,7 @@ def test_what_a_store_declares_when_it_is_loaded_counts(
             assert (cell["status"], cell["reason"]) == ("ok", "")
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("cache", ["warm", "cold"])
 def test_a_store_that_is_opened_again_and_again_declares_itself_once(
     cache: str, kvbench: Run, write_grid: WriteGrid, alter_shim: AlterShim, tmp_path: Path
@@ -493,6 +496,7 @@ BAD_WORDS = {
 }
 
 
+@pytest.mark.check
 def test_stores_whose_words_no_result_takes_are_unavailable(
     kvbench: Run, write_grid: WriteGrid, alter_shim: AlterShim, tmp_path: Path
 ) -> None:
@@ -613,6 +617,7 @@ static int my_open(const char *path, const struct kv_option *options, size_t cou
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("cache", ["warm", "cold"])
 def test_a_store_with_3000_nested_folders_costs_no_other(
     cache: str, kvbench: Run, write_grid: WriteGrid, alter_shim: AlterShim, on_disk: Path

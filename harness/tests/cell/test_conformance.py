@@ -404,6 +404,7 @@ PIECES: dict[str, dict[str, str]] = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", PIECES)
 def test_compact_leaves_one_version_of_each_record(name: str, tmp_path: Path) -> None:
     """Writes forty versions of 2 MiB of records; the size of the table files shows what is kept."""

@@ -97,6 +97,7 @@ def test_both_loops_write_and_read_the_same_records(label: str, first: str, tmp_
     loop.close()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("label", [*KEEPING, *BOUND])
 @pytest.mark.parametrize("key_size", [8, 24, 64])
 def test_every_store_keeps_keys_of_every_size(label: str, key_size: int, tmp_path: Path) -> None:

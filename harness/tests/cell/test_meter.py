@@ -321,6 +321,7 @@ def test_churn_ends_after_the_seconds_that_it_may_take(
     assert sum(counts) == churn["n"]
 
 
+@pytest.mark.check
 @pytest.mark.skipif("lmdb" not in AVAILABLE, reason="no lmdb")
 def test_the_seconds_of_a_timeline_add_up_to_its_step(
     kvbench: Run, write_grid: WriteGrid, on_disk: Path

@@ -132,6 +132,7 @@ def workloads(store: str) -> list[str]:
     return found
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("store", KEEPING)
 def test_a_sweep_measures_every_step_of_a_workload(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path, store: str
@@ -237,6 +238,7 @@ def test_a_wrong_range_is_found(
 THREADED = [name for name in KEEPING if "threads" in KNOWN[name].capabilities]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("store", THREADED)
 def test_readers_beside_a_writer_get_right_values_within_the_rate(
     tmp_path: Path, store: str
@@ -321,6 +323,7 @@ static int my_write(struct kv *kv, enum kv_mode mode, const struct kv_record *re
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("code", "threads", "said"),
     [
@@ -472,6 +475,7 @@ def test_a_rate_is_kept(tmp_path: Path) -> None:
     assert found.loc["readrandom", "wall_s"] >= 0.499
 
 
+@pytest.mark.check
 def test_a_load_is_a_share_of_what_the_closed_loop_reached(tmp_path: Path) -> None:
     """The mixes are told apart, and what was due within the second is done."""
     step = "mix reads={0} seconds=1"
@@ -515,6 +519,7 @@ static int my_get(struct kv *kv, struct kv_slice key, void *buffer, size_t capac
 """
 
 
+@pytest.mark.check
 def test_a_stall_that_the_closed_loop_hides_shows_under_load(
     tmp_path: Path, alter_shim: Callable[..., Store]
 ) -> None:

@@ -83,6 +83,7 @@ def run_bare(library: Path, folder: Path, *work: str) -> subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=BENCH)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("engine", loops.ENGINES)
 def test_a_bare_loop_looks_up_what_it_writes(engine: str, bare_loops: Path, tmp_path: Path) -> None:
     """Unless it is blind, which the loop on files cannot be."""

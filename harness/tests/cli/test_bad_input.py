@@ -395,6 +395,7 @@ def test_a_cap_beyond_the_memory_of_the_machine_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.check
 def test_data_that_may_not_fit_the_disk_are_stated_with_what_would(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:

@@ -237,6 +237,7 @@ def fields(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.check
 def test_sizes_and_numbers_are_taken_where_they_can_mean_one_thing(
     kvbench: Run, fields: Path
 ) -> None:

@@ -96,6 +96,7 @@ def test_links_lead_somewhere(page: str) -> None:
     assert [name for name in local if not (ROOT / page).parent.joinpath(name).exists()] == []
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_exist(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")

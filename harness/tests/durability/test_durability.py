@@ -265,6 +265,7 @@ print(-1 if before is None else meter.read()["syncs"] - before)
 
 
 @needs_tracing
+@pytest.mark.check
 @pytest.mark.parametrize("case", SYNCING_WRITES)
 def test_writes_that_are_synced_by_a_flag_are_counted(
     case: str, alter_shim: Callable[..., Store], tmp_path: Path, on_disk: Path

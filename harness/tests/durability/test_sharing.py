@@ -20,6 +20,7 @@ SEEN = {  # whether a second process may open the store, and whether it sees wha
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("store", SEEN)
 def test_a_second_process_may_do_what_the_engine_allows(
     store: str, kvbench: Run, tmp_path: Path

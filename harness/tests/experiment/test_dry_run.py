@@ -199,6 +199,7 @@ MEMORY: dict[str, Callable[[Mount], Path]] = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", MEMORY)
 def test_no_sync_is_measured_in_memory(
     name: str, kvbench: Run, write_grid: WriteGrid, mount: Mount, tmp_path: Path

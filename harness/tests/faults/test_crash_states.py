@@ -217,6 +217,7 @@ static int my_get(struct kv *kv, struct kv_slice key, void *buffer, size_t room,
 """
 
 
+@pytest.mark.check
 def test_a_store_that_always_hangs_ends_its_row_early(
     alter_shim: Callable[..., KnownStore], tmp_path: Path
 ) -> None:

@@ -107,6 +107,7 @@ def test_a_store_that_does_not_open_says_why(filled: Path) -> None:
     assert (left.ended, left.found) == ("", ())
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("end", "ended"),
     [("raise(SIGSEGV)", "signal SIGSEGV"), ("_exit(3)", "exit status 3"), ("pause()", HANGS)],

@@ -273,6 +273,7 @@ def test_the_kind_and_number_of_a_damage_are_read() -> None:
     assert parse("exchanged 12") == ("exchanged", 12)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

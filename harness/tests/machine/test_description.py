@@ -23,6 +23,7 @@ def machine_of(out: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.check
 def test_the_limits_of_the_machine_are_measured_once(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:

@@ -89,6 +89,7 @@ def test_a_sweep_measures_on_its_own_file_system_and_leaves_none(
         assert all(row["device_write_bytes"] is not None for row in result["operations"])
 
 
+@pytest.mark.check
 def test_no_result_counts_for_both_kinds_of_sweep(
     kvbench: Run, write_grid: WriteGrid, disk: Path
 ) -> None:
@@ -115,6 +116,7 @@ def test_the_stores_may_be_on_another_disk(
     assert os.listdir(disk) == ["letter.txt"]
 
 
+@pytest.mark.check
 def test_a_cold_get_of_a_file_reads_its_inode_and_its_folder(
     kvbench: Run, write_grid: WriteGrid, disk: Path
 ) -> None:
@@ -297,6 +299,7 @@ def assert_refused(done: Any, *words: str) -> None:
         assert word in done.stderr
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("hide", "words"),
     [

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import psutil
+import pytest
 from kvbench.machine import noise
 from support import Run
 
@@ -80,6 +81,7 @@ __attribute__((constructor)) static void stop(void) { if (getenv("KVBENCH_CELL")
 """
 
 
+@pytest.mark.check
 def test_a_worker_that_was_stopped_is_reported(
     kvbench: Run,
     write_grid: WriteGrid,

@@ -157,6 +157,7 @@ def left(place: Path, aside: Path) -> list[object]:
 
 
 @CASES
+@pytest.mark.check
 def test_the_next_command_removes_what_a_killed_one_left(
     command: tuple[str, ...],
     moment: Callable[[Path], bool],
@@ -294,6 +295,7 @@ def test_a_crash_that_was_stopped_goes_on(start: Start, place: Path, tmp_path: P
     assert found == [row["acknowledged_writes"] for row in kept]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("text", ["", "[]", '{"about": {}}', '{"about": 1, "rows": 2}', "\0"])
 def test_rows_of_other_conditions_are_not_used(
     text: str, start: Start, place: Path, tmp_path: Path

@@ -142,6 +142,7 @@ def test_sweeps_with_equal_paths_on_one_disk_leave_each_other_alone(
     assert list(disk.iterdir()) == [own]
 
 
+@pytest.mark.check
 def test_a_copied_folder_removes_no_store_of_the_original(
     kvbench: Run, write_grid: WriteGrid, hanging: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -193,6 +194,7 @@ def clear(together: Barrier, folder: Path) -> None:
     Shelf(folder, "x")
 
 
+@pytest.mark.check
 def test_commands_that_clear_the_same_folder_at_once_all_go_on(tmp_path: Path) -> None:
     """Each finds what a killed command left, and another removes it in between."""
     folder, context = tmp_path / "stores", get_context("fork")

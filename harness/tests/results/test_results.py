@@ -350,6 +350,7 @@ def test_no_text_is_a_formula(collected: Path, text: str) -> None:
     assert text in set(pd.read_parquet(collected / "cells.parquet").engine_version)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", ["cells", "operations"])
 def test_a_small_file_that_expands_to_gigabytes_is_not_read(tmp_path: Path, name: str) -> None:
     """The file repeats a long text, or a list, 30,000 times."""

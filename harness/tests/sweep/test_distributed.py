@@ -169,6 +169,7 @@ def test_a_scheduler_that_goes_away_loses_nothing(
     assert len(cells(tmp_path / "out")) == len(STORES) * len(SIZES)
 
 
+@pytest.mark.check
 def test_core_fields_come_first_and_last(
     cluster: Cluster, sweeping: Sweeping, write_grid: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -184,6 +185,7 @@ def test_core_fields_come_first_and_last(
     assert sorted(found.trial) == [1, 1, 2, 2]
 
 
+@pytest.mark.check
 def test_where_no_scheduler_answers(
     kvbench: Run, write_grid: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -303,6 +305,7 @@ IMPATIENT = (
 )
 
 
+@pytest.mark.check
 def test_a_worker_that_hangs_is_awaited_as_long_as_its_cells_may_take(
     cluster: Cluster,
     write_grid: Callable[..., Path],
@@ -326,6 +329,7 @@ def test_a_worker_that_hangs_is_awaited_as_long_as_its_cells_may_take(
         )
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("what", ["dangling", "file", "pipe", "folder"])
 def test_the_lock_of_a_host_is_a_file(
     what: str,

@@ -365,6 +365,7 @@ def test_a_cell_that_takes_too_long_is_ended(
     assert (done.returncode, done.stdout.strip()) == (0, "1 ok")
 
 
+@pytest.mark.check
 def test_what_an_engine_said_before_it_hung_is_kept(
     kvbench: Run,
     write_grid: WriteGrid,
@@ -620,6 +621,7 @@ def test_a_path_need_not_be_utf_8(write_grid: WriteGrid, tmp_path: Path) -> None
         assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full", "2> >(true)", ">&- 2>&-", "<&-"])
 def test_a_closed_stream_ends_no_sweep(write_grid: WriteGrid, tmp_path: Path, closed: str) -> None:
     """No engine's file may get the number of the stream, and reporting progress must not fail."""
