@@ -1,6 +1,7 @@
 """How the levels of one factor affect each store."""
 
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -122,11 +123,12 @@ def evidence(folder: Path) -> pd.DataFrame:
     )
 
 
-def greatest_rate(crashes: int) -> float:
-    """Return the upper limit, at 95% confidence, of the share of crashes that lose a write, if none
-    of `crashes` lost one: J. Hanley and A. Lippman-Hand, If nothing goes wrong, is everything all
-    right?, JAMA 249(13), 1983."""
-    return float(1 - 0.05 ** (1 / crashes))
+def rate_below(crashes: int) -> str:
+    """Return, as text, a share of crashes that those which lose a write stay below with one-sided
+    95% confidence, if none of `crashes` lost one: J. Hanley and A. Lippman-Hand, If nothing goes
+    wrong, is everything all right?, JAMA 249(13), 1983. Rounded up to two digits."""
+    rate = Decimal(100 * (1 - 0.05 ** (1 / crashes)))
+    return f"{rate.normalize(Context(prec=2, rounding=ROUND_CEILING))}%"
 
 
 def sync_calls(rows: pd.DataFrame) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from kvbench.common.files import write_whole
 from kvbench.common.messages import BadInput
 from kvbench.experiment.factors import FACTORS
 from kvbench.machine.noise import SPREAD
-from kvbench.results.warm import WARM
+from kvbench.results.warm import SELDOM, WARM
 from kvbench.stats.regret import IN, LOOKS
 from matplotlib.figure import Figure
 
@@ -35,6 +35,7 @@ def method() -> dict[str, str]:
         "errors": formats.listed([f"{100 * error:g}" for error in LOOKS.values()], "and") + "%",
         "good": f"{IN - 1:.0%}",
         "warm": f"{WARM:.0%}",
+        "seldom": f"{SELDOM:.0%}",
         "spread": f"{SPREAD:g}",
     }
 

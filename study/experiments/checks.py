@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 from kvbench.cell.factors import DEFAULT, OPERATIONS
 
-from study.common import levels
+from study.common import formats, levels
 from study.common.fields import each
 from study.common.results import Results
 
@@ -37,10 +37,17 @@ def table(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def facts(found: pd.DataFrame) -> dict[str, Any]:
-    """Return, for the text, the least and the greatest ratio of a get over the budgets, by store
-    and label."""
-    said: dict[str, Any] = {}
-    for (store, label), own in found[found.operation == "get"].groupby(["store", "checks"]):
-        ends = {"least": f"{own['median'].min():.2f}", "most": f"{own['median'].max():.2f}"}
-        said.setdefault(str(store).replace("-", "_"), {})[label] = ends
-    return said
+    """Return, for the text, the ratio of a get with each of the two budgets, `small` and `shipped`,
+    by store and label; the small budget; the trials; and the stores whose intervals include 1 with
+    their checks off."""
+    gets = found[found.operation == "get"]
+    small = gets.memory[gets.memory != DEFAULT]
+    texts: dict[str, Any] = {}
+    for row in each(gets):
+        budget = "shipped" if row.memory == DEFAULT else "small"
+        of_store = texts.setdefault(row.store.replace("-", "_"), {})
+        of_store.setdefault(row.checks, {})[budget] = levels.ratio_text(row)
+    off = gets[gets.checks == "off"]
+    differs = set(off.store[(off.low > 1) | (off.high < 1)])
+    same = formats.listed([store for store in off.store.unique() if store not in differs], "and")
+    return texts | {"small": small.iloc[0], "trials": int(gets.n.max()), "same": same}

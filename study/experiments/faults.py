@@ -17,7 +17,7 @@ from scipy.stats import binomtest
 
 from study.common import figures, formats
 from study.common.fields import each, where
-from study.common.levels import greatest_rate
+from study.common.levels import rate_below
 from study.common.notebook import read_table
 
 LEVELS = ("process", "recoverable", "sync")  # those of figure and text
@@ -488,7 +488,7 @@ def _rate(states: pd.DataFrame) -> str:
     """Return the greatest share of broken states, with 95% confidence, of any one of these stores,
     none of which has a broken state."""
     holding = states[states[HOLDS] == states.states]
-    return f"{percent(greatest_rate(_least(holding))) if len(holding) else 100}%"
+    return rate_below(_least(holding)) if len(holding) else "100%"
 
 
 def _levels(states: pd.DataFrame) -> dict[str, Any]:

@@ -420,19 +420,22 @@ def syncing(data: Results, level: str) -> dict[str, str]:
 
 
 def growth(data: Results) -> "pd.Series[float]":
-    """Return the space over the live bytes at the end of a cell of the field GROWN, by durability
-    level and store; medians over the trials."""
-    cells = where(data.cells, **GROWN)
-    ratio: pd.Series[float] = (
-        (cells.disk_bytes / cells.live_bytes).groupby([cells.durability, cells.store]).median()
-    )
+    """Return the space over the live bytes at the end of each cell of the field GROWN, by
+    durability level and store."""
+    cells = where(data.cells, **GROWN).set_index(["durability", "store"])
+    ratio: pd.Series[float] = cells.disk_bytes / cells.live_bytes
     return ratio
+
+
+def _median_and_range(values: "pd.Series[float]") -> str:
+    low, middle, high = map(formats.number, values.quantile([0, 0.5, 1]))
+    return middle if low == high else f"{middle} ({low} to {high})"
 
 
 def growing(data: Results) -> pd.DataFrame:
     """Return what the stores whose file only grows gain from it: one row per store and level, with
     its fields, those in which its mean time is below that of the best other store, the geometric
-    mean of its time over that store's, and the result of growth()."""
+    mean of its time over that store's, and the median of growth()."""
     regret_rows = regrets_of(data)
     reuses = regret_rows.store.map(about.reuses).astype(bool)
     ranked = regret_rows[reuses & (regret_rows.verdict != NOT_RANKED)]
@@ -446,7 +449,7 @@ def growing(data: Results) -> pd.DataFrame:
     shown = (
         grow_only.groupby(["durability", "store"], sort=False)
         .agg(fields=("log", "count"), faster=("faster", "sum"), mean=("log", "mean"))
-        .join(growth(data).rename("space"))
+        .join(growth(data).groupby(level=[0, 1]).median().rename("space"))
     )
     return shown.assign(mean=np.exp(shown["mean"])).reset_index()
 
@@ -455,7 +458,14 @@ def facts(regret_rows: pd.DataFrame, data: Results) -> dict[str, Any]:
     """Return, for the text and each durability level, how much is decided, and the regret, the
     growth and the sync calls of each store. `regret_rows` has the stores that are ranked."""
     by_level = decisions(regret_rows).set_index("durability")
-    stores, grown = fits(regret_rows, data.stores()), growth(data).map(formats.number)
+    stores = fits(regret_rows, data.stores())
+    grown = {
+        str(level): {
+            str(store).replace("-", "_"): _median_and_range(own)
+            for store, own in ratio.groupby(level="store")
+        }
+        for level, ratio in growth(data).groupby(level="durability")
+    }
     facts: dict[str, Any] = {
         "trials": data.trials_text(),
         "sittings": int(max(sittings(data), default=1)),
@@ -469,9 +479,7 @@ def facts(regret_rows: pd.DataFrame, data: Results) -> dict[str, Any]:
             "decided": int(row.decided),
             "stores_decided": f"{row['stores decided']:.0%}",
             "tellable": f"{row.tellable:.2f}",
-            "growth": {
-                str(store).replace("-", "_"): text for store, text in grown.get(level, {}).items()
-            },
+            "growth": grown.get(str(level), {}),
             "syncing": syncing(data, str(level)),
             "stores": {
                 str(store): {

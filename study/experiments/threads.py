@@ -51,12 +51,14 @@ def gains(found: pd.DataFrame) -> pd.DataFrame:
     """Return the over_trials() summary of the rate over that of one thread in the same trial: one
     reader without a writer, or one writer."""
     key = ["store", "trial"]
-    alone = where(found, number=1).set_index(key)
-    base = {True: where(alone, kind=READS).rate, False: where(alone, kind=WRITES).rate}
+    alone = where(found, number=1).rename(columns={"rate": "one", "cooled": "one_cooled"})
+    alone = alone.set_index(key)[["kind", "one", "one_cooled"]]
+    base = {True: where(alone, kind=READS), False: where(alone, kind=WRITES)}
     parts = []
     for kind in KINDS:
-        own = where(found, kind=kind).join(base[kind != WRITES].rename("one"), on=key)
-        parts.append(own.assign(gain=own.rate / own.one))
+        own = where(found, kind=kind).join(base[kind != WRITES].drop(columns="kind"), on=key)
+        cooled = own.cooled | own.one_cooled.eq(True)
+        parts.append(own.assign(gain=own.rate / own.one, cooled=cooled))
     return over_trials(pd.concat(parts), "gain", ["kind", "store", "number"])
 
 
@@ -122,22 +124,21 @@ def draw(found: pd.DataFrame, data: Results, *lines: str) -> Figure:
 def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
     """Return, for the text, the stores that gain least and most with as many threads as the machine
     has cores, and the share of one reader's rate that remains beside a writer. The null store is
-    left out."""
+    left out, and stores with a trial of these that was not warm are not ranked but named."""
     cores = _cores(found, data)
-    own = ranked(found[(found.store != "null") & (found.number <= cores)])
-    most = {kind: where(own, kind=kind).number.max() for kind in KINDS}
-    of = {
-        kind: where(own, kind=kind, number=most[kind]).set_index("store")["median"].sort_values()
-        for kind in KINDS
-    }
-    beside = where(own, kind=BESIDE, number=1).set_index("store")["median"].sort_values()
+    own = found[(found.store != "null") & (found.number <= cores)]
+    most = {kind: 1 if kind == BESIDE else where(own, kind=kind).number.max() for kind in KINDS}
+    own = own[own.number == own.kind.map(most)]
+    readers, beside, writers = (
+        where(ranked(own), kind=kind).set_index("store")["median"].sort_values() for kind in KINDS
+    )
     return {
         "cores": data.facts()["cores"],
         "threads": int(own.number.max()) if len(own) else 0,
-        "cooled": formats.listed(sorted(set(found.store[found.cooled.eq(True)])), "and"),
+        "cooled": formats.listed(sorted(set(own.store[own.cooled.eq(True)])), "and"),
         "trials": data.trials,
         **data.host(),
-        "readers": levels.extremes(of[READS], ".2f", ".2f"),
-        "writers": levels.extremes(of[WRITES], ".2f", ".2f"),
+        "readers": levels.extremes(readers, ".2f", ".2f"),
+        "writers": levels.extremes(writers, ".2f", ".2f"),
         "beside": levels.extremes(beside, ".2f", ".2f"),
     }
