@@ -290,9 +290,10 @@ def mounted(image: Path, folder: Path) -> Iterator[Path]:
                 end_processes(owner)
         raise
     finally:
-        if folder.is_mount():
-            unmount(str(folder))  # by system call: a signal could end a program first
-        folder.rmdir()
+        with uninterrupted():
+            if folder.is_mount():
+                unmount(str(folder))
+            folder.rmdir()
 
 
 @functools.cache  # asked once for each row of the table

@@ -34,7 +34,7 @@ import cramjam
 from kvbench.cell.filesystem import unmount
 from kvbench.common.files import read_whole, write_whole
 from kvbench.common.messages import BadInput
-from kvbench.common.processes import begin_worker
+from kvbench.common.processes import begin_worker, uninterrupted
 from kvbench.faults import scenario
 from kvbench.faults.apart import HANGS
 from kvbench.faults.left import Left
@@ -121,7 +121,8 @@ class Bench:
         try:
             left = self.subject.look(self.folder / STORE, keys, then, scan=True)
         finally:
-            unmount(os.fspath(self.folder))
+            with uninterrupted():
+                unmount(os.fspath(self.folder))
         check_room(self.work)
         return left
 
@@ -322,7 +323,8 @@ def replay(keep: Path, name: str, subject: Subject, work: Path) -> Verdict:
             history = second_history(history, found, about["first"], about["again"])
         return bench.judged(fill, history, about["acknowledged"])
     finally:
-        loopback.release(work)
+        with uninterrupted():
+            loopback.release(work)
 
 
 # Exploring
@@ -360,8 +362,9 @@ def explore(subject: Subject, seed: str, count: int, work: Path, keep: Path) -> 
     try:
         return _explore(subject, seed, count, work, keep)
     finally:
-        loopback.release(work)
-        shutil.rmtree(work)
+        with uninterrupted():
+            loopback.release(work)
+            shutil.rmtree(work)
 
 
 def _explore(subject: Subject, seed: str, count: int, work: Path, keep: Path) -> dict[str, Any]:

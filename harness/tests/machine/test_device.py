@@ -3,6 +3,7 @@
 import errno
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -145,3 +146,33 @@ def test_a_missing_program_is_named(kvbench: Run, tmp_path: Path) -> None:
     done = kvbench(*explore, env={"PATH": str(tmp_path)})
     assert done.returncode == 2
     assert "nbdkit is not installed (Debian: nbdkit)" in done.stderr
+
+
+STOPPED = """
+import os, signal, sys
+from pathlib import Path
+from kvbench.durability import evidence
+from kvbench.machine import device
+
+def is_mount(path, found=Path.is_mount):
+    os.kill(os.getpid(), signal.SIGINT)
+    return found(path)
+
+image, folder = map(Path, sys.argv[1:])
+with {mounted}:
+    Path.is_mount = is_mount
+"""
+
+
+@pytest.mark.parametrize(
+    "mounted", ["evidence.mounted(image, folder)", "device.attached(image, folder, 'ext4')"]
+)
+def test_a_signal_does_not_keep_an_image_mounted(mounted: str, image: Path) -> None:
+    """It comes as the image is to be unmounted."""
+    folder = image.with_name("mounted")
+    code = STOPPED.format(mounted=mounted)
+    command = [sys.executable, "-c", code, image, folder]
+    done = subprocess.run(command, stderr=subprocess.PIPE, check=False)
+    assert b"KeyboardInterrupt" in done.stderr
+    assert str(folder) not in Path("/proc/mounts").read_text()
+    assert not folder.exists()
