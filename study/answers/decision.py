@@ -279,11 +279,11 @@ def safest(
     known = pd.Series({"": here.most[store]} | most).dropna()
     return {
         "store": store,
-        "most": formats.number(here.most[store]),
-        "limit": formats.number(here.limit[store]),
-        "anywhere": formats.number(known.max()),
+        "most": formats.at_most(here.most[store]),
+        "limit": formats.at_most(here.limit[store]),
+        "anywhere": formats.at_most(known.max()),
         "place": str(known.idxmax()),
-        **{_key(str(name)): formats.number(value) for name, value in known.items() if name},
+        **{_key(str(name)): formats.at_most(value) for name, value in known.items() if name},
     }
 
 

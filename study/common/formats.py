@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from math import isnan
 from typing import Any
 
@@ -74,6 +75,22 @@ def listed(names: Sequence[str], last: str) -> str:
 
 def number(value: float) -> str:
     return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def at_most(value: float, digits: int = 3) -> str:
+    """Return an upper bound, rounded up to these significant digits."""
+    return _towards(ROUND_CEILING, value, digits)
+
+
+def at_least(value: float, digits: int = 3) -> str:
+    """Return a lower bound, rounded down to these significant digits."""
+    return _towards(ROUND_FLOOR, value, digits)
+
+
+def _towards(rounding: str, value: float, digits: int) -> str:
+    if isnan(value):
+        return number(value)
+    return f"{Decimal(value).normalize(Context(prec=digits, rounding=rounding)):,f}"
 
 
 def span(values: "pd.Series[float]", digits: int = 2) -> str:

@@ -1,7 +1,6 @@
 """How the levels of one factor affect each store."""
 
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +126,7 @@ def rate_below(crashes: int) -> str:
     """Return, as text, a share of crashes that those which lose a write stay below with one-sided
     95% confidence, if none of `crashes` lost one: J. Hanley and A. Lippman-Hand, If nothing goes
     wrong, is everything all right?, JAMA 249(13), 1983. Rounded up to two digits."""
-    rate = Decimal(100 * (1 - 0.05 ** (1 / crashes)))
-    return f"{rate.normalize(Context(prec=2, rounding=ROUND_CEILING))}%"
+    return f"{formats.at_most(100 * (1 - 0.05 ** (1 / crashes)), digits=2)}%"
 
 
 def sync_calls(rows: pd.DataFrame) -> pd.DataFrame:

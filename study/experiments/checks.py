@@ -31,7 +31,8 @@ def table(found: pd.DataFrame) -> pd.DataFrame:
     shown = found.assign(text=[levels.ratio_text(row) for row in each(found)])
     wide = shown.pivot(index=BY[:3], columns="memory", values="text")
     budgets = {
-        level: "caches as shipped" if level == DEFAULT else f"caches of {level}" for level in wide
+        level: "as shipped" if level == DEFAULT else f"{level} for caches and buffers"
+        for level in wide
     }
     return wide.rename(columns=budgets).rename_axis(columns=None).reset_index()
 

@@ -13,7 +13,7 @@ from kvbench.stores.about import family, position
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 from matplotlib.patches import Patch
-from scipy.stats import binomtest
+from scipy.stats import binomtest, fisher_exact
 
 from study.common import figures, formats
 from study.common.fields import each, where
@@ -233,7 +233,9 @@ def interval(count: int, of: int) -> tuple[float, float]:
 
 
 def percent(found: float) -> str:
-    """Return a share in percent, without the sign."""
+    """Return a share in percent, without the sign. Only a whole is 100."""
+    if 0.995 <= found < 1:
+        return f"{min(100 * found, 99.9):.1f}"
     return f"{100 * found:.0f}" if found >= 0.095 else f"{100 * found:.2g}"
 
 
@@ -302,8 +304,9 @@ def verdict_table(states: pd.DataFrame) -> pd.DataFrame:
 
 
 def replays(states: pd.DataFrame) -> pd.DataFrame:
-    """Return the command that looks again at the first kept state of each store and level."""
-    kept = states[states.kept != ""]
+    """Return the command that looks again at the first kept state of each store and level that
+    broke."""
+    kept = states[(states.kept != "") & (states[HOLDS] < states.states)]
     return pd.DataFrame(
         {
             "store": row.store,
@@ -626,15 +629,25 @@ def _full(disk: pd.DataFrame) -> dict[str, Any]:
     }
 
 
+def _breaks_more(pair: Any) -> bool:
+    states = (pair.bug_states, pair.bug_wrong), (pair.fix_states, pair.fix_wrong)
+    table = [[wrong, of - wrong] for of, wrong in states]
+    return bool(fisher_exact(table, alternative="greater").pvalue < 0.05)
+
+
 def _recall(pairs: pd.DataFrame) -> dict[str, Any]:
-    """Return the pairs of releases, those told apart, those whose fixed release broke, too, those
-    in which nothing broke, and the names of all but the first of these."""
-    found = (pairs.bug_wrong > 0) & (pairs.fix_wrong == 0)
+    """Return the pairs of releases, those told apart, those in which both releases broke, those in
+    which the fixed one alone or neither did, those whose release with the bug surely broke in more
+    states (Fisher's exact test, 5%), and the names of all but those told apart."""
+    bug, fix = pairs.bug_wrong > 0, pairs.fix_wrong > 0
+    found = bug & ~fix
     return {
         "pairs": len(pairs),
         "found": int(found.sum()),
-        "alarms": int((pairs.fix_wrong > 0).sum()),
-        "nothing": int((pairs.bug_wrong + pairs.fix_wrong == 0).sum()),
+        "both": int((bug & fix).sum()),
+        "later": int((fix & ~bug).sum()),
+        "nothing": int((~bug & ~fix).sum()),
+        "more": sum(map(_breaks_more, each(pairs))),
         "missed": _named(pairs.pair[~found]),
         "states": f"{pairs[['bug_states', 'fix_states']].to_numpy().max(initial=0):,}",
     }
@@ -648,6 +661,7 @@ def facts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     return {
         "machine": _conditions(tables["states"]),
         "states": _levels(tables["states"]),
+        "unmounted": int(tables["states"][UNMOUNTED].max()) if len(tables["states"]) else 0,
         "recordings": formats.listed(
             [str(n) for n in sorted(set(tables["states"].recordings))], "or"
         ),
@@ -657,7 +671,11 @@ def facts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
         "device": _outcomes(device, DEVICE, names) | {"names": _named(device.store)},
         "rot": _rot(tables["rot"]),
         "full": _full(tables["full"]),
-        "liars": {"count": len(planted), "found": int((planted[HOLDS] < planted.states).sum())},
+        "liars": {
+            "machine": _conditions(bugs),
+            "count": len(planted),
+            "found": int((planted[HOLDS] < planted.states).sum()),
+        },
         "recall": _recall(tables["recall"]),
         "findings": {
             "count": len(tables["findings"]),

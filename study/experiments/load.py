@@ -133,9 +133,10 @@ def pacer_note(below: pd.DataFrame, data: Results) -> str:
     median, p99, most = (formats.time(below[f"late_{name}_ns"].max()) for name in LATE)
     return (
         "Grey: no more than the same loop measures of a store that does nothing. "
-        f"There it began operations {median} late in the median, {p99} at P99 and {most} "
-        f"at most, at the worst rate, and kept {formats.share(below.busy.median())} of a processor "
-        f"busy, of {data.facts()['cores']}: an engine's own threads have the others."
+        f"There it began operations {median} late in the median, {p99} at P99 and about "
+        f"{most} in the worst case, at the worst rate, and kept "
+        f"{formats.share(below.busy.median())} of a processor busy, of {data.facts()['cores']}: "
+        "an engine's own threads have the others."
     )
 
 
@@ -195,6 +196,7 @@ def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
     below, held, stores = bounds(rows), hidden(rows), rows[rows.store != PACER]
     return {
         "trials": data.trials,
+        "loads": formats.listed([f"{load}%" for load in sorted(set(stores.load) - {0})], "and"),
         "records": f"{max(data.counts()):,}",
         "late": {name: formats.time(below[f"late_{name}_ns"].max()) for name in ("p99", "max")},
         "read_ahead": data.facts()["read_ahead"],

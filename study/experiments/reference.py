@@ -376,8 +376,8 @@ def turned(regret_rows: pd.DataFrame, home: str) -> pd.DataFrame:
 def turning(regret_rows: pd.DataFrame, home: str) -> dict[Any, dict[Any, Any]]:
     """Return turned() for the text, by the device's name without spaces and Greek letters."""
     shown = turned(regret_rows, home)
-    for column in ("mean", "most"):
-        shown[column] = shown[column].map(formats.number)
+    shown["mean"] = shown["mean"].map(formats.number)
+    shown["most"] = shown.most.map(formats.at_most)
     names = shown.device.str.replace(" ", "").str.replace("µ", "u")
     return shown.drop(columns="device").set_index(names).to_dict("index")
 
@@ -484,7 +484,7 @@ def facts(regret_rows: pd.DataFrame, data: Results) -> dict[str, Any]:
             "stores": {
                 str(store): {
                     "mean": formats.number(one["mean"]),
-                    "most": formats.number(one.most),
+                    "most": formats.at_least(one.most),
                 }
                 for store, one in fit.iterrows()
             },

@@ -16,6 +16,7 @@ from kvbench.faults.scenario import KINDS
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 BUILT = ROOT / "build/recall"
+UNMOUNTED = "cannot_be_mounted"  # the column of states whose file system could not be mounted
 RUST = ROOT / "harness/shims/rust"
 
 sys.path.insert(0, str(HERE.parent / "liars"))
@@ -137,12 +138,13 @@ def _explored(folder: Path, names: Sequence[str], level: str, out: Path, states:
 
 def judged(name: str, rows: Mapping[str, Mapping[str, str]]) -> dict[str, str | int]:
     """What the explorer found in the two releases of a pair. A state is wrong if it violates what
-    its level promises, or, where it promises nothing, the level `recoverable`."""
+    its level promises, or, where it promises nothing, the level `recoverable`. States whose file
+    system could not be mounted are not counted."""
     pair = pairs()[name]
     found: dict[str, str | int] = {"pair": name, "engine": pair.engine, "level": pair.level}
     for which, version in (("bug", pair.bug), ("fix", pair.fix)):
         row = rows[f"{name}-{which}"]
-        states = int(row["states"])
+        states = int(row["states"]) - int(row[UNMOUNTED])  # the kernel's failure, not the store's
         kinds = [kind for kind in KINDS if int(row[kind.replace(" ", "_")])]
         wrong = row["violations"] or states - int(row["recoverable"])
         found |= {which: version, f"{which}_states": states, f"{which}_wrong": int(wrong)}

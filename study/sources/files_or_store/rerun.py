@@ -41,10 +41,11 @@ def wins(found: dict[str, Panel], stores: list[str]) -> dict[str, str]:
     return {store: f"{(fields.store == store).mean():.0%}" for store in stores}
 
 
-def changed(first: dict[str, Panel], second: dict[str, Panel]) -> int:
-    """Return the number of fields whose best store differs."""
+def changed(first: dict[str, Panel], second: dict[str, Panel]) -> tuple[int, int]:
+    """Return the number of fields whose best store differs, and that of the fields in both."""
     both = [first[name][0].merge(second[name][0], on=BY, suffixes=("", "_equal")) for name in first]
-    return sum(int((rows.store != rows.store_equal).sum()) for rows in both)
+    differ = sum(int((rows.store != rows.store_equal).sum()) for rows in both)
+    return differ, sum(map(len, both))
 
 
 def cliffs(data: Results) -> tuple[pd.DataFrame, list[str]]:
