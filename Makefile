@@ -199,6 +199,7 @@ sanitize: setup
 # Tests: two at a time, and each notebook by one process
 
 PYTEST := pytest --quiet --numprocesses 2
+LONG := notebooks/reference.ipynb notebooks/sweep.ipynb # whose cells take a minute
 
 test: setup
 	ruff check .
@@ -206,10 +207,11 @@ test: setup
 	clang-format --dry-run --Werror $(shell find harness -name '*.[ch]')
 	mypy
 	$(PYTEST) --dist worksteal -m "not check" harness/tests study/tests paper/preview paper/explorer
-	$(PYTEST) --dist loadfile --nbval notebooks
+	$(PYTEST) --dist loadfile --nbval $(filter-out $(LONG),$(NOTEBOOKS))
 
 check: setup
 	$(PYTEST) --dist worksteal -m check harness/tests study/tests paper/explorer
+	$(PYTEST) --dist loadfile --nbval $(LONG)
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
     --no-annotate

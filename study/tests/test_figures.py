@@ -203,6 +203,7 @@ def _same(found: Mapping[str, object], plain: Mapping[str, object]) -> None:
     assert [name for name in plain if found[name] != plain[name]] == []
 
 
+@pytest.mark.check
 def test_no_setting_of_a_user_changes_a_figure_or_a_table(
     plain: dict[str, object], tmp_path: Path
 ) -> None:

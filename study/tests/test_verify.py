@@ -215,6 +215,7 @@ EVIDENCE = {  # what is written, and what is said of it
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", [*EVIDENCE, "pipe", "folder"])
 def test_evidence_that_cannot_be_used_is_refused(name: str, tmp_path: Path) -> None:
     copy("durability", tmp_path, lambda frames: None)

@@ -307,6 +307,7 @@ def test_measuring_that_ends_too_soon_leaves_the_answer_as_it_was(
     assert f"the answer rests on {folder}\n\nuse lmdb or leveldb\n" in again.stdout
 
 
+@pytest.mark.check
 def test_measuring_that_comes_to_its_end_is_the_answer(
     kvbench: Run, make: Make, tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ static const struct kv_setting my_settings[] = {{
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("written", "compressibility", "said"),
     [
@@ -398,6 +399,7 @@ def turncoats(
     )
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("change", "lies"),
     [
@@ -553,7 +555,8 @@ static int my_write(struct kv *kv, enum kv_mode mode, const struct kv_record *re
 """
 
 
-@pytest.mark.parametrize("level", ["sync", pytest.param("atomic", marks=pytest.mark.check)])
+@pytest.mark.check
+@pytest.mark.parametrize("level", ["sync", "atomic"])
 def test_a_store_that_promises_syncs_and_makes_too_few_is_flagged(
     level: str,
     kvbench: Run,

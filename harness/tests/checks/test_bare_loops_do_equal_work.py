@@ -46,6 +46,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("engine", loops.ENGINES)
 def test_a_bare_loop_leaves_the_same_records_as_the_harness(
     engine: str, bare_loops: Path, tmp_path: Path

@@ -44,6 +44,7 @@ NOISE = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("kind", NOISE)
 @pytest.mark.parametrize(("line", "edge"), [(GOAL, 0.97), (BAND, 0.95), (BAND, 1.05)])
 def test_a_ratio_on_the_edge_is_decided_in_at_most_five_of_a_hundred(

@@ -119,6 +119,7 @@ def test_a_failed_write_may_surface_later_but_not_an_older_value() -> None:
     assert not expected.contradictions
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", ["flat", "leveldb", "lmdb", "sqlite", "redb", "bdb"])
 def test_a_store_without_a_fault_is_intact(name: str, tmp_path: Path) -> None:
     if name not in AVAILABLE:
