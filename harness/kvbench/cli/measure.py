@@ -17,6 +17,7 @@ from kvbench.cli.ends import GOES_ON, SOME_FAILED, STOPPED, kept
 from kvbench.cli.options import AS_JSON, PATH, Read, StoresFolder, number
 from kvbench.common.messages import BadInput, one_line, say
 from kvbench.experiment.estimate import TIME_LIMIT
+from kvbench.machine.served import Delays
 from kvbench.stores import catalogue
 from kvbench.stores.known import KnownStore
 
@@ -149,6 +150,13 @@ def _threads(text: str) -> list[int | str]:
     "their folder]",
 )
 @click.option(
+    "--device",
+    "delays",
+    type=Read(Delays.parse),
+    metavar="sync=TIME,read=TIME",
+    help="With --fs: a sync of the disk, or a read, takes at least this time: sync=10ms.",
+)
+@click.option(
     "--probe/--no-probe",
     default=None,
     help="First measure the best speed of the device, by fio, and of the memory, for 6 seconds.  "
@@ -189,6 +197,7 @@ def sweep(
     scale: str | None,
     place: Path | None,
     fs: str | None,
+    delays: Delays | None,
     probe: bool | None,
     memory_max: str | None,
     threads: list[int | str] | None,
@@ -220,11 +229,13 @@ def sweep(
     if again:
         replaced["trials"] = _next_trial(grids, Folder(out) if (out / MARK).exists() else None)
         grids = read_grids(grid, catalogue.names(), replaced, scale)
-    job = Sweep(grids, out, retry, place, fs, probe)
+    if delays and not fs:
+        raise BadInput(f"--device: {str(delays)!r} is not allowed without --fs")
+    job = Sweep(grids, out, retry, place, fs, probe, delays=delays)
     if dry_run:
         print_plan(job)
         return
-    alone = {"--stores": place, "--minutes": minutes, "--again": again}
+    alone = {"--stores": place, "--minutes": minutes, "--again": again, "--device": delays}
     _check_together(scheduler, alone if scheduler else {"--core": core})
     if scheduler:
         _distribute(job, scheduler, core, time_limit)

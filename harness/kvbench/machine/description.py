@@ -172,10 +172,11 @@ def _partition(path: Path) -> Any:
 
 def _file_system(disk: Any) -> str:
     """The type of a file system. ext4 without a journal has its own name, since it is faster and
-    guarantees less. A file system made by a sweep is named after itself and the one that holds its
-    backing file."""
+    guarantees less. A file system made by a sweep is named after itself, the one that holds its
+    image, and what slows its disk down."""
     if backing := loopback.backing_file(disk.device):
-        return f"{disk.fstype} of its own on {_file_system(_partition(backing))}"
+        slow = f" slowed to {how}" if (how := loopback.delays(disk.device)) else ""
+        return f"{disk.fstype} of its own on {_file_system(_partition(backing))}{slow}"
     device = Path(disk.device).resolve().name
     journal = any(Path("/proc/fs/jbd2").glob(f"{device}-*"))
     bare = disk.fstype == "ext4" and Path("/proc/fs/ext4", device).exists() and not journal

@@ -1,8 +1,7 @@
 """A disk that records what reaches it, and that fails on demand.
 
-nbdkit serves an image with our plugin, nbdfuse shows the served disk as a file, and a loop device
-makes a disk of that file, without the page cache in between. The file system of the image is
-mounted from there:
+A loop device makes a disk of the file that served.py shows, without the page cache in between. The
+file system of the image is mounted from there:
 
     with recorded(image, "ext4", scratch_folder, operations) as device:
         ...                                    # a program writes below device.folder, and sets
@@ -22,9 +21,7 @@ import errno
 import fcntl
 import mmap
 import os
-import shutil
 import struct
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,14 +31,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kvbench.cell.filesystem import unmount
-from kvbench.common.messages import BadInput
-from kvbench.common.processes import dying, how_it_ended, uninterrupted
-from kvbench.machine import loopback
+from kvbench.common.processes import uninterrupted
+from kvbench.machine import loopback, served
 
-RECORDER = Path(__file__).parents[1] / "device/recorder.so"
 FLUSH_BUFFERS = 0x1261  # BLKFLSBUF of linux/fs.h
 FREEING = 10.0  # seconds until an unmounted device must be free
-STARTING = 10.0  # seconds until the served file must be there
 ENTRY = struct.Struct("=5Q")  # struct entry of recorder.c
 WRITE, FLUSH = 1, 2  # its kinds
 FOREVER = (1 << 64) - 1
@@ -110,52 +104,13 @@ class Device:
 def check(kind: str) -> None:
     """Raise BadInput if no recording disk with a file system of this kind can be made here."""
     loopback.check_kind(kind)
-    for program, debian in (("nbdkit", "nbdkit"), ("nbdfuse", "libnbd-bin")):
-        if shutil.which(program) is None:
-            raise BadInput(
-                f"no disk can be recorded: {program} is not installed (Debian: {debian})"
-            )
-    if not RECORDER.is_file():
-        raise BadInput(
-            "no disk can be recorded: the recorder was not built, since nbdkit-plugin.h was not "
-            "found (Debian: nbdkit-plugin-dev); install it and set up again"
-        )
-    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        raise BadInput("no disk can be recorded: /dev/fuse is missing, or may not be used")
+    served.check(served.RECORDER)
 
 
 def _file(path: Path, size: int) -> Path:
     with open(path, "xb") as file:
         file.truncate(size)
     return path
-
-
-@contextlib.contextmanager
-def _served(image: Path, own: Path, **places: Path) -> Iterator[Path]:
-    """Serve an image with the plugin; yield the file that is the disk."""
-    folder, ready, said = own / "served", own / "ready", own / "said"
-    folder.mkdir()
-    pairs = [f"{name}={path}" for name, path in (("image", image), *places.items())]
-    server = ["nbdkit", "--exit-with-parent", os.fspath(RECORDER), *pairs]
-    command = ["nbdfuse", "-P", os.fspath(ready), os.fspath(folder / "disk"), "[", *server, "]"]
-    with open(said, "wb") as errors:
-        process = subprocess.Popen(command, stdout=errors, stderr=errors, **dying())
-    try:
-        end = time.monotonic() + STARTING
-        while not ready.exists():
-            if process.poll() is not None or time.monotonic() > end:
-                why = " ".join(said.read_text(errors="replace").split())[-300:]
-                ended = how_it_ended(process.poll() or 0)
-                raise BadInput(f"no disk can be recorded: nbdfuse: {why or ended}")
-            time.sleep(0.002)
-        yield folder / "disk"
-    finally:
-        with uninterrupted():
-            if folder.is_mount():
-                unmount(os.fspath(folder))  # nbdfuse ends, and nbdkit with it
-            else:
-                process.kill()
-            process.wait()
 
 
 def mount(device: str, folder: Path, kind: str) -> None:
@@ -219,8 +174,8 @@ def recorded(image: Path, kind: str, own: Path, operations: int = 0) -> Iterator
     numbers = np.memmap(control, np.uint64, "r+")
     device = Device(own / "mounted", log, acknowledged, numbers)
     try:
-        with _served(
-            image, own, log=log, acknowledged=acknowledged, control=control
+        with served.served(
+            served.RECORDER, image, own, log=log, acknowledged=acknowledged, control=control
         ) as disk, attached(disk, device.folder, kind):  # fmt: skip
             yield device
     finally:  # else what fails because of it would look like the program's failure

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ MAKE = {
     "btrfs": ("mkfs.btrfs -q -f -K", "btrfs-progs"),
 }  # fmt: skip
 IMAGE, MOUNT = "file-system.img", "file-system"  # the backing file and the mount, in one folder
+SERVED = "device"  # a folder beside them, if a program serves the image
+SLOWED = "delays"  # a file in it that says how
 # The usual read-ahead of disks. Some virtual disks have megabytes, which every fault of a mapped
 # page would read.
 READ_AHEAD_KB = "128"
@@ -126,9 +128,11 @@ def _holes(file: int) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def make(kind: str, folder: Path, size: int) -> Mounted:
+def make(
+    kind: str, folder: Path, size: int, through: Callable[[Path], Path] | None = None
+) -> Mounted:
     """Make and mount an empty file system of at least `size` bytes in `folder`, and replace an
-    earlier one.
+    earlier one. `through` returns the file that is the disk, if that is not the image itself.
 
     Every block of the backing file is written once, so that no later write waits for the file
     system below to allocate it. The bytes are random, since a device may compress others.
@@ -148,6 +152,9 @@ def make(kind: str, folder: Path, size: int) -> Mounted:
         for start, end in _holes(file):  # mkfs only reserves the blocks that are to be zero
             _write(file, start, end, bytes(BLOCK))
         os.fsync(file)
+        if through:
+            disconnect(device)
+            device = connect(through(image))
     except OSError as error:
         raise BadInput(f"--fs: {image} cannot be written: {error.strerror}") from None
     finally:
@@ -205,9 +212,18 @@ def backing(device: str) -> str:
 
 
 def backing_file(device: str) -> Path | None:
-    """The backing file of a device, if a sweep made it."""
+    """The image of a device, if a sweep made it."""
     path = Path(backing(device))
+    if path.name != IMAGE and delays(device):
+        path = path.parents[2] / IMAGE
     return path if path.name == IMAGE else None
+
+
+def delays(device: str) -> str:
+    """What slows a device down that a sweep made, as text; empty if nothing does."""
+    own = Path(backing(device)).parents
+    path = own[1] / SLOWED if len(own) > 2 and own[1].name == SERVED else None
+    return path.read_text() if path and path.is_file() else ""
 
 
 def _per_record(cell: Cell) -> int:

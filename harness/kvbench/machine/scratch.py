@@ -40,6 +40,7 @@ def _shelves(places: set[Path]) -> set[Path]:
     used = [Path(path) for path in (*loopback.mount_points(), *loopback.backing_files())]
     found |= {parent for path in used for parent in path.parents}
     found = {path for path in found if OWN.fullmatch(path.name)}
+    found |= {path.parents[1] for path in used if path.parent.name == loopback.SERVED}
     return found | {path.parent for path in used if path.name in (loopback.MOUNT, loopback.IMAGE)}
 
 

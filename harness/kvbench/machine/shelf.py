@@ -18,6 +18,7 @@ from kvbench.common.files import naming
 from kvbench.common.messages import BadInput, say
 from kvbench.machine import loopback
 from kvbench.machine.description import PROBE
+from kvbench.machine.served import SLOW, Delays, served
 
 MARK = "kvbench-stores.txt"  # marks the folder as a sweep's; the sweep holds a lock on it
 SAID = "Made by kvbench, which removes this folder when it ends, or when it next runs here.\n"
@@ -248,15 +249,41 @@ class MountedShelf(Shelf):
     """A shelf on a separate file system, which is made anew for each trial, and when loopback.USED
     bytes or half of it are used. Nothing is removed from it file by file."""
 
-    def __init__(self, folder: Path, identity: str, kind: str) -> None:
-        """Like that of Shelf; `kind` is the type of the file system."""
+    def __init__(
+        self, folder: Path, identity: str, kind: str, delays: Delays | None = None
+    ) -> None:
+        """Like that of Shelf; `kind` is the type of the file system, and `delays` are those of its
+        disk."""
         super().__init__(folder, identity)
-        self.stores, self.kind = folder / loopback.MOUNT, kind
+        self.stores, self.kind, self.delays = folder / loopback.MOUNT, kind, delays
+        self._server = contextlib.ExitStack()
         self._size, self._trial = loopback.LEAST, 0
 
     def _begin(self) -> None:
-        self.mounted = loopback.make(self.kind, self.folder, self._size)
+        self._stop()
+        through = self._slowed if self.delays else None
+        self.mounted = loopback.make(self.kind, self.folder, self._size, through)
         super()._begin()
+
+    def _slowed(self, image: Path) -> Path:
+        """Serve an image as a slow disk. Returns the file that is the disk."""
+        assert self.delays
+        own = self.folder / loopback.SERVED
+        own.mkdir()
+        (own / loopback.SLOWED).write_text(str(self.delays))
+        disk = served(SLOW, image, own, **self.delays._asdict())
+        return self._server.enter_context(disk)
+
+    def _stop(self) -> None:
+        """Stop the program that serves the disk, if there is one."""
+        loopback.release(self.folder)
+        self._server.close()
+        remove(self.folder / loopback.SERVED)
+
+    def clear(self) -> None:
+        if self._mark is not None:
+            self._stop()
+        super().clear()
 
     def reserve(self, cells: Sequence[Cell]) -> None:
         """Reserve the space that these cells need, in the next file system that is made. Raises
@@ -285,9 +312,10 @@ class MountedShelf(Shelf):
 
 def _own(folder: Path) -> Iterator[Path]:
     """The names that a sweep creates here: stores, the mark, the file that times the device's sync,
-    and a file system with its mount point."""
+    a file system with its mount point, and the folder of a disk that is served."""
     for entry in os.scandir(folder):
-        named = CELL.fullmatch(entry.name) or entry.name == loopback.MOUNT
+        folders = (loopback.MOUNT, loopback.SERVED)
+        named = CELL.fullmatch(entry.name) or entry.name in folders
         files = (MARK, PROBE, loopback.IMAGE)
         is_file = entry.name in files and entry.is_file(follow_symlinks=False)
         if is_file or (named and entry.is_dir(follow_symlinks=False)):

@@ -37,7 +37,7 @@ from kvbench.experiment.estimate import TIME_LIMIT, seconds
 from kvbench.experiment.factors import title
 from kvbench.experiment.grid import Grid
 from kvbench.experiment.workload import closed, lacks
-from kvbench.machine import loopback
+from kvbench.machine import loopback, served
 from kvbench.machine.control_group import capped, refused
 from kvbench.machine.description import (
     LIMITS,
@@ -50,6 +50,7 @@ from kvbench.machine.description import (
 )
 from kvbench.machine.noise import Watch, unsynced
 from kvbench.machine.scratch import TMPFS, clear_dead, own_folder, scratch
+from kvbench.machine.served import Delays
 from kvbench.machine.shelf import OWNER, MountedShelf, Shelf, end_processes, lock, own_name
 from kvbench.results.folder import FOLDERS, MARK, Begun, Folder, NoAnswerError, answer_of, cell_name
 from kvbench.stores import catalogue
@@ -209,14 +210,16 @@ class Sweep:
         fs: str | None = None,
         probe: bool | None = None,
         field: Cell | None = None,
+        delays: Delays | None = None,
     ) -> None:
         """`place` is the folder below which the stores are created (None: `out`). `fs` is the type
         of file system that is made there for them (None: none). `probe` says whether the device's
         limits are measured (None: once for each machine, if the sweep takes long). `field` is the
-        only field to measure, as returned by decide.field_of (None: all)."""
+        only field to measure, as returned by decide.field_of (None: all). `delays` are those of the
+        disk below `fs` (None: it is not slowed)."""
         self.grids, self.out, self.place, self.fs = tuple(grids), out, place or out, fs
         self.stores = catalogue.known()
-        self.retry, self.probe, self.field = retry, probe, field
+        self.retry, self.probe, self.field, self.delays = retry, probe, field, delays
         self.machine = ""  # the machine's identity, after run
         self._at_first: dict[str, tuple[float, float]] = {}  # free bytes and inodes, by place
         self.stopped = False  # whether it stopped with cells left
@@ -382,7 +385,11 @@ class Sweep:
                 identity = folder.identity()
             own = own_name(identity)
             disk = self.out / "stores" if self.place == self.out else self.place / own
-            on_disk = MountedShelf(disk, identity, self.fs) if self.fs else Shelf(disk, identity)
+            on_disk = (
+                MountedShelf(disk, identity, self.fs, self.delays)
+                if self.fs
+                else Shelf(disk, identity)
+            )
             shelves = {"disk": on_disk, "tmpfs": Shelf(TMPFS / own, identity)}
             self._at_first.clear()  # leftovers of a killed sweep have been removed
             try:
@@ -462,6 +469,8 @@ class Sweep:
             Shelf.refuse_foreign(self.out / "stores")
         if self.fs:
             loopback.check(self.fs, self.nearest())
+            if self.delays:
+                served.check(served.SLOW)
             self.file_system_bytes()
 
     def begun(self) -> bool:

@@ -21,12 +21,17 @@ from kvbench.cell.factors import Cell, RecordSize
 from kvbench.cell.filesystem import Mounted
 from kvbench.cli import STOPPED
 from kvbench.common.messages import BadInput
-from kvbench.machine import loopback
+from kvbench.machine import loopback, served
 from kvbench.machine.shelf import MountedShelf
 from support import Run, gone, runs
 
 WriteGrid = Callable[..., Path]
 COMMAND = [sys.executable, "-m", "kvbench.cli", "sweep"]
+
+
+KINDS = pytest.mark.parametrize(
+    "kind", ["ext4", *(pytest.param(kind, marks=pytest.mark.check) for kind in ("xfs", "btrfs"))]
+)
 
 
 def cells(out: Path) -> list[dict[str, Any]]:
@@ -65,12 +70,19 @@ def disk() -> Iterator[Path]:
             loopback.release(image.parent)
 
 
+def skip_without_server() -> None:
+    try:
+        served.check(served.SLOW)
+    except BadInput as why:
+        pytest.skip(str(why))
+
+
 @pytest.fixture
 def mounted(disk: Path) -> Mounted:
     return loopback.make("ext4", disk, loopback.LEAST)
 
 
-@pytest.mark.parametrize("kind", list(loopback.MAKE))
+@KINDS
 def test_a_sweep_measures_on_its_own_file_system_and_leaves_none(
     kvbench: Run, write_grid: WriteGrid, disk: Path, kind: str
 ) -> None:
@@ -87,6 +99,48 @@ def test_a_sweep_measures_on_its_own_file_system_and_leaves_none(
     for result in cells(out):
         assert result["removed_files"] == 0
         assert all(row["device_write_bytes"] is not None for row in result["operations"])
+
+
+SLOW = ["--fs", "ext4", "--device", "sync=2ms,read=300us"]
+
+
+@pytest.mark.check
+def test_a_slowed_disk_takes_at_least_the_time_that_was_asked_for(
+    kvbench: Run, write_grid: WriteGrid, disk: Path
+) -> None:
+    skip_without_server()
+    out, asked = disk / "out", {"insert": 2_000_000, "get": 300_000}  # ns
+    for operation, state in (("insert", "warm"), ("get", "cold")):
+        how = {"operations": [operation], "cache": [state], "durability": ["sync"]}
+        done = kvbench("sweep", write_grid(**how), "--out", out / operation, *SLOW)
+        assert (done.returncode, done.stdout.strip()) == (0, "1 ok"), done.stderr
+        assert not mounts(disk) + devices(disk)
+        assert not (out / operation / "stores").exists()
+        (machine,) = machines(out / operation)
+        assert machine["file_system"].endswith(" slowed to read=300us, sync=2ms")
+        (result,) = cells(out / operation)
+        (row,) = (row for row in result["operations"] if row["operation"] == operation)
+        assert row["min_ns"] >= asked[operation]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--device", "sync=1ms"], "'sync=1ms' is not allowed without --fs"),
+        ([*SLOW[:3], "sync"], "'sync' is not allowed; allowed: read=TIME, sync=TIME"),
+        ([*SLOW[:3], "sync=0ms"], "'sync=0ms' is not allowed"),
+        ([*SLOW[:3], "sync=2s"], "'sync=2s' is not allowed"),
+        ([*SLOW[:3], "write=1ms"], "'write=1ms' is not allowed"),
+        ([*SLOW[:3], "sync=1ms,sync=2ms"], "'sync=1ms,sync=2ms' is not allowed"),
+        ([*SLOW[:3], "sync=1001ms"], "'sync=1001ms' is not allowed"),
+    ],
+)
+def test_delays_that_are_none_are_refused(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path, options: list[str], named: str
+) -> None:
+    done = kvbench("sweep", write_grid(), "--out", tmp_path / "out", *options)
+    assert_refused(done, "--device: ", named)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.check
@@ -190,7 +244,7 @@ def test_unmounting_waits_for_a_process_with_mounts_of_its_own(mounted: Mounted)
     mounted.detach()
 
 
-@pytest.mark.parametrize("kind", list(loopback.MAKE))
+@KINDS
 def test_every_block_is_allocated_and_written(disk: Path, kind: str) -> None:
     """mkfs only reserves the blocks that are to be zero."""
     skip_without(kind, disk)
@@ -263,12 +317,15 @@ def test_a_killed_sweep_s_file_system_is_removed_by_the_next(
     assert devices(foreign)
 
 
+@pytest.mark.parametrize("options", [SLOW[:2], SLOW], ids=["", "slow"])
 def test_a_killed_sweep_s_file_system_is_removed_by_another_command(
-    kvbench: Run, hanging: Callable[..., Any], disk: Path, tmp_path: Path
+    kvbench: Run, hanging: Callable[..., Any], disk: Path, tmp_path: Path, options: list[str]
 ) -> None:
     """Which works elsewhere, and finds it among what is mounted."""
+    if options == SLOW:
+        skip_without_server()
     out = disk / "out"
-    first = hanging(out, "--fs", "ext4", hung=tmp_path / "hung")
+    first = hanging(out, *options, hung=tmp_path / "hung")
     first.kill()
     first.wait()
     done = kvbench("sharing", "null", "--place", tmp_path, "--out", tmp_path / "sharing.csv")
