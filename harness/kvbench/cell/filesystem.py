@@ -144,7 +144,10 @@ def _inode(path: Path | None) -> int:
 def _live(folder: str) -> Path | None:
     """What exists as long as the kernel has the file system that is mounted at a folder; None for
     the kinds that do not tell."""
-    number = os.stat(folder).st_dev
+    try:
+        number = os.stat(folder).st_dev
+    except OSError:  # a disk that a program served which has ended
+        return None
     device = Path("/sys/dev/block", f"{os.major(number)}:{os.minor(number)}").resolve().name
     found = (Path("/sys/fs", kind, device) for kind in ("ext4", "xfs"))
     return next(filter(Path.exists, found), None)
