@@ -169,7 +169,7 @@ def refuse_unless_runs(command: Sequence[str]) -> None:
 
 class Trace:
     """A program that runs under strace. Iterate over its events once, within `with`. Afterwards
-    `status` and `seconds` are set, and `cut` says whether strace ended before the program."""
+    `status` and `seconds` are set, and `cut` says whether strace ended before the program, unless we killed that."""
 
     status: int
     seconds: float
@@ -220,7 +220,8 @@ class Trace:
 
     @property
     def cut(self) -> bool:
-        return bool(self.tasks)
+        # A task that we killed may end without a line of strace's, as while it begins another one.
+        return bool(self.tasks) and self.asked != signal.SIGKILL
 
     def stop(self, number: int) -> None:
         """Send a signal to all running tasks, and to those that appear later."""

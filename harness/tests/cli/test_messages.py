@@ -62,6 +62,7 @@ OPTIONS: dict[tuple[str, str], dict[str, str]] = {
         "nowhere": "'nowhere' is not a folder", "z" * 300: "is not a folder",
     },
     ("sweep", "--fs"): {"": "''", "zfs": "'zfs'"},
+    ("sweep", "--device"): {"": "''", "sync=1": "'sync=1'", "flush=1ms": "'flush=1ms'"},
     ("sweep", "--memory-max"): {"": "''", "64MB": "'64MB'", "9999999 GiB": "9999999 GiB"},
     ("sweep", "--threads"): {"": "''", "1,x": "'x'", "0": "0", "9" * 400: "999"},
     ("sweep", "--scheduler"): {"": "", "nowhere": "nowhere"},
