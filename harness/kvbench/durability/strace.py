@@ -169,7 +169,8 @@ def refuse_unless_runs(command: Sequence[str]) -> None:
 
 class Trace:
     """A program that runs under strace. Iterate over its events once, within `with`. Afterwards
-    `status` and `seconds` are set, and `cut` says whether strace ended before the program, unless we killed that."""
+    `status` and `seconds` are set, and `cut` says whether strace ended before the program, unless
+    we killed that."""
 
     status: int
     seconds: float
