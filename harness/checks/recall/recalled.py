@@ -11,12 +11,12 @@ from pathlib import Path
 import click
 import msgspec
 from kvbench.common.messages import BadInput
+from kvbench.faults.explorer import UNMOUNTED
 from kvbench.faults.scenario import KINDS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 BUILT = ROOT / "build/recall"
-UNMOUNTED = "cannot_be_mounted"  # the column of states whose file system could not be mounted
 RUST = ROOT / "harness/shims/rust"
 
 sys.path.insert(0, str(HERE.parent / "liars"))
@@ -144,7 +144,7 @@ def judged(name: str, rows: Mapping[str, Mapping[str, str]]) -> dict[str, str | 
     found: dict[str, str | int] = {"pair": name, "engine": pair.engine, "level": pair.level}
     for which, version in (("bug", pair.bug), ("fix", pair.fix)):
         row = rows[f"{name}-{which}"]
-        states = int(row["states"]) - int(row[UNMOUNTED])  # the kernel's failure, not the store's
+        states = int(row["states"]) - int(row[UNMOUNTED.replace(" ", "_")])
         kinds = [kind for kind in KINDS if int(row[kind.replace(" ", "_")])]
         wrong = row["violations"] or states - int(row["recoverable"])
         found |= {which: version, f"{which}_states": states, f"{which}_wrong": int(wrong)}
