@@ -35,6 +35,7 @@ enum kv_capability {
     KV_THREADS = 1 << 2, /* readers may run concurrently with the writer */
     KV_FORGETS = 1 << 3, /* keeps nothing: the null store, whose answers are not checked */
     KV_WRITERS = 1 << 4, /* several threads may write, even if the engine serialises them */
+    KV_PROCESSES = 1 << 5, /* several processes may have the store open, and read and write it */
 };
 
 /* What a write requires of the key. */
@@ -109,7 +110,7 @@ struct kv_driver {
     const char *(*error)(void);
 
     /* Opens the store in the existing folder `path`, which holds nothing else, and creates it if
-     * the folder is empty. A store is never opened twice at a time. The texts of the options are
+     * the folder is empty. A process never opens a store twice at a time. The texts of the options are
      * valid only during the call. */
     int (*open)(const char *path, const struct kv_option *options, size_t count, struct kv **kv);
     /* After it, all writes are in the files of the folder, though perhaps not yet on the device. */

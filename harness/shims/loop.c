@@ -136,13 +136,28 @@ struct batch {
     size_t planned;
 };
 
+/* A record that was drawn again is written once, in its last version. */
+static bool is_again(struct batch *batch, const struct plan *plan)
+{
+    const struct plan_item *last = &batch->items[batch->planned];
+    if (plan->source != PLAN_DRAWN)
+        return false;
+    for (size_t i = 0; i < batch->planned; i++) {
+        if (batch->items[i].number == last->number) {
+            batch->items[i].version = last->version;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Makes the records of a batch, of `most` at most; returns their number. */
 static size_t fill_batch(struct loop *loop, struct plan *plan, struct batch *batch, size_t most)
 {
     size_t count = 0, used = 0;
-    for (; batch->planned < most && plan_next(plan, &batch->items[batch->planned]);
-         batch->planned++)
-        call_ahead(loop, &batch->items[batch->planned]);
+    while (batch->planned < most && plan_next(plan, &batch->items[batch->planned]))
+        if (!is_again(batch, plan))
+            call_ahead(loop, &batch->items[batch->planned++]);
     for (; count < batch->planned; count++) {
         const struct plan_item *item = &batch->items[count];
         if (used + loop->capacity > loop->room)
@@ -159,15 +174,16 @@ static size_t fill_batch(struct loop *loop, struct plan *plan, struct batch *bat
     return count;
 }
 
-int loop_load(struct loop *loop, struct plan *plan, size_t batch_records, struct loop_phase *phase)
+/* Writes the plan's records in batches, `most` of them at most. */
+static int write_batches(struct loop *loop, struct plan *plan, size_t batch_records, uint64_t most,
+                         struct loop_phase *phase)
 {
     struct batch batch = {.records = calloc(batch_records, sizeof *batch.records),
                           .keys = calloc(batch_records, records_key_room(loop->key_size)),
                           .items = calloc(batch_records, sizeof *batch.items)};
     bool memory = batch.records != NULL && batch.keys != NULL && batch.items != NULL;
     int status = memory ? KV_OK : KV_ERROR;
-    loop_enter(loop, phase);
-    while (status == KV_OK) {
+    for (uint64_t i = 0; i < most && status == KV_OK; i++) {
         size_t count = fill_batch(loop, plan, &batch, batch_records);
         if (count == 0)
             break;
@@ -177,7 +193,6 @@ int loop_load(struct loop *loop, struct plan *plan, size_t batch_records, struct
         tally_add(&phase->tally, loop->ended, time);
         phase->items += count;
     }
-    loop_leave(loop, phase);
     if (!memory)
         snprintf(loop->error, sizeof loop->error, "out of memory");
     else if (status != KV_OK)
@@ -185,6 +200,14 @@ int loop_load(struct loop *loop, struct plan *plan, size_t batch_records, struct
     free(batch.items);
     free(batch.keys);
     free(batch.records);
+    return status;
+}
+
+int loop_load(struct loop *loop, struct plan *plan, size_t batch_records, struct loop_phase *phase)
+{
+    loop_enter(loop, phase);
+    int status = write_batches(loop, plan, batch_records, UINT64_MAX, phase);
+    loop_leave(loop, phase);
     return status;
 }
 
@@ -454,9 +477,14 @@ static int burst(struct loop *loop, const struct loop_rounds *rounds, enum plan_
                         .operation = operation,
                         .order = rounds->order,
                         .left = count};
+    bool batches = operation == PLAN_UPDATE && rounds->batch > 0;
     if (operation == PLAN_REMOVE && rounds->order == PLAN_ZIPFIAN)
         plan.order = PLAN_UNIFORM; /* a record is removed but once */
+    if (batches)
+        plan.left = UINT64_MAX; /* some are drawn again */
     plan_begin(&plan);
+    if (batches)
+        return write_batches(loop, &plan, rounds->batch, count / rounds->batch, &phases[operation]);
     return run(loop, &plan, phases, &phases[operation]);
 }
 
@@ -477,7 +505,7 @@ static bool lacks(const struct loop_rounds *rounds, const struct loop_phase *pha
     uint64_t both = phases[PLAN_INSERT].wall + phases[PLAN_REMOVE].wall;
     bool enough = phase->tally.sum >= rounds->least || phase->wall >= rounds->least * LOOP_WALL ||
                   (churn && both >= rounds->least * LOOP_CHURN);
-    return (rounds->timed >> operation & 1) != 0 && (phase->tally.n < rounds->samples || !enough);
+    return (rounds->timed >> operation & 1) != 0 && (phase->items < rounds->samples || !enough);
 }
 
 /* A burst of one operation within rounds; gets and updates go on for their share of the time. */

@@ -82,8 +82,9 @@ int loop_load(struct loop *loop, struct plan *plan, size_t batch_records, struct
  * store keeps nothing (KV_FORGETS). Stops at the first operation that fails or answers wrongly. */
 int loop_run(struct loop *loop, struct plan *plan, uint64_t least, struct loop_phase *phases);
 
-/* Runs rounds of the operations whose bit is set in `timed`, with `burst` of each; gets and updates
- * may run longer. It ends when each operation was executed `samples` times and for `least`
+/* Runs rounds of the operations whose bit is set in `timed`, on `burst` records each; gets and
+ * updates may run longer. With `batch`, an update stores that many distinct records in one call,
+ * whether they exist or not. It ends when each operation had `samples` records and took `least`
  * nanoseconds. For an operation that is faster than the harness, LOOP_WALL times `least` of wall
  * time suffices. Inserts and removes run together, and LOOP_CHURN times `least` of wall time for
  * both suffices. phases[operation] is the phase of each operation. */
@@ -91,7 +92,7 @@ enum { LOOP_WALL = 4, LOOP_CHURN = 8 };
 struct loop_rounds {
     struct plan_records *records;
     uint32_t timed, order;
-    uint64_t burst, samples, least;
+    uint64_t burst, samples, least, batch;
 };
 int loop_rounds(struct loop *loop, const struct loop_rounds *rounds, struct loop_phase *phases);
 

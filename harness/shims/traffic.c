@@ -130,7 +130,7 @@ static void write_records(struct worker *worker)
     struct run *run = worker->run;
     struct loop *loop = run->loop;
     struct traffic *traffic = run->traffic;
-    uint64_t writers = traffic->writers, writer = worker->index - traffic->readers;
+    uint64_t writers = traffic->among, writer = traffic->first + worker->index - traffic->readers;
     uint64_t own = (traffic->records->born - writer + writers - 1) / writers; /* records */
     uint64_t due = run->start, time = run->start;
     for (uint64_t i = 0; !over(worker, time); i++) {

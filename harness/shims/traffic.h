@@ -10,6 +10,7 @@ struct traffic {
     uint64_t duration;       /* nanoseconds of the run, at most; 0: no limit, if `reads` is one */
     uint64_t interval;       /* nanoseconds from one write of a writer to its next; 0: no wait */
     uint64_t seed;           /* of the random numbers */
+    uint64_t first, among;   /* writers of other processes before these; writers of all processes */
     struct plan_records *records;           /* all below `born` exist; is updated */
     struct loop_phase *read, *write, *both; /* the phases of readers, writers, and both */
     uint64_t *done; /* receives the number of operations of each thread, readers first */
@@ -17,7 +18,7 @@ struct traffic {
 
 /* Runs until the readers are done, or without readers until the time is over. The run begins when
  * all threads have their sessions. Readers get random records, and writers overwrite random records
- * in batches of one. Of W writers, number w overwrites the records whose number modulo W is w, so
+ * in batches of one. Of the W writers of all processes, number w overwrites the records whose number modulo W is w, so
  * writers share pages, but no record. A get must return the last value written before it began, or
  * one written during it. With a few thousand records, none is written RECORDS_VERSIONS times during
  * a get, so the versions differ. A late writer catches up on at most a hundredth of a second of

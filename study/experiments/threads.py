@@ -17,16 +17,17 @@ KINDS = (READS, BESIDE, WRITES)
 COLUMNS = 5  # of the small charts
 
 
-def rows(data: Results) -> pd.DataFrame:
-    """Return one row per trial and side, with the further columns `kind`; `number` of threads;
+def rows(data: Results, step: str = TRAFFIC) -> pd.DataFrame:
+    """Return one row per trial and side of a step, with the further columns `kind`; `number` of
+    threads;
     `rate` in thousand operations per second; and the operations of the slowest and the fastest
     thread over the average of all, `least` and `most`. Cells that the machine's host disturbed are
     left out, because a thread without a processor would look like a slow store. Raises BadInput."""
     found = data.operations[~data.operations.disturbed]
-    found = found[found.operation.isin([f"{TRAFFIC} read", f"{TRAFFIC} write"])]
+    found = found[found.operation.isin([f"{step} read", f"{step} write"])]
     threads = {text: parse(text)[-1].threads() for text in found.workload.unique()}
     readers, writers = (found.workload.map(lambda text, i=i: threads[text][i]) for i in (0, 1))
-    reads = found.operation == f"{TRAFFIC} read"
+    reads = found.operation == f"{step} read"
     kind = reads.map({True: BESIDE, False: ""})  # a writer beside readers has no kind
     kind = kind.mask(reads & (writers == 0), READS).mask(~reads & (readers == 0), WRITES)
     shown: pd.DataFrame = found.assign(

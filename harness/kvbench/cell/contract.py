@@ -28,6 +28,7 @@ class Capability(enum.IntFlag):
     THREADS = 4
     FORGETS = 8
     WRITERS = 16
+    PROCESSES = 32
 
     def names(self) -> tuple[str, ...]:
         return tuple(str(flag.name).lower() for flag in Capability if self & flag)

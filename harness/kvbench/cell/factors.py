@@ -43,7 +43,8 @@ WHOLE: tuple[Durability, ...] = ("recoverable", "atomic")  # no crash tears an u
 COMPRESSION: tuple[Compression, ...] = get_args(Compression)
 CACHE: tuple[Cache, ...] = get_args(Cache)
 KEY_ORDER: tuple[KeyOrder, ...] = get_args(KeyOrder)
-COLD_OPERATIONS = ("get", "update")
+COLD_OPERATIONS = BATCH_OPERATIONS = ("get", "update")
+MOST_BATCH = 100_000  # records of a write
 
 
 def parse_bytes(text: object) -> int:
@@ -158,6 +159,9 @@ Size = Annotated[
     RecordSize,
     Meta(description='1 B to 64 MiB, as "1 KiB", or a range as "1-10 KiB"'),
 ]
+Batch = Annotated[
+    int, Meta(ge=0, le=MOST_BATCH, description=f"a whole number from 0 to {MOST_BATCH:,}")
+]
 Memory = Annotated[str, Meta(description='"default", or a size as "4 MiB"')]
 Cap = Annotated[str, Meta(description='"none", or a size as "4 MiB"')]
 Timed = Annotated[
@@ -190,6 +194,7 @@ class Cell:
     key_size: KeySize = KEY_SIZE
     place: Place = "disk"
     least_ms: Milliseconds = 250
+    batch: Batch = 0
 
     @property
     def access(self) -> str:
@@ -201,9 +206,10 @@ class Cell:
 
     @property
     def timed(self) -> tuple[str, ...]:
-        """The operations that are timed: with a cold cache, those that read."""
-        cold = self.cache == "cold"
-        return tuple(name for name in self.operations if not cold or name in COLD_OPERATIONS)
+        """The operations that are timed: with a cold cache, those that read; in batches, those that
+        keep the records."""
+        few = self.cache == "cold" or self.batch
+        return tuple(name for name in self.operations if not few or name in COLD_OPERATIONS)
 
     def settings(self) -> dict[str, str]:
         """The settings that the store is opened with, by name; settings left as shipped are

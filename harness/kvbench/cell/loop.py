@@ -7,7 +7,7 @@ import gc
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,10 +22,10 @@ from kvbench.cell.histogram import Histogram, enough
 from kvbench.cell.library import Constant, Status, filled, loop_library, structure
 from kvbench.cell.meter import SECOND, Meter
 from kvbench.cell.phase import BINS, QUANTILES, Phase, Phases
-from kvbench.cell.plan import CODES, NAMES, ORDERS, SAMPLES, Plan, Records
+from kvbench.cell.plan import CODES, NAMES, NO_LIMIT, ORDERS, SAMPLES, Plan, Records
 from kvbench.cell.shim import option_array, read_effective_options
 from kvbench.cell.store import Store
-from kvbench.cell.workload import Step
+from kvbench.cell.workload import PROCESSES, Step
 
 BATCH_RECORDS = 1000
 BATCH_BYTES = 4 << 20  # most bytes of values in a batch; a larger value is its own batch
@@ -48,6 +48,9 @@ class Traffic:
     writes: int  # at most, per second, by all writers together
     seconds: float
     seed: int
+    # Of several processes with a writer each: which one writes, and how many there are.
+    first: int = 0
+    among: int = 0
 
     @classmethod
     def of(cls, step: Step, cell: Cell) -> Self:
@@ -56,11 +59,19 @@ class Traffic:
         return cls(
             readers=readers,
             writers=writers,
-            reads=step.get("reads", cell.records),
+            reads=step.get("reads", 0 if step.name == PROCESSES else cell.records),
             writes=step.get("writes", 10_000),
             seconds=step.get("seconds", 0),
             seed=cell.plan_seed,
         )
+
+
+def shares(done: Sequence[int]) -> dict[str, Any]:
+    """The columns that describe how threads shared the operations that each has done."""
+    total = sum(done)
+    return {
+        "threads": len(done), "least_share": min(done) / total, "most_share": max(done) / total
+    } if total else {}  # fmt: skip
 
 
 def page_buffers(*sizes: int) -> tuple[list[npt.NDArray[np.uint8]], list[int]]:
@@ -79,7 +90,8 @@ class ShimLoop:
         self.meter: Meter | None = None
         capacity = records.size.high
         batch = max((step.get("batch", 1) for step in records.steps), default=1)
-        room = max(BATCH_BYTES, capacity, batch * min(capacity, RECORD_BYTES))
+        whole = records.cell.batch * capacity
+        room = max(BATCH_BYTES, capacity, batch * min(capacity, RECORD_BYTES), whole)
         self._pages, (buffer, value) = page_buffers(capacity, room)
         records.values.pool = pool.ctypes.data
         self.c = filled(
@@ -143,10 +155,11 @@ class ShimLoop:
             burst=self._records.churn,
             samples=samples,
             least=round(least_s * SECOND),
+            batch=self._records.cell.batch,
         )
 
     def rounds(self, timed: tuple[str, ...], samples: int, least_s: float) -> dict[str, Phase]:
-        """Run rounds of these operations until each was executed `samples` times and for `least_s`
+        """Run rounds of these operations until each had `samples` records and took `least_s`
         seconds: see loop_rounds. Returns the phase of each operation by name."""
         phases, rounds = Phases(WHOLE), self._rounds(timed, samples, least_s)
         self._call("loop_rounds", ctypes.byref(rounds), phases.c)
@@ -237,6 +250,8 @@ class ShimLoop:
             duration=round(traffic.seconds * SECOND),
             interval=traffic.writers * SECOND // traffic.writes if traffic.writes else 0,
             seed=traffic.seed,
+            first=traffic.first,
+            among=traffic.among or traffic.writers,
             records=ctypes.addressof(self._records.c),
             done=done.ctypes.data,
             **pointers,
@@ -250,9 +265,7 @@ class ShimLoop:
             side.wall_s, side.items = both.wall_s, side.latency.n
             side.seconds = phases.seconds(i, round(both.wall_s * SECOND))
             side.timeline = phases.line(i, -(-int(both.wall_s * SECOND) // TICK))
-            if side.items:
-                least, most = (float(count) / side.items for count in (each.min(), each.max()))
-                side.more = {"threads": len(each), "least_share": least, "most_share": most}
+            side.more = shares(each.tolist())
         both.items = read.items + write.items
         return {"": both} | {name: side for name, (side, each) in sides.items() if len(each)}
 
@@ -400,7 +413,23 @@ class PythonLoop:
         return {"": phase}
 
     def _burst(self, operation: str, count: int, phase: Phase) -> None:
-        self._run(self._records.burst(operation, count), phase)
+        if operation == "update" and (size := self._records.cell.batch):
+            self._put(count // size, size, phase)
+        else:
+            self._run(self._records.burst(operation, count), phase)
+
+    def _put(self, count: int, size: int, phase: Phase) -> None:
+        """Write `count` batches of `size` distinct records."""
+        batch: dict[bytes, bytes] = {}
+        with self._timed(phase) as times:
+            for _, _, key, value in self.taken(self._records.burst("update", NO_LIMIT)):
+                batch[key] = value
+                if len(batch) == size:
+                    times.append(self._write_batch(list(batch.items())))
+                    batch.clear()
+                if len(times) == count:
+                    break
+        phase.items += count * size
 
     def rounds(self, timed: tuple[str, ...], samples: int, least_s: float) -> dict[str, Phase]:
         burst, least = self._records.churn, least_s * SECOND
@@ -413,7 +442,7 @@ class PythonLoop:
             latency, wall = phases[name].latency, walls(name)
             both = walls(*CHURNING) if name in CHURNING else 0
             enough = latency.sum >= least or wall >= WALL * least_s or both >= CHURN * least_s
-            return name in timed and (latency.n < samples or not enough)
+            return name in timed and (phases[name].items < samples or not enough)
 
         while any(map(lacks, phases)):
             churns = any(map(lacks, CHURNING))

@@ -23,12 +23,13 @@ from kvbench.cell.workload import (
     CHURN,
     CHURN_DEAD,
     CHURN_SHARES,
+    CONCURRENT,
     FILLS,
     GROWING,
     MIX,
     NEWEST_FIRST,
+    PROCESSES,
     REWRITES,
-    TRAFFIC,
     Step,
     parse,
 )
@@ -39,6 +40,7 @@ ORDERS = {order.name.lower(): order for order in Order}
 SAMPLES = 1000  # of each operation, at least
 EVICTIONS, PER_EVICTION = 100, 10  # of each operation in a cold cell; operations after each
 CHURN_SHARE, CHURN_LIMIT = 10, 250  # a round replaces a tenth of the records, but at most 250
+LEAST_BATCHES = 30  # of a cell with batches
 # Inserts of existing keys in the check: with 95% it detects a store that accepts 1 in 2,000.
 TRIED, TRIED_BYTES = 6000, 256 << 20
 POOL_SIZE = 8 << 20  # bytes; values are slices that begin anywhere in it
@@ -65,6 +67,8 @@ class Records:
         self.cell, self.size, self.key_size = cell, cell.record_size, cell.key_size
         self.steps = parse(cell.workload)
         self.churn = 0 if self.steps else max(1, min(cell.records // CHURN_SHARE, CHURN_LIMIT))
+        if cell.batch:
+            self.churn = -(-self.churn // cell.batch) * cell.batch  # whole batches
         # The records that rounds and GROWING insert are dead at first. The numbers that a mix
         # inserts come after all of these.
         missing = self.churn + sum(self.ops(step) for step in self.steps if step.name == GROWING)
@@ -80,7 +84,9 @@ class Records:
             low=self.size.low,
             span=self.size.high - self.size.low + 1,
         )
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE
+        shared = any(step.name == PROCESSES for step in self.steps)
+        flags = mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE
+        flags |= mmap.MAP_ANONYMOUS | NORESERVE
         self._pages = np.frombuffer(
             mmap.mmap(-1, -(-self.universe // PAGE) * PAGE, flags), np.uint8
         ).reshape(-1, PAGE)
@@ -98,7 +104,7 @@ class Records:
             random=cell.plan_seed,
             next=following,
         )
-        changing = {*REWRITES, TRAFFIC, "deleterandom"}
+        changing = {*REWRITES, *CONCURRENT, "deleterandom"}
         if missing or any(step.name in changing for step in self.steps):
             self._pages[:] = 0  # so that they count as the harness's memory from the start
         if missing:

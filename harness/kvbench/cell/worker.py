@@ -29,10 +29,28 @@ from kvbench.cell.filesystem import Mounted, allocated
 from kvbench.cell.loop import PythonLoop, ShimLoop, Traffic, make_loop
 from kvbench.cell.meter import Meter, count_system_calls
 from kvbench.cell.phase import Phase
-from kvbench.cell.plan import EVICTIONS, PER_EVICTION, SAMPLES, Records, make_pool
+from kvbench.cell.plan import (
+    EVICTIONS,
+    LEAST_BATCHES,
+    PER_EVICTION,
+    SAMPLES,
+    Records,
+    make_pool,
+)
+from kvbench.cell.processes import run_processes
 from kvbench.cell.protocol import Answer, Task
 from kvbench.cell.store import Store
-from kvbench.cell.workload import CHURN, GROWING, MIX, PERCENT, RANDOM_READS, ROUNDS, TRAFFIC, Step
+from kvbench.cell.workload import (
+    CHURN,
+    GROWING,
+    MIX,
+    PERCENT,
+    PROCESSES,
+    RANDOM_READS,
+    ROUNDS,
+    TRAFFIC,
+    Step,
+)
 from kvbench.common.processes import die_with_parent, how_it_ended
 
 RATIO_BLOCK = 4096  # bytes: about the block size that engines compress
@@ -163,7 +181,8 @@ class Measurement:
                 self._cold(operation)
         else:
             # Rounds pair inserts with removes, but only timed operations are reported.
-            found = self.loop.rounds(self.cell.timed, SAMPLES, least)
+            samples = max(SAMPLES, LEAST_BATCHES * self.cell.batch)
+            found = self.loop.rounds(self.cell.timed, samples, least)
             self.phases |= {name: found[name] for name in self.cell.timed}
 
     def _cold(self, operation: str) -> None:
@@ -183,7 +202,8 @@ class Measurement:
 
     def count_system_calls(self) -> None:
         """Count the system calls of further, untimed operations."""
-        count = min(self.records.churn, COUNTED)
+        batch = self.cell.batch
+        count = max(min(self.records.churn, COUNTED), batch)
         with count_system_calls() as calls:  # attach once: it takes up to 30 ms
             for name in ("insert", "get", "update", "remove"):
                 marks = [calls()]
@@ -193,7 +213,8 @@ class Measurement:
                 start, own, end = (mark or 0 for mark in marks)
                 if end and name in self.phases:
                     found = max(0, end - own - (own - start))  # background threads make calls, too
-                    self.phases[name].more |= {"counted": count, "system_calls": found}
+                    calls_of = count // batch if batch and name == "update" else count
+                    self.phases[name].more |= {"counted": calls_of, "system_calls": found}
 
     def steps(self) -> None:
         loop, records = self.loop, self.records
@@ -250,6 +271,11 @@ class Measurement:
             return {"": simple[step.name]()}
         if step.name == TRAFFIC:
             return loop.traffic(Traffic.of(step, records.cell))
+        if step.name == PROCESSES:
+            loop.close()
+            found = run_processes(loop, self.open, Traffic.of(step, records.cell))
+            self.open()
+            return dict(found)
         if step.name == CHURN:
             return loop.run(records.churned(step), least, step.get("most", 0))
         growing = "insert" in step.shares()

@@ -17,6 +17,7 @@ SCANS = ("readseq", "readreverse")
 RANDOM_READS = ("readrandom", "rangerandom")
 GROWING = "insertrandom"
 TRAFFIC = "readwhilewriting"
+PROCESSES = "processes"
 MIX = "mix"
 CHURN = "churn"
 # Mostly updates, as in the heavy mixes of YCSB, with enough removes and inserts of removed records
@@ -53,7 +54,9 @@ PARAMETERS: dict[str, dict[str, int]] = {
     MIX: {"reads": 0, "seconds": 1, "load": 1, **_OPS},
     CHURN: {"times": 1, "seconds": 1, "most": 1, **_RATE},
     TRAFFIC: {"readers": 0, "writers": 0, "reads": 0, "writes": 0, "seconds": 1},
+    PROCESSES: {"readers": 0, "writers": 0, "writes": 0, "seconds": 1},
 }
+CONCURRENT = (TRAFFIC, PROCESSES)
 REWRITES = {"overwrite", MIX, CHURN} | {
     name for name, shares in YCSB.items() if {"update", "read-modify-write"} & set(shares)
 }
@@ -90,6 +93,8 @@ class Step:
     readwhilewriting: each of `readers` (4) makes `reads` gets (default: as many as records; 0: no
     limit) while `writers` (1) together make `writes` per second (10,000; 0: no limit), for at most
     `seconds`. With 0 readers or 0 writers, the others run alone.
+
+    processes: the same, but each reader and each writer is a process that has the store open.
     """
 
     name: str
@@ -117,10 +122,10 @@ class Step:
                 raise BadInput(f"{name}: {pair!r:.60} is not allowed; allowed: {allowed}")
             given[key] = number
         step = cls(name, tuple(given.items()))
-        if name == TRAFFIC and step.threads() == (0, 0):
+        if name in CONCURRENT and step.threads() == (0, 0):
             raise BadInput(f"{step}: no thread; allowed: 1 or more readers or writers")
-        endless = step.threads()[0] == 0 or given.get("reads") == 0
-        if name == TRAFFIC and endless and "seconds" not in given:
+        endless = step.threads()[0] == 0 or given.get("reads") == 0 or name == PROCESSES
+        if name in CONCURRENT and endless and "seconds" not in given:
             raise BadInput(f"{step}: it would never end; allowed: with seconds=N")
         if given.get("most", 2**31) < given.get("seconds", 0):
             raise BadInput(
@@ -157,7 +162,7 @@ class Step:
         return YCSB.get(self.name, {})
 
     def threads(self) -> tuple[int, int]:
-        """The number of readers and of writers of TRAFFIC."""
+        """The number of readers and of writers of CONCURRENT steps."""
         return self.get("readers", 4), self.get("writers", 1)
 
     def __str__(self) -> str:

@@ -4,8 +4,18 @@ limit."""
 from msgspec.structs import astuple
 
 from kvbench.cell.factors import Cell
-from kvbench.cell.plan import EVICTIONS, PER_EVICTION, SAMPLES
-from kvbench.cell.workload import CHURN, MIX, PERCENT, RANDOM_READS, ROUNDS, SCANS, TRAFFIC, parse
+from kvbench.cell.plan import EVICTIONS, LEAST_BATCHES, PER_EVICTION, SAMPLES
+from kvbench.cell.workload import (
+    CHURN,
+    CONCURRENT,
+    MIX,
+    PERCENT,
+    PROCESSES,
+    RANDOM_READS,
+    ROUNDS,
+    SCANS,
+    parse,
+)
 from kvbench.stores.about import C, Rates, entry
 
 # The rates in the stores' TOML files were fitted to the durations of the cells in data/ by
@@ -25,8 +35,9 @@ def _steps(cell: Cell, record: float, operation: float, sync: float) -> float:
     total = 2 * cell.records * record
     for step in parse(cell.workload):
         ops = step.get("ops", cell.records)
-        if step.name == TRAFFIC:
-            reads = step.threads()[0] * step.get("reads", cell.records) * operation
+        if step.name in CONCURRENT:
+            each = step.get("reads", 0 if step.name == PROCESSES else cell.records)
+            reads = step.threads()[0] * each * operation
             most = step.get("seconds", 3600)
             total += min(reads, most) if reads else most  # without a limit, for the whole time
         elif step.name == MIX:
@@ -66,5 +77,7 @@ def seconds(cell: Cell, fsync_ms: float) -> float:
     if cell.cache == "cold":
         cold = EVICTIONS * (_EVICTION + PER_EVICTION * _COLD_READ)
         return _PROCESS + load + len(cell.timed) * cold
-    times = (SAMPLES * (each + (0 if name == "get" else sync)) for name in cell.timed)
+    writes = SAMPLES if cell.batch < 2 else LEAST_BATCHES  # syncs; the records take their time, too
+    records = max(SAMPLES, LEAST_BATCHES * cell.batch)
+    times = (records * each + (0 if name == "get" else writes * sync) for name in cell.timed)
     return _PROCESS + load + sum(max(time, cell.least_ms / 1000) for time in times)

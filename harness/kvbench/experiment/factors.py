@@ -102,6 +102,13 @@ _USES = {
     "place": Factor(
         "Where the store's folder is: `disk`, below the results; `tmpfs`, in `/dev/shm`"
     ),
+    "batch": Factor(
+        "Records of an update in `rounds`. `0`: one, whose key must exist; n: a call stores n "
+        "records, in one transaction if the store has any, whether their keys exist or not (a "
+        "blind write). With n, only gets and updates are timed",
+        unit="1",
+        in_name="batches of {}",
+    ),
     "least_ms": Factor(
         "Least time for each operation of `rounds`, which is repeated until it has passed. It "
         "also applies to `readrandom` and to mixes without inserts, unless they state `ops` or "

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from kvbench.cell.factors import (
+    BATCH_OPERATIONS,
     COLD_OPERATIONS,
     LEVELS,
     MOST_TRIALS,
@@ -33,6 +34,7 @@ from kvbench.stores.bindings import BINDINGS
 from kvbench.stores.catalogue import compared
 
 MOST_BYTES = 1 << 20  # in a grid file
+BATCH_SHARE, BATCH_BYTES = 10, 64 << 20  # a batch is a tenth of the records at most; its bytes
 MOST_CELLS = 100_000  # in an experiment: more are a mistake, and take minutes to list
 ACCESS = ("c", "python")
 THREADS = "=threads"  # in a workload: replaced by each number of threads
@@ -238,6 +240,15 @@ class Grid:
         plain = self.levels["workload"] == (ROUNDS,)
         if "python" in self.access and not plain:
             raise BadInput('access: "python" runs the workload "rounds" only')
+        if any(self.levels["batch"]) and not plain:
+            raise BadInput(
+                'batch: of no use for steps, which have their own; allowed: workload "rounds"'
+            )
+        if any(self.levels["batch"]) and not set(self.operations) & set(BATCH_OPERATIONS):
+            wanted = " or ".join(BATCH_OPERATIONS)
+            raise BadInput(f"batch: is measured with {wanted}; add one to operations")
+        if "cold" in self.levels["cache"] and any(self.levels["batch"]):
+            raise BadInput('batch: cells with cache "cold" write single records; allowed: 0')
         if "cold" in self.levels["cache"] and not plain:
             raise BadInput('cache: "cold" is measured with the workload "rounds" only')
         if "cold" in self.levels["cache"] and not set(self.operations) & set(COLD_OPERATIONS):
@@ -308,9 +319,13 @@ class Grid:
     def skip_reason(self, cell: Cell) -> str:
         """The reason why the cell is not measured; empty if it is."""
         expected = int(cell.records * cell.record_size.mean)
-        if expected <= self.byte_limit:
-            return ""
-        return f"{expected:,} bytes of values exceed the byte limit of {self.byte_limit:,}"
+        if expected > self.byte_limit:
+            return f"{expected:,} bytes of values exceed the byte limit of {self.byte_limit:,}"
+        if cell.batch * BATCH_SHARE > cell.records and cell.batch > 1:
+            return f"batches of {cell.batch:,}: allowed: a tenth of the {cell.records:,} records"
+        if (most := cell.batch * cell.record_size.high) > BATCH_BYTES:
+            return f"batches of {most:,} bytes: allowed: {BATCH_BYTES:,}"
+        return ""
 
 
 def defaults(known_stores: Sequence[str]) -> dict[str, Any]:

@@ -5,13 +5,14 @@ from collections.abc import Callable
 
 from kvbench.cell.workload import (
     CHURN,
+    CONCURRENT,
     FILLS,
     GROWING,
     MIX,
+    PROCESSES,
     RANDOM_READS,
     REWRITES,
     SCANS,
-    TRAFFIC,
     Step,
     parse,
 )
@@ -31,7 +32,7 @@ def checked(text: str) -> tuple[Step, ...]:
                 f"workloads: {text!r:.60}: {name} fills an empty store; allowed: as first"
             )
         last = i == len(names) - 1
-        if name == TRAFFIC and not last:
+        if name in CONCURRENT and not last:
             raise BadInput(f"workloads: {text!r:.60}: {name} is allowed as the last step only")
         if name == "ycsb-e" and GROWING in names:
             raise BadInput(
@@ -44,7 +45,7 @@ def checked(text: str) -> tuple[Step, ...]:
                 f"allowed: {name} before it"
             )
         later = set(names[i + 1 :]) - {*RANDOM_READS, *SCANS, "compact"}
-        if name == CHURN and (lost := {TRAFFIC, GROWING} & set(names)):
+        if name == CHURN and (lost := {*CONCURRENT, GROWING} & set(names)):
             raise BadInput(
                 f"workloads: {text!r:.60}: {CHURN} leaves records removed; "
                 f"allowed: without {', '.join(sorted(lost))}"
@@ -68,7 +69,9 @@ def closed(step: Step) -> Step:
 
 def lacks(step: Step, can: Callable[[str], bool]) -> str:
     """The capability that the step needs and the store lacks; empty if there is none."""
-    if step.name != TRAFFIC:
+    if step.name == PROCESSES and not can("processes"):
+        return "processes"
+    if step.name not in CONCURRENT:
         needed = NEEDS.get(step.name, "")
         return needed if needed and not can(needed) else ""
     readers, writers = step.threads()

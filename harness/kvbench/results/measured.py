@@ -21,7 +21,7 @@ FLOOR = "null"  # the store that does nothing: the harness's own time
 PLAIN = {  # the levels that advice uses, unless `where` replaces them
     "cache": "warm", "memory_max": UNCAPPED, "workload": ROUNDS, "options": "",
     "compressibility": "incompressible", "key_order": "uniform", "compression": DEFAULT,
-    "place": "disk",
+    "place": "disk", "batch": "0",
 }  # fmt: skip
 # The columns by which an answer separates rows itself, and trials, which it averages.
 APART = ("store", "binding", *POINT, "durability", "memory", "operations", "trial")

@@ -4,8 +4,15 @@ import dataclasses
 from collections.abc import Mapping
 
 from kvbench.cell.contract import Setting
-from kvbench.cell.factors import DEFAULT
+from kvbench.cell.factors import DEFAULT, WHOLE
 from kvbench.cell.store import Store
+
+# The settings of which one gives a store a capability, if it is on.
+BY_SETTING = {
+    "threads": ("threads", "processes"),
+    "writers": ("threads", "processes"),
+    "processes": ("processes",),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,9 +20,15 @@ class KnownStore(Store):
     """A store that the harness knows, available or not."""
 
     def can(self, capability: str, settings: Mapping[str, str]) -> bool:
-        """Whether it has the capability, either always or by the setting "threads"."""
-        threaded = settings.get("threads") == "on" and capability in ("threads", "writers")
-        return capability in self.capabilities or threaded
+        """Whether it has the capability, either always or by these settings."""
+        given = any(settings.get(name) == "on" for name in BY_SETTING.get(capability, ()))
+        # Where no crash tears an update, no reader finds half of it.
+        whole = capability == "threads" and self.tears and "writers" in self.capabilities
+        return (
+            capability in self.capabilities
+            or given
+            or (whole and settings.get("durability") in WHOLE)
+        )
 
     def lacks(self, name: str, value: str) -> str:
         """The reason why it lacks this level of a setting; empty if it has the level."""

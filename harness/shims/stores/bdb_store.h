@@ -12,7 +12,7 @@
 struct kv {
     DB_ENV *environment; /* NULL: none */
     DB *db;
-    bool threads; /* the engine locks pages and may ask to repeat a call */
+    bool threads; /* or processes: the engine locks pages and may ask to repeat a call */
 };
 
 static const struct kv_setting settings[] = {
@@ -35,6 +35,10 @@ static const struct kv_setting settings[] = {
     {"threads", "on",
      .means = "DB_THREAD and DB_INIT_LOCK, for several readers and writers; needs an environment"},
     {"threads", "off", .means = "no locks, as shipped"},
+    {"processes", "on",
+     .means = "DB_REGISTER and DB_INIT_LOCK, for several processes; the first one recovers; needs "
+              "an environment"},
+    {"processes", "off", .means = "the environment is private, as in the sources"},
     {"page_size", .least = 512,
      .means = "bytes, a power of 2 up to 65536; as shipped the block size of the file system"},
     {"checks", "on", .means = "DB_CHKSUM: each page has a checksum"},
@@ -69,9 +73,11 @@ static int close_store(struct kv *kv)
 }
 
 /* Recovers what an earlier process left. */
-static int open_environment(struct kv *kv, const char *path, uint64_t memory, bool synced)
+static int open_environment(struct kv *kv, const char *path, uint64_t memory, bool synced,
+                            bool shared)
 {
-    u_int32_t how = DB_CREATE | DB_PRIVATE | DB_RECOVER | DB_INIT_MPOOL | DB_INIT_LOG | DB_INIT_TXN;
+    u_int32_t how = DB_CREATE | DB_RECOVER | DB_INIT_MPOOL | DB_INIT_LOG | DB_INIT_TXN;
+    how |= shared ? DB_REGISTER : DB_PRIVATE;
     u_int32_t flags = DB_AUTO_COMMIT | (synced ? 0 : DB_TXN_WRITE_NOSYNC);
     int code = db_env_create(&kv->environment, 0);
     DB_ENV *environment = kv->environment;
@@ -92,7 +98,8 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     char file[4096];
     bool synced = kv_is(options, count, "durability", "sync");
     bool logged = kv_durable(options, count);
-    bool threads = kv_is(options, count, "threads", "on");
+    bool shared = kv_is(options, count, "processes", "on");
+    bool threads = kv_is(options, count, "threads", "on") || shared;
     uint64_t memory = kv_number(options, count, "memory");
     uint64_t page = kv_number(options, count, "page_size");
     if (snprintf(file, sizeof file, "%s/" FILE_NAME, path) >= (int)sizeof file)
@@ -100,14 +107,15 @@ static int open_store(const char *path, const struct kv_option *options, size_t 
     if ((page & (page - 1)) != 0 || page > 65536)
         return kv_fail("page_size %llu is not a power of 2 up to 65536", (unsigned long long)page);
     if (threads && !logged)
-        return kv_fail("threads=on needs an environment: durability process, recoverable or sync");
+        return kv_fail("threads=on and processes=on need an environment: durability process, "
+                       "recoverable or sync");
     if (logged && memory == 0 && page > 16384)
         memory = 16 * page; /* the engine does so by itself only without an environment */
     struct kv *opened = calloc(1, sizeof *opened);
     if (opened == NULL)
         return kv_fail("out of memory");
     opened->threads = threads;
-    int code = logged ? open_environment(opened, path, memory, synced) : 0;
+    int code = logged ? open_environment(opened, path, memory, synced, shared) : 0;
     code = code ?: db_create(&opened->db, opened->environment, 0);
     DB *db = opened->db;
     if (code == 0 && memory != 0 && !logged)

@@ -295,7 +295,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
     .capabilities =
-        KV_WRITERS, /* no KV_THREADS: a reader may find a file truncated, not yet written */
+        KV_WRITERS | KV_PROCESSES, /* no KV_THREADS: a reader may find a file truncated */
     .name = KV_NAME,
     .max_key = FOLDER_MAX_KEY,
     .max_value = UINT64_C(1) << 32, /* far below any file system's limit */

@@ -223,7 +223,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
-    .capabilities = KV_BATCH | KV_SCAN | KV_THREADS | KV_WRITERS,
+    .capabilities = KV_BATCH | KV_SCAN | KV_THREADS | KV_WRITERS | KV_PROCESSES,
     .name = KV_NAME,
     .max_key = 511, /* mdb_env_get_maxkeysize as compiled by default */
     .max_value = UINT32_MAX,

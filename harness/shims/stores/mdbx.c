@@ -253,7 +253,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
-    .capabilities = KV_BATCH | KV_SCAN | KV_THREADS | KV_WRITERS,
+    .capabilities = KV_BATCH | KV_SCAN | KV_THREADS | KV_WRITERS | KV_PROCESSES,
     .name = KV_NAME,
     .max_key = 2022,         /* with pages of 4 KiB */
     .max_value = 0x7ff00000, /* the engine's own limit */

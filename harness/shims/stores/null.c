@@ -60,7 +60,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
-    .capabilities = KV_THREADS | KV_FORGETS | KV_WRITERS,
+    .capabilities = KV_THREADS | KV_FORGETS | KV_WRITERS | KV_PROCESSES,
     .name = KV_NAME,
     .max_key = UINT32_MAX,
     .max_value = UINT32_MAX,

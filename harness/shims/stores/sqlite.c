@@ -297,7 +297,7 @@ static int effective_options(struct kv *kv, char *text, size_t capacity)
 
 KV_EXPORT const struct kv_driver kv_driver = {
     .abi = KV_ABI,
-    .capabilities = KV_BATCH | KV_SCAN | KV_THREADS | KV_WRITERS,
+    .capabilities = KV_BATCH | KV_SCAN | KV_THREADS | KV_WRITERS | KV_PROCESSES,
     .name = KV_NAME,
     .max_key = 1000000,     /* kept in an index entry; far below SQLITE_MAX_LENGTH with a value */
     .max_value = 990000000, /* SQLITE_MAX_LENGTH is 1,000,000,000 for the whole row */

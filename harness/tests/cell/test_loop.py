@@ -156,6 +156,41 @@ def test_rounds_end_after_their_samples_and_their_least_time(
     loop.close()
 
 
+@pytest.mark.parametrize("label", ["lmdb", "lmdb/lmdb", "flat", "flat/io"])
+@pytest.mark.parametrize("order", KEY_ORDER)
+@pytest.mark.parametrize("batch", [1, 7, 250])
+def test_updates_in_batches(label: str, order: str, batch: int, tmp_path: Path) -> None:
+    """A batch has `batch` records, which the store then holds in their last versions."""
+    loop, _ = loaded(KNOWN[label], tmp_path, batch=batch, key_order=order)
+    phases = loop.rounds(("get", "update"), SAMPLES, 0.01)
+    assert phases["update"].items == batch * phases["update"].latency.n >= SAMPLES
+    assert phases["get"].items == phases["get"].latency.n >= SAMPLES
+    loop.check()
+    loop.close()
+
+
+# LMDB, which refuses batches with a key that comes twice.
+DISTINCT = """
+#include <string.h>
+static int my_write(struct kv *kv, enum kv_mode mode, const struct kv_record *records, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (memcmp(records[i].key.data, records[j].key.data, records[i].key.size) == 0)
+                return kv_fail("a key twice in one batch");
+    return honest.write(kv, mode, records, count);
+}
+"""
+
+
+def test_the_keys_of_a_batch_are_distinct(tmp_path: Path, alter_shim: Callable[..., Store]) -> None:
+    store = alter_shim("lmdb", DISTINCT, "write")
+    loop, _ = loaded(store, tmp_path, batch=250, key_order="zipfian")
+    loop.rounds(("update",), 10 * SAMPLES, 0)
+    loop.check()
+    loop.close()
+
+
 @pytest.mark.parametrize("label", ["null", "null/null"])
 def test_drawn_operations_go_on_for_their_least_time(label: str, tmp_path: Path) -> None:
     loop, records = loaded(KNOWN[label], tmp_path)

@@ -103,6 +103,10 @@ def measured(store: Store, folder: Path, workload: str, **levels: Any) -> pd.Dat
         ("mix reads=5 rate=9, mix reads=5 load=50", ["mix reads=5 load=50", "closed"]),
         ("readrandom rate=5 gaps=even", ["gaps=even", "gaps=exponential"]),
         ("mix gaps=exponential", ["gaps=exponential", "gaps with"]),
+        ("processes readers=2", ["processes readers=2", "never end", "seconds=N"]),
+        ("processes readers=0 writers=0 seconds=1", ["writers=0", "no thread"]),
+        ("processes reads=5 seconds=1", ["reads=5", "readers, writers, writes, seconds"]),
+        ("processes seconds=1, readrandom", ["processes", "last"]),
     ],
 )
 def test_bad_workloads_are_refused_by_name(text: object, named: list[str]) -> None:
@@ -291,6 +295,78 @@ def test_several_threads_need_a_store_for_them(
     said = kvbench("status", tmp_path / "out").stdout
     assert "1 skipped: readwhilewriting: the store lacks writers" in said
     assert "3 skipped: readwhilewriting: the store lacks threads" in said
+
+
+PROCESSES = "processes readers=2 writers=2 writes=0 seconds=1"
+
+
+@pytest.mark.check
+@pytest.mark.parametrize(
+    ("store", "levels"),
+    [
+        ("flat", {"durability": "recoverable"}),
+        ("nested", {"durability": "recoverable"}),
+        ("lmdb", {"durability": "process"}),
+        ("mdbx", {"durability": "process"}),
+        ("sqlite", {"durability": "process"}),
+        ("bdb", {"durability": "process", "options": "processes=on"}),
+    ],
+)
+def test_processes_read_and_write_one_store(
+    store: str, levels: dict[str, str], tmp_path: Path
+) -> None:
+    """Every value that is read, and every record at the end, is checked."""
+    own = measured(KNOWN[store], tmp_path, PROCESSES, **levels).drop(index="load")
+    assert list(own.index[1:]) == [f"{own.index[0]} {side}" for side in ("read", "write")]
+    assert (own.n[1:] > 0).all()
+    assert own["items"].iloc[0] == own.n.iloc[1:].sum()
+    assert own.threads[1:].tolist() == [2, 2]
+    assert (own.wall_s >= 1).all()
+
+
+def test_stores_that_processes_do_not_share_are_found(tmp_path: Path) -> None:
+    """LevelDB refuses a second process. Berkeley DB with private environments does not, but loses
+    writes."""
+    with pytest.raises(StoreError, match="lock"):
+        measured(KNOWN["leveldb"], tmp_path, PROCESSES)
+    place = tmp_path / "bdb"
+    place.mkdir()
+    with pytest.raises(StoreError):
+        measured(KNOWN["bdb"], place, PROCESSES, durability="process")
+
+
+def test_a_process_that_dies_fails_its_cell(
+    tmp_path: Path, alter_shim: Callable[..., Store]
+) -> None:
+    code = """
+    #include <signal.h>
+    #include <stdlib.h>
+    static int my_get(struct kv *kv, struct kv_slice k, void *b, size_t c, size_t *n)
+    {
+        static int calls;
+        if (++calls == 100)
+            raise(SIGKILL);
+        return honest.get(kv, k, b, c, n);
+    }
+    """
+    with pytest.raises(StoreError, match="killed, or crashed"):
+        measured(alter_shim("lmdb", code, "get"), tmp_path, PROCESSES)
+
+
+def test_only_stores_that_processes_share_are_measured_so(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    """A reader beside a writer needs files that are replaced whole."""
+    grid = write_grid(
+        stores=["flat", "leveldb"],
+        durability=["process", "recoverable"],
+        workloads=["processes readers=1 writers=1 seconds=1"],
+    )
+    done = kvbench("sweep", grid, "--out", tmp_path / "out")
+    assert (done.returncode, done.stdout.strip()) == (0, "1 ok, 3 skipped")
+    said = kvbench("status", tmp_path / "out").stdout
+    assert "1 skipped: processes: the store lacks threads" in said
+    assert "2 skipped: processes: the store lacks processes" in said
 
 
 # LMDB, where each record remembers the thread that wrote it. The keys of 1,000 records differ in

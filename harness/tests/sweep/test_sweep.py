@@ -104,6 +104,15 @@ def test_a_user_s_temporary_file_is_kept(
     assert (out / "cells" / "thesis.tmp").exists()
 
 
+def test_a_batch_is_a_tenth_of_the_records_at_most(
+    write_grid: Callable[..., Path], kvbench: Run, tmp_path: Path
+) -> None:
+    grid = write_grid(stores=["lmdb"], records=[100, 1000], batch=[0, 1, 20])
+    done = kvbench("sweep", grid, "--out", tmp_path / "out")
+    assert (done.returncode, done.stdout.strip()) == (0, "5 ok, 1 skipped")
+    assert "batches of 20: allowed: a tenth" in kvbench("status", tmp_path / "out").stdout
+
+
 def test_a_cell_over_the_byte_limit_is_skipped_until_the_limit_is_raised(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path
 ) -> None:
