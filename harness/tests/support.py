@@ -239,6 +239,61 @@ def compile_shim(own_shims: Path, tmp_path: Path) -> Callable[..., Path]:
     return build
 
 
+# Every worker loads this store, which does nothing, to measure the harness itself. The letters of
+# EVENTS say what happens then, one worker after the other: s: a signal stops the worker for 0.2 s;
+# k: the sweep is killed; i: it is interrupted; anything else: nothing.
+EVENTFUL = r"""
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "null.c"
+
+__attribute__((constructor)) static void happen(void)
+{
+    const char *events = getenv("EVENTS"), *starts = getenv("STARTS");
+    if (!getenv("KVBENCH_CELL") || !events)
+        return;
+    int file = open(starts, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    struct stat found;
+    if (write(file, "+", 1) != 1 || fstat(file, &found))
+        abort();
+    close(file);
+    size_t number = (size_t)found.st_size;
+    char event = number > strlen(events) ? '-' : events[number - 1];
+    if (event == 'k')
+        kill(getppid(), SIGKILL);
+    if (event == 'i')
+        kill(getppid(), SIGINT);
+    if (event != 's')
+        return;
+    pid_t worker = getpid(), child = fork();
+    if (child == 0) {
+        kill(worker, SIGSTOP);
+        nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+        kill(worker, SIGCONT);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+}
+"""
+
+
+@pytest.fixture
+def eventful(
+    own_shims: Path, compile_shim: Callable[..., Path], tmp_path: Path
+) -> Callable[[str], dict[str, str]]:
+    """Return the environment in which these events happen to the workers. The file `starts` has a
+    byte for each worker."""
+    compile_shim("null", EVENTFUL)
+    own = {"KVBENCH_SHIMS": str(own_shims), "STARTS": str(tmp_path / "starts")}
+    return lambda events: own | {"EVENTS": events}
+
+
 @pytest.fixture
 def hanging(
     write_grid: Callable[..., Path],

@@ -21,7 +21,7 @@ from kvbench.cell.factors import (
 from kvbench.cell.workload import ROUNDS
 from kvbench.common.messages import BadInput
 from kvbench.experiment.factors import CONDITION, NOT_STATED
-from kvbench.machine.noise import SPREAD, STOLEN, unsteady
+from kvbench.machine.noise import SHARE, SPREAD, stolen_share, unsteady
 from kvbench.results.frames import Frames, refuse_several
 from kvbench.results.warm import WARM
 from kvbench.stores import about
@@ -280,10 +280,13 @@ class Results:
                 "-fold; where they matter, measure again on a quieter machine)"
             )
         if host := int(self.cells.disturbed.sum()):
-            lost += (
-                f"; in {host} of {len(self.cells)} cells the host withheld processors for more "
-                f"than {STOLEN:.0%} of the time"
+            withheld = (stolen_share(self.cells)[self.cells.disturbed] > SHARE).all()
+            what = (
+                f"the host withheld processors for more than {SHARE:.0%} of the time"
+                if withheld
+                else "the host withheld processors or memory, stopped the worker or set the clock"
             )
+            lost += f"; in {host} of {len(self.cells)} cells {what}"
         found = f"{trials}{samples}{levels}{self._cooled()}{lost}; {self._floor()}"
         return f"{self.source()}: {found}.\n{self._machine()}."
 

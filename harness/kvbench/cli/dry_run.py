@@ -11,6 +11,7 @@ from kvbench.experiment.factors import non_default
 from kvbench.machine.description import fsync_milliseconds
 from kvbench.machine.scratch import own_folder
 from kvbench.results.folder import Folder
+from kvbench.sweep.again import due
 from kvbench.sweep.sweep import Sweep
 
 
@@ -32,7 +33,12 @@ def print_plan(sweep: Sweep) -> None:
     with own_folder(sweep.nearest()) as (probe, _):
         fsync_ms = fsync_milliseconds(probe)
     begun = sweep.begun()
-    done = Folder(sweep.out).done(installed=True) if begun else {}
+    done = {}
+    if begun:
+        folder = Folder(sweep.out)
+        done = folder.done(installed=True)
+        for cell in due(folder, (cell for _, cell, _ in sweep.plan(done)), done):
+            del done[cell]
     left = {cell for _, cell, _ in sweep.plan(done)} - done.keys()
     rows, plan, fit = [], [], []
     for grid, cell, skip_reason in sweep.plan():

@@ -272,6 +272,8 @@ def _check_together(scheduler: str | None, others: dict[str, Any]) -> None:
 
 def _distribute(job: "Sweep", address: str, core: Path | None, time_limit: float) -> None:
     from kvbench.experiment.grid import read_grids
+    from kvbench.results.folder import Folder
+    from kvbench.sweep.again import summary
 
     try:
         from kvbench.sweep.distributed import Distributed  # not everybody has Dask
@@ -282,6 +284,8 @@ def _distribute(job: "Sweep", address: str, core: Path | None, time_limit: float
     with kept(GOES_ON):
         work.run()
     _print_counts(work.counts)
+    if line := summary(Folder(job.out)):
+        say(line)
     for field, why in list(work.lost.items())[:MOST_SHOWN]:
         say(one_line(f"{field}: not measured: {why}; the same command tries again"))
     if len(work.lost) > MOST_SHOWN:
@@ -336,9 +340,11 @@ def _reasons(reasons: Counter[tuple[str, str]]) -> list[str]:
 
 
 def _warn(folder: "Folder") -> None:
-    """Report stopped and disturbed cells and cells whose trials disagree, with the next step."""
+    """Report trials that were measured again, disturbed cells, and cells whose trials disagree,
+    with the next step."""
     from kvbench.machine import noise
     from kvbench.results.frames import Frames
+    from kvbench.sweep.again import summary
 
     def report(what: str, why: str, headers: tuple[str, ...], found: Iterable[Any]) -> None:
         if rows := list(found):
@@ -348,19 +354,15 @@ def _warn(folder: "Folder") -> None:
 
     collected = Frames.of(folder.tables(), folder.path)
     cells = collected.cells
-    report(
-        "stopped",
-        "{} cells were stopped, or the machine suspended, for more than "
-        f"{noise.STOPPED} s while they were measured",
-        ("cells/", "seconds"),
-        ((f"{row.cell}.json", f"{row.stopped_s:.1f}") for row in noise.stopped(cells).itertuples()),
-    )
+    if line := summary(folder):
+        say(line)
+    why = noise.disturbed(cells)
     report(
         "disturbed",
-        "during {} cells the machine's host withheld processors for more than "
-        f"{noise.STOLEN:.0%} of the time",
-        ("cells/", "withheld"),
-        ((f"{row.cell}.json", f"{row.stolen:.0%}") for row in noise.disturbed(cells).itertuples()),
+        "the machine's host disturbed {} cells, which a sweep measures again with all stores of "
+        "their field, twice at most",
+        ("cells/", "why"),
+        ((f"{name}.json", what) for name, what in zip(cells.cell, why, strict=True) if what),
     )
     report(
         "unsteady",

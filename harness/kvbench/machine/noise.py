@@ -1,5 +1,5 @@
-"""Records what else the machine did while a cell was measured, and finds cells whose trials
-disagree."""
+"""Records what else the machine did while a cell was measured, and finds cells that this disturbed
+and cells whose trials disagree."""
 
 import contextlib
 import os
@@ -13,14 +13,17 @@ from typing import Any
 import pandas as pd
 import psutil
 
-from kvbench.cell.factors import SYNCED
+from kvbench.cell.factors import SYNCED, UNCAPPED
 from kvbench.experiment.factors import CONDITION
 
 PRESSURE = Path("/proc/pressure/memory")
-STOPPED = 0.1  # seconds of a worker stopped, or without processors, to report
-STOLEN = 0.05  # share of wall time withheld by the host that makes a cell disturbed
+LEAST = 0.1  # seconds of a disturbance that counts; the kernel counts stolen time in steps of 10 ms
+SHARE = 0.05  # of the wall time: more time without processors or memory disturbs a cell
 TRIAL = re.compile(r"_t\d+_[0-9a-f]{16}$")  # the end of a cell's name
 SPREAD = 2.0  # a cell is unsteady if its slowest trial took more than this multiple of its fastest
+JUDGED = (  # the columns that say whether a cell was disturbed
+    "status", "memory_max", "wall_s", "steal_s", "memory_stall_s", "stopped_s", "clock_jump_s",
+)  # fmt: skip
 ADVICE = "to measure them again, remove these files and sweep again on an otherwise idle machine"
 WRITES = ("insert", "update", "remove")
 UNSYNCED = "see what `kvbench evidence` says of it"
@@ -46,11 +49,12 @@ def _frequency() -> float | None:
     return float(found.current) if found else None
 
 
-def _suspended() -> float:
-    """The seconds since boot for which the machine was suspended."""
-    clocks = time.CLOCK_BOOTTIME, time.CLOCK_MONOTONIC
+def _ahead(clock: int) -> float:
+    """The seconds by which a clock is ahead of the monotonic one. CLOCK_BOOTTIME is ahead by the
+    time for which the machine was suspended."""
+    clocks = clock, time.CLOCK_MONOTONIC
     readings = ([time.clock_gettime(clock) for clock in clocks] for _ in range(3))
-    return max(boot - running for boot, running in readings)  # less if interrupted in between
+    return max(one - running for one, running in readings)  # less if interrupted in between
 
 
 class Watch:
@@ -60,7 +64,7 @@ class Watch:
         self._load = os.getloadavg()[0]
         self._steal = psutil.cpu_times().steal
         self._stall = _memory_stall()
-        self._suspended = _suspended()
+        self._suspended, self._date = map(_ahead, (time.CLOCK_BOOTTIME, time.CLOCK_REALTIME))
         self._stopped = 0.0
         self._thread = threading.Thread()
 
@@ -88,16 +92,19 @@ class Watch:
     def row(self) -> dict[str, Any]:
         """The columns of the cell, once its worker has ended: the load of the minute before; the
         seconds in which the hypervisor withheld processors, in which a process waited for memory,
-        and in which the worker was stopped or the machine suspended; and the processors' present
-        frequency. A value that cannot be read is None."""
+        and in which the worker was stopped or the machine suspended; by how many seconds somebody
+        set the clock; and the processors' present frequency. A value that cannot be read is
+        None."""
         if self._thread.ident is not None:
             self._thread.join()
         stall = _memory_stall()
+        suspended = _ahead(time.CLOCK_BOOTTIME) - self._suspended
         return {
             "load_before": self._load,
             "steal_s": max(0.0, psutil.cpu_times().steal - self._steal),
             "memory_stall_s": None if stall is None or self._stall is None else stall - self._stall,
-            "stopped_s": self._stopped + max(0.0, _suspended() - self._suspended),
+            "stopped_s": self._stopped + max(0.0, suspended),
+            "clock_jump_s": abs(_ahead(time.CLOCK_REALTIME) - self._date - suspended),
             "frequency_mhz": _frequency(),
         }
 
@@ -117,14 +124,6 @@ def unsynced(guarantee: str, operations: Iterable[Mapping[str, Any]]) -> str:
     return f"promises {guarantee}, but syncs less often than it writes: {UNSYNCED}" if short else ""
 
 
-def stopped(cells: pd.DataFrame) -> pd.DataFrame:
-    """The measured cells whose worker was stopped, or whose machine was suspended, for more than
-    STOPPED seconds, longest first. Results of older versions lack this information."""
-    return cells[(cells.status == "ok") & (cells.stopped_s > STOPPED)].sort_values(
-        "stopped_s", ascending=False
-    )
-
-
 def stolen_share(cells: pd.DataFrame) -> "pd.Series[float]":
     """The processor time that the hypervisor withheld during each cell, summed over the processors,
     over the cell's wall time (1). Missing where either is unknown."""
@@ -132,13 +131,32 @@ def stolen_share(cells: pd.DataFrame) -> "pd.Series[float]":
     return share
 
 
-def disturbed(cells: pd.DataFrame) -> pd.DataFrame:
-    """The measured cells with a stolen share above STOLEN, largest first, with that share as
-    `stolen`. Their times depend on the host as much as on the store. The kernel counts in steps of
-    10 ms, so the stolen time must also exceed STOPPED seconds."""
-    found = cells.assign(stolen=stolen_share(cells))
-    chosen = (found.status == "ok") & (found.stolen > STOLEN) & (found.steal_s > STOPPED)
-    return found[chosen].sort_values("stolen", ascending=False)
+def disturbances(cell: Mapping[str, Any]) -> dict[str, str]:
+    """What disturbed a cell, and by how much, in words; empty if nothing did, or if the cell was
+    not measured. `cell` has the columns JUDGED of its row in the table `cells`, as far as they are
+    known. Memory that a cap withholds from a cell is no disturbance."""
+    if cell["status"] != "ok":
+        return {}
+    lost = {name: cell.get(name) or 0.0 for name in JUDGED if name.endswith("_s")}
+    wall = lost["wall_s"]
+    shares = {"processors withheld": "steal_s"}
+    if cell.get("memory_max") == UNCAPPED:
+        shares["memory stalls"] = "memory_stall_s"
+    whole = {"stopped or suspended": "stopped_s", "clock set": "clock_jump_s"}
+    return {
+        what: f"{lost[name] / wall:.0%}"
+        for what, name in shares.items()
+        if lost[name] > LEAST and lost[name] > SHARE * wall > 0
+    } | {what: f"{lost[name]:.1f} s" for what, name in whole.items() if lost[name] > LEAST}
+
+
+def disturbed(cells: pd.DataFrame) -> "pd.Series[str]":
+    """What disturbed each cell, in words; empty if nothing did. Times of a disturbed cell depend on
+    the machine's host as much as on the store."""
+    rows = zip(*(cells[name] for name in JUDGED), strict=True)
+    each = (disturbances(dict(zip(JUDGED, row, strict=True))) for row in rows)
+    found = (", ".join(map(" ".join, own.items())) for own in each)
+    return pd.Series(list(found), cells.index, dtype=object)
 
 
 def unsteady(operations: pd.DataFrame) -> pd.DataFrame:

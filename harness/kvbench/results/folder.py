@@ -4,6 +4,8 @@
     grids/GRID.json         a grid that was swept into it
     machines/MACHINE.json   a machine that measured
     cells/CELL.json         the result of a cell, written atomically
+    disturbed/CELL.again-N.json   a result of a trial that the host disturbed, set aside when the
+                            trial was to be measured again for the Nth time; never collected
     cells.parquet, operations.parquet, machines.parquet   by `kvbench collect`
     timeline.parquet        likewise, if any cell has steps
 
@@ -51,6 +53,7 @@ from kvbench.stores.known import KnownStore
 
 MARK = "kvbench.json"
 FOLDERS = ("cells", "grids", "machines")
+DISTURBED = "disturbed"  # a folder, if there are such results
 MEASURED = [own.name for own in fields(Answer) if own.name not in ("operations", "timeline")]
 WARM_ONLY = ("cached_share", "cached_end")  # examining a cold cache would warm it
 MOST_OF_REASON = 10_000  # characters that a table takes
@@ -81,7 +84,7 @@ def _read(path: Path, *required: str) -> dict[str, Any]:
         for key in required:
             value[key]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        way = f"; {GO_ON}" if path.parent.name in FOLDERS else ""
+        way = f"; {GO_ON}" if path.parent.name in (*FOLDERS, DISTURBED) else ""
         raise BadInput(f"{path}: not a file of kvbench's results{way}") from None
     if schema != SCHEMA_VERSION:
         raise BadInput(
@@ -230,12 +233,30 @@ class Folder:
         self._order += 1
         write_whole(self._path("cells", name), _json(result | {"order": self._order}))
 
+    def put_aside(self, name: str, number: int) -> None:
+        """Set a result aside because its trial is measured again for the `number`th time."""
+        (self.path / DISTURBED).mkdir(exist_ok=True)
+        self._path("cells", name).rename(self.path / DISTURBED / f"{name}.again-{number}.json")
+
+    def set_aside(self, installed: bool = False) -> Iterator[tuple[Cell, dict[str, Any]]]:
+        """The cell and result of each file that was set aside. With `installed`, those of other
+        code are left out."""
+        if (self.path / DISTURBED).exists():
+            for name, cell, result in self._results(DISTURBED):
+                try:
+                    tables_of({name: (cell, result)}, [])  # checks the types
+                except BadInput as error:
+                    path = self.path / DISTURBED / f"{name}.json"
+                    raise BadInput(f"{path}: {error}; {GO_ON}") from None
+                if not installed or result.get("checksum") == _installed(cell):
+                    yield cell, result
+
     def results(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """The name and result of each cell, ordered by name."""
         return ((name, result) for name, _, result in self._results())
 
-    def _results(self) -> Iterator[tuple[str, Cell, dict[str, Any]]]:
-        for path in self._files("cells"):
+    def _results(self, kind: str = "cells") -> Iterator[tuple[str, Cell, dict[str, Any]]]:
+        for path in self._files(kind):
             result = _read(path, "cell", "status", "reason")
             try:
                 cell = cell_of(result)
@@ -377,7 +398,7 @@ def tables_of(
             limits = {"record_size_min": size.low, "record_size_max": size.high}
             text = _options_text(result) if "effective_options" in result else ""
             derived = {"cell": name, "effective_options": text, "timed": " ".join(cell.operations)}
-            rows["cells"].append({**result, **cell.factors(), **limits, **derived})
+            rows["cells"].append({"repeated": 0, **result, **cell.factors(), **limits, **derived})
             for table in ("operations", TIMELINE):
                 rows[table] += [{**row, "cell": name} for row in result.get(table, [])]
         except UNFIT:

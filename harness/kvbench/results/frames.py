@@ -37,7 +37,7 @@ class Frames:
     and: full_name (store/binding, or the store alone from C), memory_bytes (B, peak resident
     memory, anonymous and file-backed), resident (1, share of a warm cell's files in the page cache,
     missing where unknown or where memory was capped), cooled (bool, whether that share is below
-    WARM) and disturbed (bool, whether the host withheld processors; see machine.noise).
+    WARM) and disturbed (bool, whether the machine's host disturbed the cell; see machine.noise).
 
     `operations` has one row per measured trial and operation: the columns of data/README.md,
     OF_CELL, and mean_ns (ns, the mean time; missing where it is not stated). If the folder states
@@ -96,7 +96,7 @@ def _cells(cells: pd.DataFrame) -> pd.DataFrame:
         memory_bytes=cells.memory_anonymous_bytes + cells.memory_file_bytes,
         resident=share,
         cooled=share < WARM,
-        disturbed=cells.index.isin(disturbed(cells).index),
+        disturbed=disturbed(cells) != "",
     )
 
 

@@ -38,6 +38,7 @@ from kvbench.machine.shelf import lock
 from kvbench.results.folder import Folder, check_machine, check_result, readable_name
 from kvbench.results.tables import SCHEMA_VERSION
 from kvbench.stores import catalogue
+from kvbench.sweep.again import repeated
 from kvbench.sweep.sweep import Sweep
 
 WORK, CORE_WORK = "kvbench-work", "kvbench-core"  # a worker's folders
@@ -315,7 +316,8 @@ class Distributed:
             except BadInput as error:
                 wrong.append(str(error))
                 continue
-            if kept.outcome(name)[0] in ("to do", "failed", "unavailable", "skipped"):
+            before = kept.result(name) or {"status": "to do"}
+            if before["status"] != "ok" or repeated(before) < repeated(result):
                 kept.write(name, result)
                 self.counts[result["status"]] += field is not None
         left = 0

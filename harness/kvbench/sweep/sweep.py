@@ -55,6 +55,7 @@ from kvbench.machine.shelf import OWNER, MountedShelf, Shelf, end_processes, loc
 from kvbench.results.folder import FOLDERS, MARK, Begun, Folder, NoAnswerError, answer_of, cell_name
 from kvbench.stores import catalogue
 from kvbench.stores.identity import checksum
+from kvbench.sweep.again import Trial, again, begun, trial_of
 from kvbench.sweep.reach import reach
 from kvbench.sweep.sampling import Disk, Memory
 
@@ -221,6 +222,7 @@ class Sweep:
         self.stores = catalogue.known()
         self.retry, self.probe, self.field, self.delays = retry, probe, field, delays
         self.machine = ""  # the machine's identity, after run
+        self._again: Counter[Trial] = Counter()  # how often trials are measured again
         self._at_first: dict[str, tuple[float, float]] = {}  # free bytes and inodes, by place
         self.stopped = False  # whether it stopped with cells left
         self.interrupted = False  # whether an interrupt did that
@@ -359,6 +361,19 @@ class Sweep:
                         found[cell] = own
         return found
 
+    def _set_aside(self, folder: Folder) -> set[str]:
+        """Set aside the results of trials that the host disturbed, which are measured again with
+        all their stores. Returns the names of the cells."""
+        plan = self.plan(self._done(folder, self.machine))
+        names = {cell: self._name(cell, self.machine) for _, cell, _ in plan}
+        found = {cell: folder.result(name) for cell, name in names.items()}
+        results = {cell: result for cell, result in found.items() if result}
+        self._again, stale = again(names, results, begun(folder, self.machine))
+        with self._writing():
+            for cell in stale:
+                folder.put_aside(names[cell], self._again[trial_of(cell)])
+        return {names[cell] for cell in stale}
+
     def todo(self, folder: Folder, machine_id: str) -> list[tuple[str, Cell, str]]:
         """The name, cell and skip reason of each cell that is needed and has no result."""
         final = {"ok"} if self.retry else {"ok", "failed"}
@@ -395,6 +410,7 @@ class Sweep:
             try:
                 description = self._describe(shelves["disk"], identity)
                 self.machine = description["machine"]
+                self._set_aside(folder)  # of an earlier sweep
                 todo = self.todo(folder, self.machine)
                 on_disk.reserve([cell for _, cell, why in todo if self._on_disk(cell, why)])
                 costs = [0 if why else seconds(c, description["fsync_ms"]) for _, c, why in todo]
@@ -423,6 +439,8 @@ class Sweep:
                         result = self._finish(name, cell, why, description, shelf, time_limit)
                         self._write(folder, name, result, shelves.values())
                         tried.add(name)
+                    if not self.stopped:  # else a stopped sweep would lack what it measured
+                        tried -= self._set_aside(folder)
                     found = self.todo(folder, description["machine"])
                     todo = [item for item in found if item[0] not in tried]
             finally:
@@ -553,12 +571,14 @@ class Sweep:
             "binding_version": store.binding_version,
             "checksum": checksum(store) if store.available else "",
             "revision": description["revision"],
+            "repeated": self._again[trial_of(cell)],
         }
         if why:
             return result | {"status": "skipped", "reason": why}
         if not store.available:
             return result | {"status": "unavailable", "reason": store.reason}
-        place, removed = shelf.place(name, cell)
+        number = result["repeated"]  # the store of an earlier time may be there still
+        place, removed = shelf.place(f"again-{number}_{name}" if number else name, cell)
         try:
             settled = settle(place)
         except OSError as error:

@@ -58,13 +58,13 @@ class Cluster:
                 break
         return process
 
-    def worker(self, name: str, *options: str) -> subprocess.Popen[Any]:
+    def worker(self, name: str, *options: str, **env: str) -> subprocess.Popen[Any]:
         folder = self.root / name
         folder.mkdir(exist_ok=True)
         size = ["--nthreads", "1", "--nworkers", "1", "--resources", "measure=1", "--no-dashboard"]
         command = [*DASK, "worker", self.address, *size, *options]
         with open(folder / "log", "a") as log:
-            process = subprocess.Popen(command, cwd=folder, stderr=log, stdout=log, env=QUIET)
+            process = subprocess.Popen(command, cwd=folder, stderr=log, stdout=log, env=QUIET | env)
         self.started.append(process)
         return process
 
@@ -142,6 +142,27 @@ def test_a_killed_worker_goes_on_and_each_cell_is_measured_once(
     again = sweeping(grid)
     assert again.wait() == 0
     assert len(cells(tmp_path / "out")) == len(wanted)
+
+
+@pytest.mark.check
+def test_a_worker_measures_a_disturbed_trial_again(
+    cluster: Cluster,
+    sweeping: Sweeping,
+    write_grid: Callable[..., Path],
+    eventful: Callable[[str], dict[str, str]],
+    tmp_path: Path,
+) -> None:
+    cluster.scheduler()
+    cluster.worker("one", **eventful("--s---"))
+    job = sweeping(write_grid(stores=["flat", "nested"], trials=3))
+    output, errors = job.communicate()
+    assert (job.returncode, output.strip()) == (0, "6 ok")
+    assert "measured again: " in errors
+    found = cells(tmp_path / "out")
+    assert (found.stopped_s < 0.1).all()
+    assert (found.repeated[found.trial == 2] >= 1).all()
+    aside = list((tmp_path / "one" / "kvbench-work" / "disturbed").iterdir())
+    assert len(aside) == found.repeated.sum()
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
