@@ -40,6 +40,6 @@ class Setting:
 
     name: str
     value: str  # empty: any whole number from `least`; "*": any value not listed
-    least: int
-    means: str
-    lacks: str
+    least: int = 0
+    means: str = ""
+    lacks: str = ""

@@ -68,7 +68,7 @@ def evidence(stores: Sequence[KnownStore], out: Path, place: Path, wanted: Seque
 
     For each level the table shows the sync calls per write, and how many of 20 killed processes
     and of 20 simulated power failures lost no acknowledged write. A binding is named with its
-    store, as sqlite/diskcache, and tested as shipped. Without STORE, all stores are tested, but
+    store, as sqlite/diskcache. Without STORE, all stores are tested, but
     for the second builds of engines (-debian).
 
     Counting syncs needs strace. Power failures need root besides; without root their column stays
@@ -118,7 +118,7 @@ def _subjects(stores: Sequence[KnownStore], wanted: Sequence[str], fs: str) -> "
     for store in stores or ranked():
         own = [level for level in levels(store) if level in (wanted or CLAIMING)]
         if store.binding and not wanted:
-            own = [DEFAULT]
+            own = [DEFAULT, *own]
         if why := store.reason or ("" if own else f"has no {' or '.join(wanted or CLAIMING)}"):
             say(f"{store.full_name}: {why}")
         else:
@@ -228,7 +228,7 @@ def _explore(
     type=click.Choice(DURABILITY),
     multiple=True,
     help="With --explore: a level to try; may be repeated.  [default: those that promise something "
-    "about a loss of power; of a binding, as shipped]",
+    "about a loss of power; of a binding, also as shipped]",
 )
 @click.option(
     "--states",

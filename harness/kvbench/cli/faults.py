@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def _levels(store: KnownStore, asked: Sequence[str], usual: Sequence[str]) -> list[str]:
-    """The levels to test of a store: those that were asked for, or the usual ones. A binding has
-    only the default."""
+    """The levels to test of a store: those that were asked for, or the usual ones. A binding
+    that has none of those is tested as shipped."""
     from kvbench.durability.evidence import levels
 
     own = levels(store)
-    chosen = asked or (usual if len(own) > 1 else own)
+    chosen = asked or [level for level in usual if level in own] or own[: bool(store.binding)]
     for level in asked:
         if level not in own:
             say(f"{store.full_name}: has no durability {level}; it has {', '.join(own)}")

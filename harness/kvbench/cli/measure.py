@@ -71,11 +71,10 @@ def _as_json(store: KnownStore) -> dict[str, object]:
 
 
 def _print_settings(found: list[KnownStore]) -> None:
-    """Print the settings of each shim. Bindings have none, since they are measured with default
-    settings."""
+    """Print the settings of each store."""
     rows = [
         (
-            store.name,
+            store.full_name,
             setting.name,
             {"": f"{setting.least:,} or more", "*": "other"}.get(setting.value, setting.value),
             setting.means or f"not supported: {setting.lacks}",

@@ -205,8 +205,7 @@ def check_writes(store: Store, folder: Path, acknowledged: int, size: int, **opt
     *done, (key, value) = replay(acknowledged + 1, size)
     expected: dict[bytes, set[bytes | None]] = {key: {value} for key, value in done}
     expected.setdefault(key, {None}).add(value)
-    shim = catalogue.known()[store.name]  # a binding has no durability levels of its own
-    torn = shim.tears and options.get("durability") not in WHOLE
+    torn = catalogue.known()[store.full_name].tears and options.get("durability") not in WHOLE
     if torn and value is not None:
         del expected[key]
     opened = open_store(store, folder, **options)

@@ -25,6 +25,10 @@ class Entry:
             return "of unknown version"
 
 
+NEWER = (
+    f"it needs Python 3.13 or newer, and this is {platform.python_version()}; set up again with a "
+    "newer one, as by `make clean setup PYTHON=python3.13`"
+)
 NEW_DBM = sys.version_info >= (3, 13)  # here shelve uses dbm.sqlite3
 GNU = "try `make engines`; Debian's Python has it by apt install python3-gdbm"
 
@@ -46,6 +50,6 @@ BINDINGS = {
     "diskcache": Entry("sqlite", "diskcache", counterpart=False),
     "sqlitedict": Entry("sqlite", "sqlitedict", counterpart=False),
     "dbm.gnu": Entry("gdbm", advice=GNU),
-    "dbm.sqlite3": Entry("sqlite", advice="it came with Python 3.13", counterpart=False),
+    "dbm.sqlite3": Entry("sqlite", advice=NEWER, counterpart=False),
     "shelve": Entry("sqlite" if NEW_DBM else "gdbm", advice=GNU, counterpart=False),
 }

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kvbench.cell.bindings import load
+from kvbench.cell.bindings import load, settings
 from kvbench.cell.contract import Setting
 from kvbench.cell.factors import DEFAULT, LEVELS, level
 from kvbench.cell.library import shims_folder, structure
@@ -137,6 +137,7 @@ def _probe_binding(name: str) -> Store:
         capabilities=binding.capabilities.names(),
         max_key=binding.max_key,
         max_value=binding.max_value,
+        settings=settings(binding),
         default_durability=binding.default_durability,
     )
 

@@ -32,8 +32,6 @@ class KnownStore(Store):
 
     def lacks(self, name: str, value: str) -> str:
         """The reason why it lacks this level of a setting; empty if it has the level."""
-        if self.binding:
-            return f"{self.binding} is measured as shipped"
         for setting in self.settings:
             if setting.name == name and _covers(setting, value):
                 short = not setting.value and int(value) < setting.least
@@ -43,8 +41,8 @@ class KnownStore(Store):
     @property
     def tears(self) -> bool:
         """Whether a crash during an update may leave neither the old nor the new value, except at
-        the levels in factors.WHOLE. The shim of such a store lists the level `atomic`, either as
-        supported or as lacking."""
+        the levels in factors.WHOLE. Such a store lists the level `atomic`, either as supported
+        or as lacking."""
         levels = ((setting.name, setting.value) for setting in self.settings)
         return ("durability", "atomic") in levels
 

@@ -12,11 +12,12 @@ from kvbench.cell.factors import COMPRESSION, DURABILITY, SYNCED
 from kvbench.cell.store import Store
 from kvbench.cell.worker import allocated
 from kvbench.stores.opened import OpenShim, open_store
-from support import KEEPING, KNOWN, Run
+from support import BOUND, KEEPING, KNOWN, Run
 
 WriteGrid = Callable[..., Path]
 
 WORDS = b"the quick brown fox jumps over the lazy dog and runs away "
+ALL = KEEPING + BOUND
 SMALL, LARGE = 4 << 20, 96 << 20  # bytes of memory
 
 
@@ -25,7 +26,7 @@ def levels(store: Store, name: str) -> list[str]:
 
 
 def pairs(name: str) -> list[tuple[Store, str]]:
-    return [(KNOWN[label], level) for label in KEEPING for level in levels(KNOWN[label], name)]
+    return [(KNOWN[label], level) for label in ALL for level in levels(KNOWN[label], name)]
 
 
 def ids(value: object) -> str:
@@ -53,7 +54,7 @@ def stored_bytes(store: Store, folder: Path, **options: str) -> int:
     return allocated(folder)
 
 
-@pytest.mark.parametrize("label", KEEPING)
+@pytest.mark.parametrize("label", ALL)
 def test_every_level_is_offered_or_declined_with_a_reason(label: str) -> None:
     store = KNOWN[label]
     assert store.default_durability in DURABILITY[1:]
@@ -67,12 +68,14 @@ def test_every_level_is_offered_or_declined_with_a_reason(label: str) -> None:
         assert bool(setting.means) != bool(setting.lacks), setting
 
 
-@pytest.mark.parametrize("label", KEEPING)
+@pytest.mark.parametrize("label", ALL)
 def test_an_unknown_level_is_refused_by_the_store_itself(label: str, tmp_path: Path) -> None:
     store = KNOWN[label]
     for name, level in (("durability", "quorum"), ("memory", "12 apples"), ("compression", "rar")):
         with pytest.raises(StoreError, match=f"option {name}: '{level}' is not allowed; allowed: "):
             open_store(store, tmp_path, **{name: level})
+    with pytest.raises(StoreError, match="unknown option 'colour'"):
+        open_store(store, tmp_path, colour="red")
 
 
 @pytest.mark.check
@@ -301,6 +304,40 @@ def test_the_syncs_that_a_store_reports_are_true(store: Store, level: str, tmp_p
             {"block_size": "8192", "compression": "lz4", "kv_separation": "on"},
         ),
         ("fjall", {"memory": str(8 << 20)}, {"block_cache": str(4 << 20)}),
+        ("flat/io", {}, {"update": "truncate and write", "sync": "none"}),
+        ("flat/io", {"durability": "atomic"}, {"update": "write and rename"}),
+        ("lmdb/lmdb", {}, {"sync": "each transaction"}),
+        ("lmdb/lmdb", {"durability": "process"}, {"sync": "off"}),
+        ("lmdb/lmdb", {"durability": "recoverable"}, {"sync": "data"}),
+        ("leveldb/plyvel", {"durability": "sync"}, {"sync": "each write"}),
+        ("rocksdb/rocksdict", {"durability": "none"}, {"wal": "off", "sync": "off"}),
+        ("rocksdb/python-rocksdb", {"durability": "sync"}, {"wal": "on", "sync": "each write"}),
+        ("bdb/berkeleydb", {}, {"environment": "none", "sync": "off"}),
+        (
+            "bdb/berkeleydb",
+            {"durability": "recoverable"},
+            {"environment": "transactional", "sync": "off"},
+        ),
+        ("bdb/berkeleydb", {"durability": "sync"}, {"sync": "each write"}),
+        ("sqlite/sqlite3", {}, {"journal_mode": "delete", "synchronous": "2"}),
+        ("sqlite/sqlitedict", {}, {"journal_mode": "delete", "synchronous": "0"}),
+        ("sqlite/diskcache", {}, {"journal_mode": "wal", "disk_min_file_size": str(32 << 10)}),
+        ("sqlite/diskcache", {"durability": "process"}, {"disk_min_file_size": str(32 << 10)}),
+        ("sqlite/diskcache", {"durability": "sync"}, {"disk_min_file_size": "990000001"}),
+        *(
+            (
+                f"sqlite/{binding}",
+                {"durability": level},
+                {"journal_mode": mode, "synchronous": sync},
+            )
+            for binding in ("sqlite3", "apsw", "diskcache", "sqlitedict")
+            for level, mode, sync in (
+                ("none", "memory", "0"),
+                ("process", "wal", "0"),
+                ("recoverable", "wal", "1"),
+                ("sync", "wal", "2"),
+            )
+        ),
     ],
     ids=str,
 )

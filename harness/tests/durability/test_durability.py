@@ -34,6 +34,10 @@ def mountable(tmp_path_factory: pytest.TempPathFactory) -> None:
         pytest.skip(f"no image can be mounted: {why}")
 
 
+def levels_of(label: str) -> list[str]:
+    return [level for store, level in PAIRS if store.full_name == label]
+
+
 def options_of(level: str) -> dict[str, str]:
     return {} if level == DEFAULT else {"durability": level}
 
@@ -119,11 +123,11 @@ def test_acknowledged_writes_survive_a_power_failure(
 SYNCING = """
 import os, random, signal, sys
 from pathlib import Path
-from kvbench.cell.store import Store
+from kvbench.stores.known import named
 from kvbench.stores.opened import open_store
 
 folder, name, seed = sys.argv[1:]
-store, choose = open_store(Store(name), Path(folder), durability="process"), random.Random(seed)
+store, choose = open_store(named(name), Path(folder), durability="process"), random.Random(seed)
 for _ in range(20):
     key, size = b"%d" % choose.randrange(12), choose.choice([0, 100, 5000, 100_000])
     value = choose.randbytes(size)
@@ -146,7 +150,7 @@ def test_acknowledged_writes_survive_kills_after_syncs(store: Store, tmp_path: P
     """Eight writers in turn sync at random, and each is killed after its last write."""
     model: dict[bytes, bytes | None] = {}
     for seed in range(8):
-        command = [sys.executable, "-c", SYNCING, str(tmp_path), store.name, str(seed)]
+        command = [sys.executable, "-c", SYNCING, str(tmp_path), store.full_name, str(seed)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == -signal.SIGKILL, done.stderr
         for line in done.stdout.splitlines():
@@ -302,11 +306,11 @@ def test_a_shim_that_does_not_log_loses_writes_when_killed(
 CUT = """
 import resource, signal, sys
 from pathlib import Path
-from kvbench.cell.store import Store
+from kvbench.stores.known import named
 from kvbench.stores.opened import open_store
 
 folder, name, level, limit = sys.argv[1:]
-store = open_store(Store(name), Path(folder), durability=level)
+store = open_store(named(name), Path(folder), durability=level)
 store.insert(b"key", b"%c" % 1 * 12_000)
 store.update(b"key", b"%c" % 2 * 12_000)
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
@@ -318,15 +322,15 @@ for i in range(3, 40):
 """
 
 
-SHIMS = [(store, level) for store, level in PAIRS if level not in (DEFAULT, "none")]
+CUTTING = [(store, level) for store, level in PAIRS if level not in (DEFAULT, "none")]
 
 
-@pytest.mark.parametrize(("store", "level"), SHIMS, ids=name)
+@pytest.mark.parametrize(("store", "level"), CUTTING, ids=name)
 def test_only_a_store_that_tears_updates_leaves_neither_value(
     store: Store, level: str, tmp_path: Path
 ) -> None:
     """The system lets a write reach the end of its second page, and then kills the writer."""
-    command = [sys.executable, "-c", CUT, str(tmp_path), store.name, level, "8192"]
+    command = [sys.executable, "-c", CUT, str(tmp_path), store.full_name, level, "8192"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     cut = int(done.stdout.split()[-1])
     with closing(open_store(store, tmp_path, durability=level)) as opened:
@@ -339,9 +343,10 @@ def test_only_a_store_that_tears_updates_leaves_neither_value(
 
 @pytest.mark.parametrize("level", WHOLE)
 def test_an_update_by_rename_leaves_no_temporary_file(level: str, tmp_path: Path) -> None:
-    for label in ("flat", "nested"):
+    labels = [label for label in ("flat", "nested", "flat/io") if level in levels_of(label)]
+    for label in labels:
         folder = tmp_path / label
-        folder.mkdir()
+        folder.mkdir(parents=True)
         store = open_store(KNOWN[label], folder, durability=level)
         assert store.insert(b"key", b"first")
         assert not store.insert(b"key", b"second")

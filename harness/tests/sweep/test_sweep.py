@@ -230,17 +230,35 @@ def test_two_levels_of_each_factor_over_all_stores(
     assert "memory=4 MiB: no cache of its own" in dry
 
 
-def test_a_binding_is_measured_only_with_its_defaults(
+def test_bindings_are_measured_at_the_levels_that_they_have(
     kvbench: Run, write_grid: WriteGrid, tmp_path: Path, on_disk: Path
 ) -> None:
     out = tmp_path / "out"
     grid = write_grid(
-        stores=["sqlite"], access=["c", "python"], bindings=["sqlite3", "apsw"], durability=["sync"]
+        stores=["sqlite", "flat"],
+        access=["python"],
+        bindings=["sqlite3", "io"],
+        durability=["default", "none", "sync"],
+        operations=["insert"],
     )
     done = kvbench("sweep", grid, "--out", out, "--stores", on_disk)
-    assert done.stdout.strip() == "1 ok, 2 skipped"
-    reasons = {result["reason"] for result in cells(out)} - {""}
-    assert "durability=sync: sqlite3 is measured as shipped" in reasons
+    assert done.stdout.strip() == "5 ok, 1 skipped"
+    found = {(r["cell"]["binding"], r["cell"]["durability"]): r for r in cells(out)}
+    why = "durability=none: the operating system has its bytes at once"
+    assert found["io", "none"]["reason"] == why
+    assert found["sqlite3", "default"]["guarantee"] == "process"
+    assert found["sqlite3", "sync"]["guarantee"] == "sync"
+    assert found["sqlite3", "sync"]["effective_options"]["synchronous"] == "2"
+    assert found["sqlite3", "none"]["effective_options"]["synchronous"] == "0"
+
+
+def test_a_binding_has_no_settings_but_its_levels(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    grid = write_grid(stores=["sqlite"], access=["python"], bindings=["sqlite3"], memory=["4 MiB"])
+    assert kvbench("sweep", grid, "--out", tmp_path / "out").stdout.strip() == "1 skipped"
+    (result,) = cells(tmp_path / "out")
+    assert result["reason"] == "memory=4 MiB: Python packages are measured with their own default"
 
 
 def test_a_cold_cache_is_cold_and_a_warm_one_warm(

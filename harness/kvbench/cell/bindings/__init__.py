@@ -1,16 +1,23 @@
 """The Python bindings of the engines: one module a binding, which defines `Open`.
 
-To add one, copy a module and add its line to BINDINGS in stores/bindings.py.
+A binding sets a durability level as the shim of its engine does, where its package can. To add a
+binding, copy a module and add its line to BINDINGS in stores/bindings.py.
 """
 
+import functools
 import importlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from kvbench.cell.contract import Capability, StoreError, TooLarge
+from kvbench.cell.contract import Capability, Setting, StoreError, TooLarge
+
+OTHERS = tuple(  # the settings that no binding changes
+    Setting(name, "*", lacks="Python packages are measured with their own default")
+    for name in ("memory", "compression")
+)
 
 
 def full_name(store: str, binding: str) -> str:
@@ -31,6 +38,7 @@ class Binding(ABC):
     max_key: ClassVar[int]  # bytes
     max_value: ClassVar[int]  # bytes
     default_durability: ClassVar[str]  # what the engine guarantees as shipped
+    levels: ClassVar[tuple[Setting, ...]]  # the durability levels, as in kv.h
 
     @classmethod
     @abstractmethod
@@ -38,8 +46,9 @@ class Binding(ABC):
         """The version of the engine that the binding contains or has found."""
 
     @abstractmethod
-    def __init__(self, folder: Path) -> None:
-        """Open the store in the existing folder, as shipped; create it when the folder is empty."""
+    def __init__(self, folder: Path, durability: str = "") -> None:
+        """Open the store in the existing folder at a durability level, or as shipped; create it
+        when the folder is empty. What the level changes is chosen here, not in each call."""
 
     @abstractmethod
     def get(self, key: bytes) -> bytes | None:
@@ -98,7 +107,32 @@ def load(name: str) -> type[Binding]:
     return found
 
 
+def level_rows(*, lacks: dict[str, str], **means: str) -> tuple[Setting, ...]:
+    """The durability levels that a binding sets, with what it sets, and those that it `lacks`."""
+    return (
+        *(Setting("durability", level, means=text) for level, text in means.items()),
+        *(Setting("durability", level, lacks=why) for level, why in lacks.items()),
+    )
+
+
+def settings(binding: type[Binding]) -> tuple[Setting, ...]:
+    return (*binding.levels, *OTHERS)
+
+
 def open_binding(name: str, folder: Path, **options: str) -> Binding:
-    for option in options:
-        raise StoreError(f"unknown option '{option}'; allowed: none")
-    return load(name)(folder)
+    """Open a store. Refuses options as store.c does."""
+    binding = load(name)
+    for option, value in options.items():
+        rows = [setting for setting in settings(binding) if setting.name == option]
+        allowed = [setting.value for setting in rows if setting.means]
+        if not rows:
+            raise StoreError(f"unknown option '{option}'")
+        if value not in allowed:
+            which = " ".join(allowed) or "none"
+            raise StoreError(f"option {option}: '{value}' is not allowed; allowed: {which}")
+    return binding(folder, **options)
+
+
+def fixed(call: Any, **options: object) -> Any:
+    """A call with these options; without options the call itself."""
+    return functools.partial(call, **options) if options else call

@@ -1,4 +1,5 @@
-"""SQLite by APSW, as shipped: each write is a transaction of its own."""
+"""SQLite by APSW, as shipped or at the durability levels of sqlite.c: each write is a transaction
+of its own."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from kvbench.cell.bindings.sql import (
     REPLACE,
     UPDATE,
     Sqlite,
+    set_durability,
 )
 from kvbench.cell.contract import TooLarge
 
@@ -26,10 +28,11 @@ class Open(Sqlite):
     def engine_version(cls) -> str:
         return apsw.sqlite_lib_version()
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, durability: str = "") -> None:
+        self._folder, self._durability = folder, durability
         self._db = apsw.Connection(str(folder / "records.sqlite"))
         self._db.set_busy_timeout(BUSY_TIMEOUT * 1000)
+        set_durability(self._db.execute, durability)
         self._db.execute(CREATE)
 
     def get(self, key: bytes) -> bytes | None:

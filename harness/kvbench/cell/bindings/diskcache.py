@@ -1,27 +1,45 @@
-"""SQLite and files by diskcache, as shipped except that eviction is off, since it would remove
-records beyond 1 GiB. Values of 32 KiB and more are files. diskcache stores keys and values of type
-bytes without pickling them."""
+"""SQLite and files by diskcache, as shipped or at a durability level, except that eviction is off,
+since it would remove records beyond 1 GiB. As shipped, values of 32 KiB and more are files.
+diskcache stores keys and values of type bytes without pickling them."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from diskcache import Cache
 
-from kvbench.cell.bindings import Binding
-from kvbench.cell.bindings.sql import MAX_KEY, MAX_VALUE, Sqlite, read_pragmas
+from kvbench.cell.bindings import Binding, level_rows
+from kvbench.cell.bindings.sql import DURABILITY, MAX_KEY, MAX_VALUE, NOTES, Sqlite, read_pragmas
 from kvbench.cell.cache import sync_file_system
 from kvbench.cell.contract import Capability, TooLarge
+
+WHOLE = ("recoverable", "sync")  # levels at which all values are in SQLite
+FILES = ", values of 32 KiB and more in files, as shipped"
+NO_FILES = ", disk_min_file_size beyond any value, since diskcache syncs no file"
 
 
 class Open(Binding):
     capabilities = Capability.THREADS
     max_key, max_value = MAX_KEY, MAX_VALUE
     default_durability = "process"  # commits are not synced, and files never
+    levels = level_rows(
+        lacks={"*": "its writes are atomic at each level with a log"},
+        **{
+            level: ", ".join(f"sqlite_{name}={value}" for name, value in pragmas.items())
+            + (NO_FILES if level in WHOLE else FILES)
+            + NOTES.get(level, "")
+            for level, pragmas in DURABILITY.items()
+        },
+    )
     engine_version = Sqlite.engine_version
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, durability: str = "") -> None:
         self._folder = folder
-        self._cache = Cache(str(folder), eviction_policy="none")
+        pragmas = DURABILITY.get(durability, {})
+        settings: dict[str, Any] = {f"sqlite_{n}": value.lower() for n, value in pragmas.items()}
+        if durability in WHOLE:
+            settings["disk_min_file_size"] = MAX_VALUE + 1
+        self._cache = Cache(str(folder), eviction_policy="none", **settings)
 
     def get(self, key: bytes) -> bytes | None:
         if not 0 < len(key) <= MAX_KEY:

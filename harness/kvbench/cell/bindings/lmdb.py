@@ -1,12 +1,13 @@
-"""LMDB by py-lmdb, as shipped except for the size of its map, which is that of lmdb.c. Each write
-is one transaction with one sync. Each get begins a new transaction, where lmdb.c renews one."""
+"""LMDB by py-lmdb, as shipped except for the size of its map and the durability levels, which are
+those of lmdb.c. Each write is one transaction, with one sync as shipped. Each get begins a new
+transaction, where lmdb.c renews one."""
 
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import lmdb
 
-from kvbench.cell.bindings import Binding
+from kvbench.cell.bindings import Binding, level_rows
 from kvbench.cell.contract import Capability, TooLarge
 
 MAX_KEY, MAX_VALUE = 511, 2**32 - 1  # bytes, as in lmdb.c
@@ -17,13 +18,28 @@ class Open(Binding):
     capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
     max_key, max_value = MAX_KEY, MAX_VALUE
     default_durability = "sync"
+    levels = level_rows(
+        lacks={
+            "none": "it hands each commit to the operating system",
+            "*": "its writes are atomic at every level",
+        },
+        process="sync=False",
+        recoverable="metasync=False: a commit syncs its pages before it writes the meta page, "
+        "which it does not sync",
+        sync="each transaction is synced, as shipped",
+    )
 
     @classmethod
     def engine_version(cls) -> str:
         return ".".join(map(str, lmdb.version()))
 
-    def __init__(self, folder: Path) -> None:
-        self._environment = lmdb.open(str(folder), map_size=MAP_SIZE)
+    def __init__(self, folder: Path, durability: str = "") -> None:
+        self._environment = lmdb.open(
+            str(folder),
+            map_size=MAP_SIZE,
+            sync=durability != "process",
+            metasync=durability != "recoverable",
+        )
 
     def get(self, key: bytes) -> bytes | None:
         if not 0 < len(key) <= MAX_KEY:
@@ -64,11 +80,11 @@ class Open(Binding):
 
     def effective_options(self) -> dict[str, str]:
         flags = self._environment.flags()
-        sync = "each transaction" if flags["sync"] and flags["metasync"] else "less"
+        synced = "each transaction" if flags["metasync"] else "data"
         return {
             "map_size": str(self._environment.info()["map_size"]),
             "page_size": str(self._environment.stat()["psize"]),
-            "sync": sync,
+            "sync": synced if flags["sync"] else "off",
             "writemap": "on" if flags["writemap"] else "off",
         }
 

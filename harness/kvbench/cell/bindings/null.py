@@ -4,7 +4,7 @@ of the sizes."""
 from collections.abc import Sequence
 from pathlib import Path
 
-from kvbench.cell.bindings import Binding
+from kvbench.cell.bindings import Binding, level_rows
 from kvbench.cell.contract import Capability, TooLarge
 
 LIMIT = 2**31 - 1  # bytes
@@ -14,13 +14,14 @@ class Open(Binding):
     capabilities = Capability.FORGETS
     max_key = max_value = LIMIT
     default_durability = "none"
+    levels = level_rows(lacks={"*": "it keeps nothing"})
 
     @classmethod
     def engine_version(cls) -> str:
         return "1"
 
-    def __init__(self, folder: Path) -> None:
-        del folder
+    def __init__(self, folder: Path, durability: str = "") -> None:
+        del folder, durability
 
     def get(self, key: bytes) -> bytes | None:
         if not 0 < len(key) <= LIMIT:

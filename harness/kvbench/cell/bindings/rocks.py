@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from kvbench.cell.bindings import Binding
+from kvbench.cell.bindings import Binding, level_rows
 from kvbench.cell.contract import Capability, TooLarge
 from kvbench.common.files import PROBES
 
@@ -36,8 +36,16 @@ class RocksDB(Binding):
     capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
     max_key, max_value = MAX_KEY, MAX_VALUE
     default_durability = "process"
+    levels = level_rows(
+        lacks={"*": "its writes are atomic at every level"},
+        none="write option disable_wal",
+        process="the log is written, not synced, as shipped",
+        recoverable="the log is written, not synced, as at process",
+        sync="write option sync",
+    )
     _folder: Path
     _db: Any  # the binding's database
+    _durability: str
 
     @classmethod
     def engine_version(cls) -> str:
@@ -57,4 +65,5 @@ class RocksDB(Binding):
         found = {name: settings[name] for name in WANTED if name in settings}
         found["compression"] = found["compression"][1:].removesuffix("Compression").lower()
         found["use_fsync"] = str(int(found["use_fsync"] == "true"))
-        return found | {"sync": "off"}
+        wal = "off" if self._durability == "none" else "on"
+        return found | {"wal": wal, "sync": "each write" if self._durability == "sync" else "off"}

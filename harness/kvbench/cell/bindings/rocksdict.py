@@ -2,17 +2,22 @@
 
 from collections.abc import Generator, Sequence
 from pathlib import Path
+from typing import Any
 
-from rocksdict import Options, Rdict, WriteBatch
+from rocksdict import Options, Rdict, WriteBatch, WriteOptions
 
 from kvbench.cell.bindings.rocks import MAX_KEY, MAX_VALUE, RocksDB
 from kvbench.cell.contract import TooLarge
 
 
 class Open(RocksDB):
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, durability: str = "") -> None:
+        self._folder, self._durability = folder, durability
         self._db = Rdict(str(folder), Options(raw_mode=True))
+        options: Any = WriteOptions()  # as shipped; its stub has no property disable_wal
+        options.disable_wal = durability == "none"
+        options.sync = durability == "sync"
+        self._db.set_write_options(options)
 
     def insert(self, key: bytes, value: bytes) -> bool:
         if not 0 < len(key) <= MAX_KEY or len(value) > MAX_VALUE:
@@ -54,7 +59,10 @@ class Open(RocksDB):
         cursor.status()  # raises the error that ended the scan early
 
     def sync(self) -> None:
-        self._db.flush_wal(sync=True)
+        if self._durability == "none":
+            self._db.flush()
+        else:
+            self._db.flush_wal(sync=True)
 
     def close(self) -> None:
         self._db.close()

@@ -21,9 +21,11 @@ TEXT = "latin-1"  # one character per byte; the shelf stores each as one or two 
 class Open(Mapping):
     max_key, max_value = 500_000, 500_000_000  # bytes: room for UTF-8 and what pickle adds
     default_durability = Dbm.default_durability
+    levels = Dbm.levels  # a shelf passes no more on than how to open the file
     engine_version = Dbm.engine_version
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, durability: str = "") -> None:
+        del durability  # as shipped at the only level
         self._file = str(folder / "records.shelf")
         self._db = shelve.open(self._file)  # noqa: SIM115
 

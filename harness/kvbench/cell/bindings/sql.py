@@ -5,7 +5,8 @@ from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any, Self
 
-from kvbench.cell.bindings import Binding
+from kvbench.cell.bindings import Binding, level_rows
+from kvbench.cell.cache import sync_file_system
 from kvbench.cell.contract import Capability
 
 MAX_KEY, MAX_VALUE = 1_000_000, 990_000_000  # bytes, as in sqlite.c
@@ -18,12 +19,36 @@ UPDATE = "UPDATE records SET value = ? WHERE key = ?"
 REMOVE = "DELETE FROM records WHERE key = ?"
 REPLACE = "REPLACE INTO records (key, value) VALUES (?, ?)"
 SCAN = "SELECT key, value FROM records WHERE key >= ? ORDER BY key"
+DURABILITY = {  # by level, as in sqlite.c
+    "none": {"journal_mode": "MEMORY", "synchronous": "OFF"},
+    "process": {"journal_mode": "WAL", "synchronous": "OFF"},
+    "recoverable": {"journal_mode": "WAL", "synchronous": "NORMAL"},
+    "sync": {"journal_mode": "WAL", "synchronous": "FULL"},
+}
+NOTES = {
+    "none": ": a kill in a write may spoil the database",
+    "recoverable": ": a checkpoint syncs, a commit does not",
+}
+LEVELS = level_rows(
+    lacks={"*": "its writes are atomic at each level with a log"},
+    **{
+        level: ", ".join(f"{name}={value}" for name, value in pragmas.items())
+        + NOTES.get(level, "")
+        for level, pragmas in DURABILITY.items()
+    },
+)
 PRAGMAS = ("journal_mode", "synchronous", "page_size", "cache_size", "locking_mode", "mmap_size")
 
 
 def read_pragmas(execute: Callable[[str], Iterable[Any]]) -> dict[str, str]:
     """The settings in force, read from a connection."""
     return {name: str(next(iter(execute(f"PRAGMA {name}")))[0]) for name in PRAGMAS}
+
+
+def set_durability(execute: Callable[[str], object], durability: str) -> None:
+    """Set a level on a new connection, before the first write; without a level, nothing."""
+    for name, value in DURABILITY.get(durability, {}).items():
+        execute(f"PRAGMA {name}={value}")
 
 
 class Sqlite(Binding):
@@ -33,7 +58,9 @@ class Sqlite(Binding):
     capabilities = Capability.BATCH | Capability.SCAN | Capability.THREADS
     max_key, max_value = MAX_KEY, MAX_VALUE
     default_durability = "process"  # the removal of its journal is not synced, see sqlite.c
+    levels = LEVELS
     _folder: Path
+    _durability: str
     _db: Any  # the binding's connection
 
     @classmethod
@@ -47,10 +74,11 @@ class Sqlite(Binding):
         yield from self._db.execute(SCAN, (start,))
 
     def sync(self) -> None:
-        """Every commit is synced already: synchronous is FULL."""
+        if self._durability not in ("", "sync"):  # there each commit is synced already
+            sync_file_system(self._folder)
 
     def session(self) -> Self:
-        return type(self)(self._folder)
+        return type(self)(self._folder, self._durability)
 
     def end(self) -> None:
         self.close()

@@ -1,5 +1,5 @@
-"""SQLite by the standard library, as shipped except that implicit transactions are off: each write
-is its own transaction, as in sqlite.c."""
+"""SQLite by the standard library, as shipped or at the durability levels of sqlite.c, except that
+implicit transactions are off: each write is its own transaction."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -17,15 +17,17 @@ from kvbench.cell.bindings.sql import (
     REPLACE,
     UPDATE,
     Sqlite,
+    set_durability,
 )
 from kvbench.cell.contract import TooLarge
 
 
 class Open(Sqlite):
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, durability: str = "") -> None:
+        self._folder, self._durability = folder, durability
         file = folder / "records.sqlite"
         self._db = sqlite3.connect(file, timeout=BUSY_TIMEOUT, isolation_level=None)
+        set_durability(self._db.execute, durability)
         self._db.execute(CREATE)
 
     def get(self, key: bytes) -> bytes | None:
