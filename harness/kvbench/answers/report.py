@@ -140,7 +140,7 @@ def _level(name: str) -> str | None:
     return None if name == NOT_STATED else name
 
 
-def _time(ns: float | None) -> str:
+def time(ns: float | None) -> str:
     if ns is None:
         return ""
     unit, scale = next(
@@ -150,15 +150,15 @@ def _time(ns: float | None) -> str:
     return f"{ns / scale:.3g} {unit}"
 
 
-def _number(value: float | None, pattern: str = "{:.3g}") -> str:
+def number(value: float | None, pattern: str = "{:.3g}") -> str:
     return "" if value is None else pattern.format(value)
 
 
-def _interval(low: float | None, high: float | None) -> str:
+def interval(low: float | None, high: float | None) -> str:
     if low is None:
         return ""
     known = high is not None and high < MOST_REGRET
-    return f"{_number(low)} to {_number(high)}" if known else f"{_number(low)} or more"
+    return f"{number(low)} to {number(high)}" if known else f"{number(low)} or more"
 
 
 def answer(values: Mapping[str, Any]) -> list[str]:
@@ -168,7 +168,7 @@ def answer(values: Mapping[str, Any]) -> list[str]:
     maybe = [row["store"] for row in rows if row["candidate"]]
     sure = [row["store"] for row in rows if row["recommended"]]
     if values["computed"]:
-        device = _time(values["query"]["sync_ns"])
+        device = time(values["query"]["sync_ns"])
         return [
             f"computed, not measured: times as on a device that syncs in {device}",
             f"to measure there: {', '.join(maybe) or 'no store was measured whole here'}",
@@ -191,17 +191,17 @@ def answer(values: Mapping[str, Any]) -> list[str]:
 def table(values: Mapping[str, Any]) -> str:
     """The stores of a report as a text table, the best first."""
     mix = values["query"]["mix"]
-    time = "time" if values["average"] == "mean" else "median time"
+    kind = "time" if values["average"] == "mean" else "median time"
     tail = f"P99 of {max(mix, key=mix.get)}"
-    headers = ("store", "verdict", time, "regret", "95% interval", tail, "space", "memory",
+    headers = ("store", "verdict", kind, "regret", "95% interval", tail, "space", "memory",
                "syncs a write")  # fmt: skip
     rows = [
         (
-            row["store"], row["verdict"], _time(row["time_ns"]), _number(row["regret"]),
-            _interval(row["low"], row["high"]),
-            _time(row["p99_ns"]), _number(row["space"], "{:.2f} x"),
-            _number(row["memory_bytes"] and row["memory_bytes"] / 2**20, "{:.0f} MiB"),
-            _number(row["syncs_per_write"]),
+            row["store"], row["verdict"], time(row["time_ns"]), number(row["regret"]),
+            interval(row["low"], row["high"]),
+            time(row["p99_ns"]), number(row["space"], "{:.2f} x"),
+            number(row["memory_bytes"] and row["memory_bytes"] / 2**20, "{:.0f} MiB"),
+            number(row["syncs_per_write"]),
         )
         for row in values["stores"]
     ]  # fmt: skip

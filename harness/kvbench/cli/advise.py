@@ -116,8 +116,8 @@ def _level(text: str) -> tuple[str, str]:
     type=click.Choice(["c", "python"]),
     default="c",
     show_default=True,
-    help="The language of your program. Packages for Python are ranked as shipped, those that "
-    "survive the same together.",
+    help="The language of your program. With python the answer is of packages alone. Where they "
+    "were measured as shipped only, those that survive the same are ranked together.",
 )
 @click.option(
     "--memory",
@@ -195,6 +195,8 @@ def advise(
     The answer rests on the results in FOLDER. It interpolates between the record sizes and numbers
     that were measured there, never beyond them. It lists the stores by how many times slower each
     is than the best (its regret), with an interval, the settings to use, and what a crash may cost.
+    Then come the packages for Python that guarantee the same, in the nearest field of the folder
+    python beside FOLDER.
 
     Stores as shipped survive different things: those that survive the same are ranked together, and
     those that survive less than --durability asks for are left out.
@@ -202,7 +204,7 @@ def advise(
     --measure adds trials on this machine until it is known which stores are best. If its time ends
     before, the answer rests on FOLDER, and the exit status is 3, or 130 after Ctrl-C.
     """
-    from kvbench.answers import report
+    from kvbench.answers import packages, report
     from kvbench.answers.advise import Query
 
     _check_together(access, c_interface, sync_time, budget, out)
@@ -215,18 +217,32 @@ def advise(
     )  # fmt: skip
     known, found = _answers(query, folders, access, _levels(where), space)
     shown = [report.report(known, one, recovery) for one in found]
+    if access == "c":  # otherwise the answer itself is of packages
+        measured = packages.beside(folders[0])
+        shown = [
+            values | {"python": packages.packages(measured, one.query)}
+            for values, one in zip(shown, found, strict=True)
+        ]
     as_shipped = found[0].query.durability == DEFAULT
     if budget is None:
         told: Any = {"guarantees": shown} if as_shipped else shown[0]
-        parts = list(map(report.text, shown))
+        parts = [report.text(values) + _python(values) for values in shown]
         click.echo(report.to_json(told) if as_json else "\n\n\n".join(parts))
         return
     if as_shipped:
         raise BadInput("--measure: not of stores as shipped; allowed: with --durability LEVEL")
     told, status = _measured(found[0], shown[0], recovery, budget, out)
-    click.echo(report.to_json(told) if as_json else report.both(told))
+    click.echo(report.to_json(told) if as_json else report.both(told) + _python(shown[0]))
     if status:
         sys.exit(status)
+
+
+def _python(values: dict[str, Any]) -> str:
+    """The part of a report's text on packages for Python; empty if it has none."""
+    from kvbench.answers import packages
+
+    found = values.get("python")
+    return f"\n\n{packages.text(found, values['query'])}" if found else ""
 
 
 def _check_together(
@@ -318,7 +334,8 @@ def _measured(
     if done.data is not None:
         own = report.report(done.data, advised(done.data, found.query), recovery)
     if own is not None and not done.why:
-        return own | {"measured": {"finished": True, "why": "", "report": None}, "known": known}, 0
+        beside = {"python": known["python"], "known": known}
+        return own | {"measured": {"finished": True, "why": "", "report": None}} | beside, 0
     why = done.why or "no trial has all stores"
     status = STOPPED if done.interrupted else SOME_FAILED
     return known | {"measured": {"finished": False, "why": why, "report": own}}, status

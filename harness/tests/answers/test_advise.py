@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -541,6 +542,91 @@ def test_stores_as_shipped_are_never_ranked_across_guarantees(kvbench: Run) -> N
             for row in found["stores"]:
                 store = catalogue.known()[row["store"]]
                 assert store.default_durability == found["query"]["guarantee"], row["store"]
+
+
+PACKAGES = {  # us of an operation, by package, and by the level set and what it guarantees
+    "rocksdb/rocksdict": {
+        ("default", "process"): 9,
+        ("process", "process"): 10,
+        ("sync", "sync"): 400,
+    },
+    "leveldb/plyvel": {
+        ("default", "process"): 20,
+        ("process", "process"): 20,
+        ("sync", "sync"): 300,
+    },
+    "sqlite/dbm.sqlite3": {("default", "sync"): 600},
+}
+
+
+@pytest.fixture
+def from_python(tmp_path: Path) -> Path:
+    """Results of packages at several levels, beside those of make()."""
+    random = np.random.default_rng(2)
+    rows = [
+        {
+            **{"store": store, "binding": binding, "access": "python", "operation": operation},
+            **{"record_size": size, "records": 10_000, "n": 1000, "trial": trial},
+            **{"durability": level, "guarantee": guarantee, "memory": "default"},
+            **{"compressibility": "incompressible"},
+            "mean_ns": 1000 * us * np.exp(0.01 * random.standard_normal()),
+        }
+        for package, levels in PACKAGES.items()
+        for store, _, binding in [package.partition("/")]
+        for (level, guarantee), us in levels.items()
+        for size in ("100 B", "10 KiB")
+        for operation in OPERATIONS
+        for trial in range(1, 8)
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "packages.csv", index=False)
+    import_table(tmp_path / "packages.csv", tmp_path / "python")
+    return tmp_path / "python"
+
+
+@pytest.mark.parametrize(
+    ("level", "order"),
+    [
+        ("process", ["rocksdb/rocksdict", "leveldb/plyvel"]),
+        ("sync", ["leveldb/plyvel", "rocksdb/rocksdict", "sqlite/dbm.sqlite3"]),
+    ],
+)
+def test_beside_every_answer_stand_the_packages_of_its_guarantee(
+    level: str, order: list[str], kvbench: Run, make: Make, from_python: Path
+) -> None:
+    """Each as set to the level or, if it was not, as shipped; in the nearest measured field."""
+    folder = make({"lmdb": by_size, "leveldb": even}, level=level)
+    command = ("advise", "--record-size", "7KiB", "--records", "1k", "--data", folder)
+    done = kvbench(*command, "--durability", level, "--json")
+    found = json.loads(done.stdout)["python"]
+    assert (found["guarantee"], found["why"], found["trials"]) == (level, "", 7)
+    assert (found["record_size"], found["records"]) == ("10 KiB", 10_000)
+    assert [row["store"] for row in found["packages"]] == order
+    set_to = {row["store"]: row["durability"] for row in found["packages"]}
+    assert set_to == {name: "default" if "dbm" in name else level for name in order}
+    best, second = found["packages"][:2]
+    times = [PACKAGES[name][level, level] for name in order[:2]]
+    assert second["low"] < times[1] / times[0] < second["high"]
+    assert best["time_ns"] == pytest.approx(1000 * times[0], rel=0.02)
+    said = kvbench(*command, "--durability", level).stdout
+    assert f"from Python: use {order[0]}" in said
+    assert f"at durability {level}, in the nearest field of {from_python}, 10 KiB" in said
+
+
+def test_one_line_says_that_no_package_has_the_guarantee(
+    kvbench: Run, make: Make, from_python: Path
+) -> None:
+    folder = make({"lmdb": by_size, "leveldb": even}, level="none")
+    command = ("advise", "--record-size", "1KiB", "--records", "1k", "--data", folder)
+    said = kvbench(*command, "--durability", "none").stdout.splitlines()
+    assert said[-1] == f"from Python: {from_python} has no package at durability none"
+    shutil.rmtree(from_python)
+    said = kvbench(*command, "--durability", "none").stdout.splitlines()
+    assert said[-1] == f"from Python: there is no {from_python}"
+
+
+def test_an_answer_of_packages_has_none_beside_it(kvbench: Run) -> None:
+    done = kvbench(*SHIPPED, "--data", PYTHON, "--durability", "sync", "--json")
+    assert all("python" not in found for found in json.loads(done.stdout)["guarantees"])
 
 
 @pytest.mark.check

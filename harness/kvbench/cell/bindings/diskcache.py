@@ -2,6 +2,7 @@
 since it would remove records beyond 1 GiB. As shipped, values of 32 KiB and more are files.
 diskcache stores keys and values of type bytes without pickling them."""
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ class Open(Binding):
         if durability in WHOLE:
             settings["disk_min_file_size"] = MAX_VALUE + 1
         self._cache = Cache(str(folder), eviction_policy="none", **settings)
+        self._batch = self._cache.transact if durability in WHOLE else contextlib.nullcontext
 
     def get(self, key: bytes) -> bytes | None:
         if not 0 < len(key) <= MAX_KEY:
@@ -62,11 +64,12 @@ class Open(Binding):
         return self._cache.delete(key)
 
     def write_batch(self, records: Sequence[tuple[bytes, bytes]]) -> None:
-        """Write the records one by one: within a transaction, diskcache would remove replaced files
-        before it commits."""
+        """Write the records one by one where values may be files: within a transaction, diskcache
+        would remove replaced files before it commits."""
         self._check_batch(records)
-        for key, value in records:
-            self._cache.set(key, value)
+        with self._batch():
+            for key, value in records:
+                self._cache.set(key, value)
 
     def sync(self) -> None:
         sync_file_system(self._folder)  # diskcache has no such call

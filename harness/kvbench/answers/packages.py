@@ -1,0 +1,116 @@
+"""The packages for Python beside an answer of `kvbench advise`, at the guarantee of that answer."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from tabulate import tabulate
+
+from kvbench.answers.advise import Query, common, nearest
+from kvbench.answers.report import answer, interval, number, time
+from kvbench.cell.factors import DEFAULT, format_bytes
+from kvbench.common.messages import BadInput
+from kvbench.results.measured import Measured
+from kvbench.stats.regret import by_trial, rank
+
+
+def beside(folder: Path) -> Measured | str:
+    """What was measured from Python, in the folder `python` beside a folder of results, or the
+    reason why nothing can be said."""
+    own = folder.parent / "python"
+    if not (own / "cells.parquet").exists():
+        return f"there is no {own}"
+    try:
+        return Measured.of(own, "python")
+    except BadInput as error:
+        return str(error)
+
+
+def packages(data: Measured | str, query: Query) -> dict[str, Any]:
+    """The packages whose acknowledged writes survive what the query's level says, as plain values:
+    each as set to the level or, if it was not, as shipped with that guarantee. They are ranked in
+    the measured field nearest to the query, by trial as stores are. `why` is the reason if there
+    are none; then the other values are missing."""
+    if isinstance(data, str):
+        return {"why": data}
+    if query.sync_ns is not None:
+        return {"why": "nothing is computed for another device"}
+    level = query.level
+    own = data.rows[(data.rows.guarantee == level) & (data.rows.memory == DEFAULT)]
+    as_set = set(own[own.durability == level].store)
+    settings = {store: level if store in as_set else DEFAULT for store in set(own.store)}
+    why = f"{data.name} has no package at durability {level}"
+    if missing := set(query.mix) - set(own.operation):
+        why += f" with {', '.join(sorted(missing))}" if settings else ""
+        return {"why": why}
+    tables = {operation: _logs(data, level, as_set, operation) for operation in query.mix}
+    point = nearest(common(tables.values()), query.size, query.records)
+    if point is None:
+        return {"why": why}
+    whole = sum(query.mix.values())
+    parts = [
+        pd.Series(math.e ** tables[name][point] * (share / whole))
+        for name, share in query.mix.items()
+    ]
+    values = {
+        store: trials
+        for store, trials in by_trial(sum(parts[1:], parts[0]).dropna()).items()
+        if not (query.comes_back and query.comes_back.refuses(store, settings[store]))
+    }
+    trials = max((trial for own in values.values() for trial in own), default=0)
+    regrets = rank(values, range(1, trials + 1)).regrets
+    rows = [
+        {
+            "store": store,
+            "durability": settings[store],
+            "verdict": own.verdict,
+            "recommended": own.recommended,
+            "candidate": own.verdict in ("in", "undecided"),
+            "time_ns": math.exp(sum(map(math.log, values[store].values())) / len(values[store])),
+            **{name: _known(getattr(own, at)) for name, at in REGRET.items()},
+        }
+        for store, own in regrets.items()
+    ]
+    found = {"record_size": format_bytes(point[0]), "records": point[1], "trials": trials}
+    return found | {"why": "", "data": str(data.name), "guarantee": level, "packages": rows}
+
+
+REGRET = {"regret": "estimate", "low": "low", "high": "high"}
+
+
+def _known(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _logs(data: Measured, level: str, as_set: set[str], operation: str) -> pd.DataFrame:
+    """The table of Measured.logs() at a level, with the packages that guarantee it as shipped and
+    were not set to it."""
+    tables = [data.logs(level, DEFAULT, operation), data.logs(DEFAULT, DEFAULT, operation, level)]
+    tables[1] = tables[1][~tables[1].index.get_level_values("store").isin(as_set)]
+    return pd.concat([table for table in tables if not table.empty] or tables[:1])
+
+
+def text(found: Mapping[str, Any], query: Mapping[str, Any]) -> str:
+    """The packages as text; `query` is that of the report beside which they stand."""
+    if found["why"]:
+        return f"from Python: {found['why']}"
+    rows = found["packages"]
+    first, *more = answer({"stores": rows, "computed": False, "query": query})
+    head = (
+        f"at durability {found['guarantee']}, in the nearest field of {found['data']}, "
+        f"{found['record_size']} x {found['records']:,}; {found['trials']} trials"
+    )
+    headers = ("package", "set to", "verdict", "time", "regret", "95% interval")
+    cells = [
+        (
+            row["store"],
+            "as shipped" if row["durability"] == DEFAULT else row["durability"],
+            row["verdict"], time(row["time_ns"]), number(row["regret"]),
+            interval(row["low"], row["high"]),
+        )
+        for row in rows
+    ]  # fmt: skip
+    table = tabulate(cells, headers=headers, disable_numparse=True)
+    return "\n\n".join(["\n".join([f"from Python: {first}", *more, head]), str(table)])
