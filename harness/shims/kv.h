@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KV_ABI 4
+#define KV_ABI 5
 #define KV_EXPORT __attribute__((visibility("default")))
 
 enum kv_status {
@@ -132,6 +132,11 @@ struct kv_driver {
     /* Merges sorted runs into as few as the engine can, and returns when that is done. NULL if
      * the engine has no such call. */
     int (*compact)(struct kv *kv);
+    /* Copies the store, as it is at one moment during the call, into the existing empty folder
+     * `path`, in which `open` then opens the copy. With KV_THREADS, one other thread may write
+     * meanwhile, each in its own session. The copy need not be on the device yet. NULL if the engine
+     * documents no copy of an open store. */
+    int (*backup)(struct kv *kv, const char *path);
     /* Returns when all earlier writes would survive a power failure, as far as the engine and
      * the file system guarantee it. */
     int (*sync)(struct kv *kv);

@@ -1,6 +1,8 @@
 #include "traffic.h"
 #include "clock.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
@@ -10,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 enum { CATCH_UP = 10000000 /* ns of writes that a late writer makes up for */, PAGE = 4096 };
 
@@ -55,17 +58,26 @@ static uint8_t version_of(const struct traffic *traffic, uint64_t number)
     return __atomic_load_n(&traffic->records->state[number], __ATOMIC_ACQUIRE);
 }
 
+/* Of versions from `first` to `last` and `more` after it, the one whose value this is; -1 if it is
+ * none of them. */
+static int version_found(const struct loop *loop, uint64_t number, uint8_t first, uint8_t last,
+                         unsigned more, struct kv_slice found)
+{
+    unsigned count = (last + RECORDS_VERSIONS - first) % RECORDS_VERSIONS + 1U + more;
+    for (unsigned i = 0; i < count; i++) {
+        unsigned version = (first + i) % RECORDS_VERSIONS;
+        if (records_is_value(&loop->values, number, version, found.data, found.size))
+            return (int)version;
+    }
+    return -1;
+}
+
 /* Whether the value is that of a version from `first` to one more than `last`, which may be on its
  * way. */
 static bool is_recent(const struct loop *loop, uint64_t number, uint8_t first, uint8_t last,
                       struct kv_slice found)
 {
-    unsigned count = (last + RECORDS_VERSIONS - first) % RECORDS_VERSIONS + 2U;
-    for (unsigned i = 0; i < count; i++)
-        if (records_is_value(&loop->values, number, (first + i) % RECORDS_VERSIONS, found.data,
-                             found.size))
-            return true;
-    return false;
+    return version_found(loop, number, first, last, 1, found) >= 0;
 }
 
 static bool reads(const struct worker *worker)
@@ -109,6 +121,33 @@ static void read_records(struct worker *worker)
         }
         tally_add(&worker->tally, time, time - start);
     }
+}
+
+/* Writes back the file system of a folder. Returns 0 or an error number. */
+static int sync_folder(const char *path)
+{
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int code = folder < 0 || syncfs(folder) != 0 ? errno : 0;
+    if (folder >= 0)
+        close(folder);
+    return code;
+}
+
+static void back_up(struct worker *worker)
+{
+    struct run *run = worker->run;
+    const struct kv_driver *driver = run->loop->driver;
+    char text[700], unknown[32];
+    int code, status = driver->backup(worker->session, run->traffic->backup);
+    if (status != KV_OK) {
+        snprintf(text, sizeof text, "backup: %s", store_reason(driver, status, unknown));
+        fail(run, text);
+    } else if ((code = sync_folder(run->traffic->backup)) != 0) {
+        snprintf(text, sizeof text, "backup: its sync failed: %s", strerror(code));
+        fail(run, text);
+    }
+    worker->stopped = now();
+    tally_add(&worker->tally, worker->stopped, worker->stopped - run->start);
 }
 
 /* Waits until the next write is due; returns the time. */
@@ -185,7 +224,10 @@ static void *work(void *argument)
     worker.tally.start = run->start;
     begin_line(&worker);
     if (reads(&worker)) {
-        read_records(&worker);
+        if (run->traffic->backup != NULL)
+            back_up(&worker);
+        else
+            read_records(&worker);
         atomic_fetch_sub(&run->reading, 1);
     } else {
         write_records(&worker);
@@ -267,4 +309,26 @@ int traffic_run(struct loop *loop, struct traffic *traffic)
     free(workers);
     free(threads);
     return atomic_load(&run.failed) ? KV_ERROR : KV_OK;
+}
+
+int traffic_find(struct loop *loop, struct plan_records *records, const uint8_t *before)
+{
+    struct run run = {.loop = loop};
+    unsigned char bytes[RECORDS_KEY_MAX];
+    struct kv_slice key = {bytes, loop->key_size};
+    for (uint64_t number = 0; number < records->born; number++) {
+        size_t size = 0;
+        records_key(number, loop->stride, loop->key_size, bytes);
+        int status = loop->driver->get(loop->kv, key, loop->buffer, loop->capacity, &size);
+        int version = status != KV_OK
+                          ? -1
+                          : version_found(loop, number, before[number], records->state[number], 0,
+                                          (struct kv_slice){loop->buffer, size});
+        if (version < 0) {
+            fail_status(&run, status, "get", number);
+            return KV_ERROR;
+        }
+        records->state[number] = (uint8_t)version;
+    }
+    return KV_OK;
 }

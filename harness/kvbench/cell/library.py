@@ -77,7 +77,7 @@ class Order(enum.IntEnum):
 
 
 class Constant(enum.IntEnum):
-    KV_ABI = 4  # of kv.h; _functions copies the types of that version
+    KV_ABI = 5  # of kv.h; _functions copies the types of that version
     PLAN_OPERATIONS = 5
     PLAN_DEAD = 128
     RECORDS_KEY_MAX = 64
@@ -131,6 +131,7 @@ def _functions(slice_: type[ctypes.Structure]) -> dict[str, Any]:
         "write": take(status, kv, ctypes.c_int, Address, size),
         "scan": take(status, kv, slice_, ctypes.c_int, visit_type(slice_), Address),
         "compact": take(status, kv),
+        "backup": take(status, kv, text),
         "sync": take(status, kv),
         "effective_options": take(status, kv, Address, size),
     }

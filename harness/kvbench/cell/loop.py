@@ -19,7 +19,7 @@ from kvbench.cell.cache import PAGE
 from kvbench.cell.contract import Capability, StoreError
 from kvbench.cell.factors import Cell
 from kvbench.cell.histogram import Histogram, enough
-from kvbench.cell.library import Constant, Status, filled, loop_library, structure
+from kvbench.cell.library import Constant, Status, address, filled, loop_library, structure
 from kvbench.cell.meter import SECOND, Meter
 from kvbench.cell.phase import BINS, QUANTILES, Phase, Phases
 from kvbench.cell.plan import CODES, NAMES, NO_LIMIT, ORDERS, SAMPLES, Plan, Records
@@ -51,9 +51,10 @@ class Traffic:
     # Of several processes with a writer each: which one writes, and how many there are.
     first: int = 0
     among: int = 0
+    backup: Path | None = None  # the empty folder for a backup, which the one reader makes
 
     @classmethod
-    def of(cls, step: Step, cell: Cell) -> Self:
+    def of(cls, step: Step, cell: Cell, backup: Path | None = None) -> Self:
         """The traffic that a step of a workload specifies."""
         readers, writers = step.threads()
         return cls(
@@ -63,6 +64,7 @@ class Traffic:
             writes=step.get("writes", 10_000),
             seconds=step.get("seconds", 0),
             seed=cell.plan_seed,
+            backup=backup,
         )
 
 
@@ -229,6 +231,11 @@ class ShimLoop:
         self._call("loop_scan", ctypes.byref(plan.c), phases.at(0))
         return phases.phase(0, self.meter)
 
+    def find(self) -> None:
+        """Find out which version of each record the open store has, a backup: see traffic_find.
+        Raises StoreError if a version is none that the record had during the backup."""
+        self._call("traffic_find", ctypes.byref(self._records.c), address(self._records.before))
+
     def compact(self) -> Phase:
         phases = Phases(1)
         self._call("loop_compact", phases.at(0))
@@ -252,6 +259,7 @@ class ShimLoop:
             seed=traffic.seed,
             first=traffic.first,
             among=traffic.among or traffic.writers,
+            backup=os.fsencode(traffic.backup) if traffic.backup else None,
             records=ctypes.addressof(self._records.c),
             done=done.ctypes.data,
             **pointers,

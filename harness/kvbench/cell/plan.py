@@ -20,6 +20,7 @@ import numpy.typing as npt
 from kvbench.cell.factors import Cell
 from kvbench.cell.library import Operation, Order, Source, address, filled, loop_library, structure
 from kvbench.cell.workload import (
+    BACKUP,
     CHURN,
     CHURN_DEAD,
     CHURN_SHARES,
@@ -104,9 +105,13 @@ class Records:
             random=cell.plan_seed,
             next=following,
         )
-        changing = {*REWRITES, *CONCURRENT, "deleterandom"}
+        changing = {*REWRITES, *CONCURRENT, BACKUP, "deleterandom"}
         if missing or any(step.name in changing for step in self.steps):
             self._pages[:] = 0  # so that they count as the harness's memory from the start
+        # The states before a backup. The map is shared with the process that checks the copy.
+        backs_up = any(step.name == BACKUP for step in self.steps)
+        self.before = np.frombuffer(mmap.mmap(-1, self.universe if backs_up else 1), np.uint8)
+        self.before[:] = 0
         if missing:
             loop_library().plan_bury(ctypes.byref(self.c), ctypes.c_uint64(missing))
 
@@ -114,6 +119,10 @@ class Records:
     def fills(self) -> bool:
         """Whether the first step writes all records into the empty store."""
         return bool(self.steps) and self.steps[0].name in FILLS
+
+    def mark(self) -> None:
+        """Note the states before a backup."""
+        self.before[:] = self._pages.reshape(-1)[: self.universe]
 
     def plan(self, source: Source, operation: str, left: int, **more: Any) -> Plan:
         """A plan with these fields of the structure in plan.h."""

@@ -9,6 +9,8 @@ from kvbench.cell.contract import Capability, Setting, StoreError
 from kvbench.cell.library import shims_folder
 from kvbench.cell.shim import Driver, load_driver, read_settings
 
+OPTIONAL = ("compact", "backup")  # functions of kv.h that count as capabilities
+
 
 @dataclasses.dataclass(frozen=True)
 class Store:
@@ -50,7 +52,8 @@ def declared(path: Path) -> Store:
     return Store(
         path.stem,
         version=driver.version().decode(),
-        capabilities=Capability(driver.capabilities).names() + ("compact",) * bool(driver.compact),
+        capabilities=Capability(driver.capabilities).names()
+        + tuple(name for name in OPTIONAL if getattr(driver, name)),
         max_key=driver.max_key,
         max_value=driver.max_value,
         settings=read_settings(driver),

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import json
 import os
+import shutil
 import sys
 import time
 import traceback
@@ -41,6 +42,7 @@ from kvbench.cell.processes import run_processes
 from kvbench.cell.protocol import Answer, Task
 from kvbench.cell.store import Store
 from kvbench.cell.workload import (
+    BACKUP,
     CHURN,
     GROWING,
     MIX,
@@ -131,7 +133,9 @@ class Checker:
     def _answer(work: "Measurement", state: BinaryIO) -> dict[str, Any]:
         try:
             work.records.restore(state)
-            return work.check()
+            found = work.check()
+            work.check_backup()
+            return found
         except (StoreError, OSError) as error:
             return {"reason": str(error)}
 
@@ -160,6 +164,8 @@ class Measurement:
         self.pool = make_pool(cell.compressibility, cell.record_size.high, cell.plan_seed)
         self.phases: dict[str, Phase] = {}
         self.eviction = ""
+        # A name that a sweep knows as its own: see shelf.py.
+        self.copy = folder.with_name(f"copy_{folder.name[-16:]}")
 
     def begin(self) -> Meter:
         """Make the loop and open the counters of this process."""
@@ -276,13 +282,26 @@ class Measurement:
             found = run_processes(loop, self.open, Traffic.of(step, records.cell))
             self.open()
             return dict(found)
+        if step.name == BACKUP:
+            return self._back_up(step, loop)
         if step.name == CHURN:
             return loop.run(records.churned(step), least, step.get("most", 0))
         growing = "insert" in step.shares()
         return loop.run(records.mixed(step), 0 if growing else least)
 
+    def _back_up(self, step: Step, loop: ShimLoop) -> dict[str, Phase]:
+        """Make a backup. What it and the writer used is part of the backup's phase."""
+        self.copy.mkdir()
+        self.records.mark()
+        sync_file_system(self.copy)  # so that the backup does not write back what came before it
+        found = loop.traffic(Traffic.of(step, self.cell, self.copy))
+        whole, backup = found.pop(""), found.pop("read")
+        whole.latency, whole.items = backup.latency, backup.items
+        whole.more["disk_bytes"] = allocated(self.copy)
+        return {"": whole} | found
+
     def _space(self, name: str) -> None:
-        self.phases[name].more["disk_bytes"] = allocated(self.folder)
+        self.phases[name].more.setdefault("disk_bytes", allocated(self.folder))
 
     def warm(self) -> None:
         """Read evicted files back into the page cache, unless the cell's memory is capped to evict
@@ -315,6 +334,24 @@ class Measurement:
         self.loop.check()
         self.loop.close()
         return self.records.total() | {"reopen_s": reopened}
+
+    def check_backup(self) -> None:
+        """Check that the backup, if one was made, holds each record with a value that it had
+        meanwhile, and remove it. Raises StoreError."""
+        if not self.copy.exists():
+            return
+        try:
+            self.begin()
+            self.folder = self.copy
+            self.open()
+            assert isinstance(self.loop, ShimLoop)
+            self.loop.find()
+            self.loop.check()
+            self.loop.close()
+        except StoreError as error:
+            raise StoreError(f"backup: {error}") from None
+        finally:
+            shutil.rmtree(self.copy)
 
     def refuse_hollow(self, disk_bytes: int) -> None:
         """Raise StoreError if the store occupies less space than its values, when these are

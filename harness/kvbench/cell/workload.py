@@ -18,6 +18,7 @@ RANDOM_READS = ("readrandom", "rangerandom")
 GROWING = "insertrandom"
 TRAFFIC = "readwhilewriting"
 PROCESSES = "processes"
+BACKUP = "backup"
 MIX = "mix"
 CHURN = "churn"
 # Mostly updates, as in the heavy mixes of YCSB, with enough removes and inserts of removed records
@@ -55,6 +56,7 @@ PARAMETERS: dict[str, dict[str, int]] = {
     CHURN: {"times": 1, "seconds": 1, "most": 1, **_RATE},
     TRAFFIC: {"readers": 0, "writers": 0, "reads": 0, "writes": 0, "seconds": 1},
     PROCESSES: {"readers": 0, "writers": 0, "writes": 0, "seconds": 1},
+    BACKUP: {"writers": 0, "writes": 0},
 }
 CONCURRENT = (TRAFFIC, PROCESSES)
 REWRITES = {"overwrite", MIX, CHURN} | {
@@ -70,6 +72,7 @@ MOST = {
     "rate": 10**9, "writes": 10**9, "load": 99, "times": 10_000, "most": 24 * 3600,
 }  # fmt: skip
 PERCENT = 100
+MOST_OF = {(MIX, "reads"): PERCENT, (BACKUP, "writers"): 1}
 GAPS = ("constant", "exponential")  # in an open loop
 
 
@@ -95,6 +98,9 @@ class Step:
     `seconds`. With 0 readers or 0 writers, the others run alone.
 
     processes: the same, but each reader and each writer is a process that has the store open.
+
+    backup: one backup into a new folder beside the store's, while `writers` (1, or 0) overwrites
+    `writes` random records per second (10,000; 0: no limit).
     """
 
     name: str
@@ -112,7 +118,7 @@ class Step:
             if least is None:
                 allowed = ", ".join(PARAMETERS[name]) or "none"
                 raise BadInput(f"{name}: {pair!r:.60} is not a parameter; allowed: {allowed}")
-            most = PERCENT if (name, key) == (MIX, "reads") else MOST.get(key, 2**31 - 1)
+            most = MOST_OF.get((name, key), MOST.get(key, 2**31 - 1))
             number = int(value) if value.isdecimal() and len(value) < 20 else -1
             allowed = f"{key}=N, N from {least} to {most}"
             if key == "gaps":
@@ -162,8 +168,9 @@ class Step:
         return YCSB.get(self.name, {})
 
     def threads(self) -> tuple[int, int]:
-        """The number of readers and of writers of CONCURRENT steps."""
-        return self.get("readers", 4), self.get("writers", 1)
+        """The number of readers and of writers of CONCURRENT steps; BACKUP is the one reader of its
+        step."""
+        return 1 if self.name == BACKUP else self.get("readers", 4), self.get("writers", 1)
 
     def __str__(self) -> str:
         said = ((key, GAPS[value] if key == "gaps" else value) for key, value in self.given)

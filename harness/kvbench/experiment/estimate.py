@@ -6,6 +6,7 @@ from msgspec.structs import astuple
 from kvbench.cell.factors import Cell
 from kvbench.cell.plan import EVICTIONS, LEAST_BATCHES, PER_EVICTION, SAMPLES
 from kvbench.cell.workload import (
+    BACKUP,
     CHURN,
     CONCURRENT,
     MIX,
@@ -49,6 +50,8 @@ def _steps(cell: Cell, record: float, operation: float, sync: float) -> float:
             total += min(needed, step.get("most", 24 * 3600))
         elif step.name in SCANS:
             total += ops * record / 2
+        elif step.name == BACKUP:
+            total += ops * record  # copies, and checks the copy
         elif step.name in RANDOM_READS:
             total += ops * operation
         else:

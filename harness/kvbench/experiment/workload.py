@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 from kvbench.cell.workload import (
+    BACKUP,
     CHURN,
     CONCURRENT,
     FILLS,
@@ -19,7 +20,11 @@ from kvbench.cell.workload import (
 from kvbench.common.messages import BadInput
 
 # The capability that a store needs for a step; `lacks` covers steps with several threads.
-NEEDS = {**dict.fromkeys((*SCANS, "rangerandom", "ycsb-e"), "scan"), "compact": "compact"}
+NEEDS = {
+    **dict.fromkeys((*SCANS, "rangerandom", "ycsb-e"), "scan"),
+    **{name: name for name in ("compact", PROCESSES, BACKUP)},
+}
+LAST = (*CONCURRENT, BACKUP)
 
 
 def checked(text: str) -> tuple[Step, ...]:
@@ -32,7 +37,7 @@ def checked(text: str) -> tuple[Step, ...]:
                 f"workloads: {text!r:.60}: {name} fills an empty store; allowed: as first"
             )
         last = i == len(names) - 1
-        if name in CONCURRENT and not last:
+        if name in LAST and not last:
             raise BadInput(f"workloads: {text!r:.60}: {name} is allowed as the last step only")
         if name == "ycsb-e" and GROWING in names:
             raise BadInput(
@@ -45,7 +50,7 @@ def checked(text: str) -> tuple[Step, ...]:
                 f"allowed: {name} before it"
             )
         later = set(names[i + 1 :]) - {*RANDOM_READS, *SCANS, "compact"}
-        if name == CHURN and (lost := {*CONCURRENT, GROWING} & set(names)):
+        if name == CHURN and (lost := {*LAST, GROWING} & set(names)):
             raise BadInput(
                 f"workloads: {text!r:.60}: {CHURN} leaves records removed; "
                 f"allowed: without {', '.join(sorted(lost))}"
@@ -69,12 +74,12 @@ def closed(step: Step) -> Step:
 
 def lacks(step: Step, can: Callable[[str], bool]) -> str:
     """The capability that the step needs and the store lacks; empty if there is none."""
-    if step.name == PROCESSES and not can("processes"):
-        return "processes"
-    if step.name not in CONCURRENT:
-        needed = NEEDS.get(step.name, "")
-        return needed if needed and not can(needed) else ""
+    needed = NEEDS.get(step.name, "")
+    if needed and not can(needed):
+        return needed
     readers, writers = step.threads()
+    if step.name not in LAST or (step.name == BACKUP and not writers):
+        return ""
     if writers > 1 and not can("writers"):
         return "writers"
     # Read-only threads may also use a store that allows several writers, such as a folder.

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from kvbench.cell.factors import COLD_OPERATIONS, DURABILITY, MOST, OPERATIONS, RecordSize
-from kvbench.cell.workload import CHURN, CHURN_SHARES, CONCURRENT, PARAMETERS, YCSB
+from kvbench.cell.workload import BACKUP, CHURN, CHURN_SHARES, CONCURRENT, PARAMETERS, YCSB
 from kvbench.common.messages import BadInput, listed
 from kvbench.experiment.factors import FACTORS
 from kvbench.machine.scratch import whole
@@ -49,7 +49,7 @@ CHOICES = {
         "load", *OPERATIONS, *(f"{name} later" for name in COLD_OPERATIONS), *PARAMETERS,
         *(f"{mix} {kind}" for mix, shares in YCSB.items() for kind in shares),
         *(f"{CHURN} {kind}" for kind in CHURN_SHARES),
-        *(f"{step} {side}" for step in CONCURRENT for side in ("read", "write")),
+        *(f"{step} {side}" for step in CONCURRENT for side in ("read", "write")), f"{BACKUP} write",
     ),
 }  # fmt: skip
 PATTERNS = {  # pandas writes whole numbers as 1.0 if the column has missing values

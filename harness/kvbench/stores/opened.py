@@ -120,6 +120,10 @@ class ShimSession:
         """Compact the store. Returns False if the engine has no such call."""
         return bool(self._driver.compact) and self._done(self._driver.compact(self._kv))
 
+    def backup(self, folder: Path) -> None:
+        """Copy the store into an existing empty folder."""
+        self._done(self._driver.backup(self._kv, os.fsencode(folder)))
+
     def sync(self) -> None:
         self._done(self._driver.sync(self._kv))
 

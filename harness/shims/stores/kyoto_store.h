@@ -181,6 +181,15 @@ static __attribute__((unused)) int scan(struct kv *kv, struct kv_slice from,
     return code == KCESUCCESS || code == KCENOREC ? KV_OK : kv_fail("%s", kcecodename(code));
 }
 
+/* Other calls wait until the file is copied. */
+static int backup(struct kv *kv, const char *path)
+{
+    char file[4096];
+    if (snprintf(file, sizeof file, "%s/%s", path, file_name) >= (int)sizeof file)
+        return kv_fail("path too long");
+    return status(kv->db, kcdbcopy(kv->db, file));
+}
+
 /* Where writes are transactions, an empty synced one: after a call of kcdbsync, opens that follow
  * kills find a broken file or miss records, though no write was cut off. */
 static int sync_store(struct kv *kv)
@@ -237,6 +246,7 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .get = get,
     .write = write_records,
     .scan = (CAPABILITIES & KV_SCAN) ? scan : NULL,
+    .backup = backup,
     .sync = sync_store,
     .effective_options = effective_options,
 };

@@ -198,6 +198,12 @@ static int scan(struct kv *kv, struct kv_slice from, enum kv_direction direction
     return code == MDB_NOTFOUND ? KV_OK : status_of(code);
 }
 
+/* With its free pages; MDB_CP_COMPACT would leave them out. */
+static int backup(struct kv *kv, const char *path)
+{
+    return status_of(mdb_env_copy2(kv->env, path, 0));
+}
+
 static int sync_store(struct kv *kv)
 {
     return status_of(mdb_env_sync(kv->env, 1));
@@ -238,6 +244,7 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .get = get,
     .write = write_records,
     .scan = scan,
+    .backup = backup,
     .sync = sync_store,
     .effective_options = effective_options,
 };

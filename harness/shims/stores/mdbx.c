@@ -223,6 +223,15 @@ static int scan(struct kv *kv, struct kv_slice from, enum kv_direction direction
     return code == MDBX_SUCCESS || code == MDBX_NOTFOUND ? status_of(reset) : status_of(code);
 }
 
+/* With its free pages, and synced. */
+static int backup(struct kv *kv, const char *path)
+{
+    char file[4096];
+    if (snprintf(file, sizeof file, "%s" MDBX_DATANAME, path) >= (int)sizeof file)
+        return kv_fail("path too long");
+    return status_of(mdbx_env_copy(kv->env, file, MDBX_CP_DEFAULTS));
+}
+
 /* The engine answers MDBX_RESULT_TRUE when there is nothing to sync. */
 static int sync_store(struct kv *kv)
 {
@@ -268,6 +277,7 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .get = get,
     .write = write_records,
     .scan = scan,
+    .backup = backup,
     .sync = sync_store,
     .effective_options = effective_options,
 };

@@ -3,7 +3,9 @@
 #include "rocksdb_settings.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <unistd.h>
 
 struct kv {
     rocksdb_t *db;
@@ -183,6 +185,21 @@ static int compact(struct kv *kv)
     return status;
 }
 
+/* A checkpoint: it flushes the memtables, links the table files and copies the manifest. It makes the
+ * folder itself. */
+static int backup(struct kv *kv, const char *path)
+{
+    char *message = NULL;
+    if (rmdir(path) != 0)
+        return kv_fail("%s: %s", path, strerror(errno));
+    rocksdb_checkpoint_t *checkpoint = rocksdb_checkpoint_object_create(kv->db, &message);
+    if (message != NULL)
+        return status_of(message);
+    rocksdb_checkpoint_create(checkpoint, path, 0, &message);
+    rocksdb_checkpoint_object_destroy(checkpoint);
+    return status_of(message);
+}
+
 static int sync_store(struct kv *kv)
 {
     char *message = NULL;
@@ -251,6 +268,7 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .write = write_records,
     .scan = scan,
     .compact = compact,
+    .backup = backup,
     .sync = sync_store,
     .effective_options = effective_options,
 };

@@ -261,6 +261,23 @@ static int scan(struct kv *kv, struct kv_slice from, enum kv_direction direction
     return status;
 }
 
+/* In one step, which reads a single snapshot; with a rollback journal, writers wait for it. */
+static int backup(struct kv *kv, const char *path)
+{
+    char file[4096];
+    struct kv copy = {0};
+    if (snprintf(file, sizeof file, "%s/records.sqlite", path) >= (int)sizeof file)
+        return kv_fail("path too long");
+    sqlite3_backup *step = NULL;
+    int code = sqlite3_open(file, &copy.db);
+    if (code == SQLITE_OK && (step = sqlite3_backup_init(copy.db, "main", kv->db, "main")) != NULL)
+        code = sqlite3_backup_step(step, -1);
+    sqlite3_backup_finish(step);
+    int status = code == SQLITE_DONE ? KV_OK : failed(&copy);
+    sqlite3_close(copy.db);
+    return status;
+}
+
 /* What no commit may have synced: the database and its journal or log. */
 static int sync_store(struct kv *kv)
 {
@@ -313,6 +330,7 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .get = get,
     .write = write_records,
     .scan = scan,
+    .backup = backup,
     .sync = sync_store,
     .effective_options = effective_options,
 };

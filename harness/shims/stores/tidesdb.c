@@ -227,6 +227,17 @@ static int compact(struct kv *kv)
     return status_of(code);
 }
 
+/* Flushes, then copies tables and the log of values. */
+static int backup(struct kv *kv, const char *path)
+{
+    time_t deadline = 0;
+    int code;
+    do
+        code = tidesdb_backup(kv->db, path);
+    while (again(code, &deadline));
+    return status_of(code);
+}
+
 /* Syncing the log alone would leave out the log of values. */
 static int sync_store(struct kv *kv)
 {
@@ -287,6 +298,7 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .write = write_records,
     .scan = scan,
     .compact = compact,
+    .backup = backup,
     .sync = sync_store,
     .effective_options = effective_options,
 };

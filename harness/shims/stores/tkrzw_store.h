@@ -186,6 +186,15 @@ static __attribute__((unused)) int scan(struct kv *kv, struct kv_slice from,
     return scanned == KV_NOT_FOUND ? KV_OK : scanned; /* the end */
 }
 
+/* Other calls wait until the file is copied. */
+static int backup(struct kv *kv, const char *path)
+{
+    char file[4096];
+    if (snprintf(file, sizeof file, "%s/%s", path, file_name) >= (int)sizeof file)
+        return kv_fail("path too long");
+    return status(tkrzw_dbm_copy_file_data(kv->dbm, file, false /* not synced */));
+}
+
 static int sync_store(struct kv *kv)
 {
     return synchronize(kv, true);
@@ -233,6 +242,7 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .get = get,
     .write = write_records,
     .scan = (CAPABILITIES & KV_SCAN) ? scan : NULL,
+    .backup = backup,
     .sync = sync_store,
     .effective_options = effective_options,
 };

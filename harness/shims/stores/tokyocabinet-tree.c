@@ -143,6 +143,14 @@ static int scan(struct kv *kv, struct kv_slice from, enum kv_direction direction
     return status == KV_NOT_FOUND ? KV_OK : status; /* the end */
 }
 
+static int backup(struct kv *kv, const char *path)
+{
+    char file[4096];
+    if (snprintf(file, sizeof file, "%s/records.tcb", path) >= (int)sizeof file)
+        return kv_fail("path too long");
+    return tcbdbcopy(kv->db, file) ? KV_OK : failed(kv->db);
+}
+
 static int sync_store(struct kv *kv)
 {
     return tcbdbsync(kv->db) ? KV_OK : failed(kv->db);
@@ -176,6 +184,7 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .get = get,
     .write = write_records,
     .scan = scan,
+    .backup = backup,
     .sync = sync_store,
     .effective_options = effective_options,
 };

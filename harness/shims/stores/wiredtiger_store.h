@@ -6,7 +6,10 @@
 #include "wiredtiger_settings.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
 
 #define ROLLBACKS 1000 /* that one write may meet */
 
@@ -195,6 +198,61 @@ static int compact(struct kv *kv)
     return status(kv->session->compact(kv->session, TABLE, "timeout=0")); /* no time limit */
 }
 
+/* Copies the data of a file, not its holes: a log file has its full size from the start. */
+static int copy_data(int from, int to)
+{
+    off_t size = lseek(from, 0, SEEK_END), at = 0;
+    if (size < 0 || ftruncate(to, size) != 0)
+        return errno;
+    while (at < size) {
+        at = lseek(from, at, SEEK_DATA);
+        if (at < 0)
+            return errno == ENXIO ? 0 : errno; /* only a hole is left */
+        off_t end = lseek(from, at, SEEK_HOLE);
+        if (end < 0 || lseek(to, at, SEEK_SET) < 0)
+            return errno;
+        while (at < end && at < size)
+            if (sendfile(to, from, &at, (size_t)(end - at)) <= 0)
+                return EIO;
+    }
+    return 0;
+}
+
+static int copy_file(const char *from, const char *to, const char *name)
+{
+    char source[4096], target[4096];
+    if (snprintf(source, sizeof source, "%s/%s", from, name) >= (int)sizeof source ||
+        snprintf(target, sizeof target, "%s/%s", to, name) >= (int)sizeof target)
+        return ENAMETOOLONG;
+    int in = open(source, O_RDONLY | O_CLOEXEC), out = -1, code = 0;
+    if (in >= 0)
+        out = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    code = out < 0 ? errno : copy_data(in, out);
+    if (in >= 0)
+        close(in);
+    if (out >= 0 && close(out) != 0)
+        code = code ?: errno;
+    return code;
+}
+
+/* The files of a checkpoint, which a backup cursor names and keeps until it is closed, and of the
+ * log. */
+static int backup(struct kv *kv, const char *path)
+{
+    WT_SESSION *session = kv->session;
+    WT_CURSOR *cursor;
+    const char *name;
+    int code = session->checkpoint(session, NULL)
+                   ?: session->open_cursor(session, "backup:", NULL, NULL, &cursor);
+    if (code != 0)
+        return status(code);
+    while ((code = cursor->next(cursor)) == 0 && (code = cursor->get_key(cursor, &name)) == 0)
+        if ((code = copy_file(kv->connection->get_home(kv->connection), path, name)) != 0)
+            break;
+    int closed = cursor->close(cursor);
+    return status(code == WT_NOTFOUND ? closed : code);
+}
+
 static int sync_store(struct kv *kv)
 {
     return status(kv->logged ? kv->session->log_flush(kv->session, "sync=on")
@@ -231,6 +289,7 @@ KV_EXPORT const struct kv_driver kv_driver = {
     .write = write_records,
     .scan = scan,
     .compact = compact,
+    .backup = backup,
     .sync = sync_store,
     .effective_options = effective_options,
 };

@@ -233,6 +233,56 @@ def test_every_update_changes_the_value(
     assert {(cell["status"], cell["reason"]) for cell in found} == {("ok", "")}
 
 
+# LMDB, whose backups are not whole: {damage} afterwards. `first` is the record that was written
+# first, with its first value.
+DAMAGED = """
+static unsigned char bytes[2][1024];
+static struct kv_record first;
+static int my_write(struct kv *kv, enum kv_mode mode, const struct kv_record *records, size_t n)
+{{
+    if (first.key.data == NULL && n > 0) {{
+        first = *records;
+        first.key.data = memcpy(bytes[0], records->key.data, records->key.size);
+        first.value.data = memcpy(bytes[1], records->value.data, records->value.size);
+    }}
+    return honest.write(kv, mode, records, n);
+}}
+static int my_backup(struct kv *kv, const char *path)
+{{
+    struct kv *copy;
+    int status = honest.backup(kv, path);
+    if (status == KV_OK && (status = honest.open(path, NULL, 0, &copy)) == KV_OK) {{
+        status = ({damage});
+        honest.close(copy);
+    }}
+    return status;
+}}
+"""
+DAMAGES = {
+    "honest.write(copy, KV_REMOVE, &first, 1)": "get of record 0: key not found",
+    "honest.write(copy, KV_UPDATE, &first, 1)": "get of record 0: wrong answer: a value that was",
+    "((char *)bytes[0])[9] ^= 1, honest.write(copy, KV_INSERT, &first, 1)": "scan: a record that",
+    'kv_fail("full")': "backup: full",
+    "KV_OK": "",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=["lost", "old", "strange", "error", "none"])
+def test_a_backup_that_is_not_whole_is_noticed(
+    damage: str, kvbench: Run, write_grid: WriteGrid, alter_shim: AlterShim, tmp_path: Path
+) -> None:
+    """With a writer beside it or none."""
+    store = alter_shim("lmdb", DAMAGED.format(damage=damage), "write", "backup")
+    workloads = [f"fillseq, overwrite, backup{writers}" for writers in ("", " writers=0")]
+    grid = write_grid(stores=[store.name], durability=["process"], workloads=workloads)
+    found = cells(kvbench, grid, tmp_path / "out")
+    assert len(found) == 2
+    for cell in found:
+        assert cell["status"] == ("failed" if DAMAGES[damage] else "ok")
+        assert DAMAGES[damage] in cell["reason"]
+        assert cell["reason"].startswith("backup: " if DAMAGES[damage] else "")
+
+
 # LMDB, which owes a piece of compaction for each 20 writes. A thread of its own does that, while
 # nothing has been called for 2 us: 1 ms of processor time and 4 KiB written for each piece.
 RESTLESS = """

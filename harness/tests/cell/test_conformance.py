@@ -490,6 +490,72 @@ def test_several_writers_at_a_time(subject: Subject, tmp_path: Path) -> None:
     loop.close()
 
 
+def backups() -> list[Subject]:
+    return [subject for subject in shims() if "backup" in subject.store.capabilities]
+
+
+@pytest.mark.parametrize("subject", backups(), ids=str)
+def test_a_backup_beside_a_writer_is_the_store_as_it_was_at_one_moment(
+    subject: Subject, tmp_path: Path
+) -> None:
+    """The writer stores its count in one record after the other: the copy has those of one count,
+    which the writer had reached meanwhile, and the store goes on. Without threads, the backup is
+    alone."""
+    folder, copy = tmp_path / "store", tmp_path / "copy"
+    folder.mkdir()
+    store = subject.open(folder)
+    assert isinstance(store, OpenShim)
+    keys = [b"key%03d" % number for number in range(500)]
+    store.write_batch([(key, b"%08d" % 0 * 500) for key in keys])
+    written, done = 0, threading.Event()
+    faults: list[Exception] = []
+
+    def write() -> None:
+        nonlocal written
+        try:
+            session = store.session()
+            while not done.is_set() or written < len(keys):
+                assert session.update(keys[written % len(keys)], b"%08d" % (written + 1) * 500)
+                written += 1
+            session.end()
+        except Exception as error:
+            faults.append(error)
+
+    threaded = subject.store.can("threads", subject.options)
+    for _ in range(3):
+        copy.mkdir()
+        done.clear()
+        threads = [threading.Thread(target=write)] * threaded
+        for thread in threads:
+            thread.start()
+        before = written
+        store.backup(copy)
+        after = written + 1  # one may be on its way
+        done.set()
+        for thread in threads:
+            thread.join()
+        assert not faults
+        opened = subject.open(copy)
+        values = [opened.get(key) for key in keys]
+        counts = [int(value[:8]) for value in values if value]
+        assert values == [b"%08d" % count * 500 for count in counts]
+        last = max(counts)
+        assert before <= last <= after
+        expected = [0] * len(keys)
+        for count in range(max(0, last - len(keys)), last):
+            expected[count % len(keys)] = count + 1
+        assert counts == expected
+        assert opened.insert(b"new", b"in the copy")
+        opened.close()
+        assert store.get(b"new") is None
+        shutil.rmtree(copy)
+    for number, key in enumerate(keys):
+        value = store.get(key)
+        assert value
+        assert int(value[:8]) in (0, *range(number + 1, written + 1, len(keys)))
+    store.close()
+
+
 def test_an_unknown_option_is_refused_by_name(subject: Subject, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no_such_option"):
         open_store(subject.store, tmp_path, no_such_option="1")

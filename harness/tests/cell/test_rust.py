@@ -35,7 +35,7 @@ def compile_contract(headers: Path, folder: Path) -> subprocess.CompletedProcess
         ("", "", ""),
         ("max_key, max_value;", "max_value, max_key;", "place of kv_driver.max_key"),
         ("uint64_t least;", "uint32_t least, most[3];", "size of kv_setting"),
-        ("#define KV_ABI 4", "#define KV_ABI 5", "a new ABI"),
+        ("#define KV_ABI 5", "#define KV_ABI 6", "a new ABI"),
     ],
 )
 def test_a_contract_that_rust_does_not_follow_fails_the_build(

@@ -62,6 +62,7 @@ def measured(store: Store, folder: Path, workload: str, **levels: Any) -> pd.Dat
     work.steps()
     work.loop.close()
     work.check()
+    work.check_backup()
     rows = [phase.row(name) for name, phase in work.phases.items()]
     return pd.DataFrame(rows).set_index("operation")
 
@@ -79,6 +80,9 @@ def measured(store: Store, folder: Path, workload: str, **levels: Any) -> pd.Dat
         ("readseq rate=5", ["rate=5", "none"]),
         ("readrandom ops=x", ["ops=x"]),
         ("readwhilewriting, readrandom", ["readwhilewriting", "last"]),
+        ("backup, readrandom", ["backup", "last"]),
+        ("backup writers=2", ["writers=2", "0 to 1"]),
+        ("churn, backup", ["leaves records removed", "without backup"]),
         ("rangerandom length=0", ["length=0", "from 1"]),
         ("deleterandom, insertrandom", ["deleterandom", "only reads"]),
         ("churn, readwhilewriting", ["leaves records removed", "without readwhilewriting"]),
@@ -133,6 +137,9 @@ def workloads(store: str) -> list[str]:
         found += ["ycsb-d ops=300, ycsb-e ops=300, ycsb-a ops=300"]
     if "compact" in KNOWN[store].capabilities:
         found += ["fillrandom, compact, readrandom"]
+    if "backup" in KNOWN[store].capabilities:
+        beside = "writes=0" if "threads" in KNOWN[store].capabilities else "writers=0"
+        found += [f"fillrandom, ycsb-a ops=300, backup {beside}"]
     return found
 
 
@@ -367,6 +374,40 @@ def test_only_stores_that_processes_share_are_measured_so(
     said = kvbench("status", tmp_path / "out").stdout
     assert "1 skipped: processes: the store lacks threads" in said
     assert "2 skipped: processes: the store lacks processes" in said
+
+
+@pytest.mark.parametrize("writer", ["", " writers=0", " writes=0", " writes=100"])
+def test_a_backup_beside_a_writer_is_timed_and_checked(
+    writer: str, kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    """Its row has the bytes of the copy, of which nothing is left."""
+    step = f"fillrandom, overwrite ops=100, backup{writer}"
+    stores = ["lmdb", "wiredtiger-btree"]
+    if not KNOWN[stores[1]].available:
+        pytest.skip(KNOWN[stores[1]].reason)
+    grid = write_grid(stores=stores, workloads=[step])
+    found = sweep(kvbench, grid, tmp_path / "out").set_index(["store", "operation"])
+    for store in stores:
+        own = found.loc[store]
+        assert (own.n["backup"], own["items"]["backup"]) == (1, 1)
+        assert own.sum_ns["backup"] <= own.wall_s["backup"] * 1e9
+        assert own.disk_bytes["backup"] > 100 * 1024
+        assert ("backup write" in own.index) == ("writers=0" not in writer)
+    assert not list(tmp_path.rglob("copy_*"))
+
+
+def test_a_backup_beside_a_writer_needs_threads(
+    kvbench: Run, write_grid: WriteGrid, tmp_path: Path
+) -> None:
+    stores = ["flat", "tokyocabinet-tree"]
+    if not KNOWN[stores[1]].available:
+        pytest.skip(KNOWN[stores[1]].reason)
+    grid = write_grid(stores=stores, workloads=["backup", "backup writers=0"])
+    done = kvbench("sweep", grid, "--out", tmp_path / "out")
+    assert (done.returncode, done.stdout.strip()) == (0, "1 ok, 3 skipped")
+    said = kvbench("status", tmp_path / "out").stdout
+    assert "2 skipped: backup: the store lacks backup" in said
+    assert "1 skipped: backup: the store lacks threads" in said
 
 
 # LMDB, where each record remembers the thread that wrote it. The keys of 1,000 records differ in

@@ -21,7 +21,7 @@ mod header {
     include!(env!("KV_LAYOUT"));
 }
 
-const _: () = assert!(KV_ABI == 4, "kv.h has a new ABI: follow it here");
+const _: () = assert!(KV_ABI == 5, "kv.h has a new ABI: follow it here");
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -73,6 +73,7 @@ pub struct kv_driver {
     pub write: unsafe extern "C" fn(kv, c_int, *const kv_record, usize) -> c_int,
     pub scan: Option<unsafe extern "C" fn(kv, kv_slice, c_int, kv_visit, *mut c_void) -> c_int>,
     pub compact: Option<unsafe extern "C" fn(kv) -> c_int>,
+    pub backup: Option<unsafe extern "C" fn(kv, *const c_char) -> c_int>,
     pub sync: unsafe extern "C" fn(kv) -> c_int,
     pub effective_options: unsafe extern "C" fn(kv, *mut c_char, usize) -> c_int,
 }
@@ -125,6 +126,7 @@ pub const fn driver<S: Store>() -> kv_driver {
         write: write::<S>,
         scan: Some(scan::<S>),
         compact: None,
+        backup: None,
         sync: sync::<S>,
         effective_options: effective_options::<S>,
     }
