@@ -1,6 +1,8 @@
-"""What a crash costs: the writes that each one lost, and the time to open the store again."""
+"""What a crash costs: the writes that each one lost, and the time to open the store again; and how
+the time to open a store depends on its records and on how it was left."""
 
 import textwrap
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from kvbench.cell.factors import format_bytes
-from kvbench.durability.crashes import KINDS
+from kvbench.durability.crashes import CLEAN, KILL, KINDS
 from kvbench.experiment.factors import NOT_STATED
+from kvbench.stats.intervals import median_interval
 from kvbench.stores.about import position
 from matplotlib.figure import Figure
 
@@ -26,18 +29,30 @@ LOSSES = {
     "everything since the writing began": ("#000000", ">"),
 }
 WINDOWS = {"window_writes": "lost window [writes]", "window_ms": "lost window [ms]"}
+FEWEST = 6  # values that have a 95% interval of their median
 TIMES = {"open_ms": "open", "first_get_ms": "first correct get"}
 
 
-def read(folder: Path) -> pd.DataFrame:
-    """Return the crashes in a folder, one row per crash in the order of tables, with the columns of
-    crashes.csv in data/README.md, `lost`, one of LOSSES, and `unread` (bool), whether the store
-    could not be read. Empty if the folder has no such table. Raises BadInput."""
+def read_ends(folder: Path) -> pd.DataFrame:
+    """Return the crashes and clean ends in a folder, one row each in the order of tables, with the
+    columns of crashes.csv in data/README.md. Empty if the folder has no such table. Raises
+    BadInput."""
     if not (folder / FILE).exists():
         return pd.DataFrame()
     found = read_table(folder / FILE, {"store": str, "reason": str}, missing=True)
     found["reason"] = found.reason.fillna("")
-    found = found.sort_values("store", key=lambda names: names.map(position), kind="stable")
+    return found.sort_values("store", key=lambda names: names.map(position), kind="stable")
+
+
+def read(folder: Path) -> pd.DataFrame:
+    """Return the crashes of read_ends, those of stores with the most records if there are several
+    numbers of records, with `lost`, one of LOSSES, and `unread` (bool), whether the store could not
+    be read. Raises BadInput."""
+    found = read_ends(folder)
+    if found.empty:
+        return found
+    crashed = (found.crash != CLEAN) & (found.records == found.records.max())
+    found = pd.DataFrame(found[crashed])
     suffix, holes, everything = LOSSES
     lost = pd.Series(suffix, index=found.index).mask(found.kept_writes > 0, holes)
     whole = (found.kept_writes == 0) & (found.window_ms >= ALL * 1000 * found.writing_s)
@@ -208,3 +223,65 @@ def facts(rows: pd.DataFrame) -> dict[str, Any]:
             "stores": own.store.nunique(),
         }
     return found
+
+
+def opening(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return, from read_ends, a row per store, durability level, kind of end (`crash`) and number
+    of records: the number of ends after which the store opened, the median bytes of its files
+    (`store_bytes`; NaN in older tables), and the median time to open it in ms (`open_ms`) with the
+    bounds of its 95% interval (`low`, `high`; NaN for fewer than six ends)."""
+    found = []
+    for keys, own in rows.groupby(["store", "durability", "crash", "records"], sort=False):
+        times = own.open_ms.dropna()
+        if times.empty:
+            continue
+        low = high = float("nan")
+        if len(times) >= FEWEST:
+            _, low, high, _ = median_interval(times)
+        found.append(
+            {
+                **dict(zip(("store", "durability", "crash", "records"), keys, strict=True)),
+                "ends": len(times),
+                "store_bytes": own.store_bytes.median() if "store_bytes" in own else float("nan"),
+                "open_ms": float(times.median()),
+                "low": low,
+                "high": high,
+            }
+        )
+    return pd.DataFrame(found)
+
+
+def draw_opening(rows: pd.DataFrame) -> Figure:
+    """Draw the median time to open each store by its number of records, one line for each level of
+    durability and kind of end, with 95% intervals."""
+    found = opening(rows)
+    stores = list(dict.fromkeys(found.store))
+    columns = min(4, len(stores))
+    lines = -(-len(stores) // columns)
+    figure, axes = plt.subplots(
+        lines, columns, figsize=(7, 0.6 + 1.4 * lines), squeeze=False, sharex=True, sharey=True,
+        layout="constrained",
+    )  # fmt: skip
+    kinds = [(level, kind) for level, crash in KINDS.items() for kind in (crash, CLEAN)]
+    handles: dict[str, Any] = {}
+    for axis, store in zip_longest(axes.flat, stores):
+        if store is None:
+            axis.set_axis_off()
+            continue
+        axis.set_title(store)
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        for (level, kind), (ink, shape) in zip(kinds, figures.LEVEL_STYLES, strict=False):
+            own = where(found, store=store, durability=level, crash=kind).sort_values("records")
+            if own.empty:
+                continue
+            bars = np.nan_to_num([own.open_ms - own.low, own.high - own.open_ms])
+            handles[f"{level}: {kind.replace(KILL, 'killed')}"] = axis.errorbar(
+                own.records, own.open_ms, bars, fmt=shape + ("--" if kind == CLEAN else "-"),
+                color=ink, markersize=2.5, linewidth=0.8,
+            )  # fmt: skip
+    figure.supxlabel("records", fontsize=7)
+    figure.supylabel("time to open [ms]", fontsize=7)
+    figures.legend(figure, handles)
+    figures.note(figure, _said(rows))
+    return figure

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from kvbench.cell.store import Store
 from kvbench.durability import evidence
-from kvbench.durability.crashes import KILL, POWER, Row, Steady, crashes
+from kvbench.durability.crashes import CLEAN, KILL, POWER, Row, Steady, crashes
 from support import KNOWN, ROOT, Run
 
 from study.experiments import crashes as study
@@ -88,6 +88,52 @@ def test_a_store_that_cannot_be_opened_is_a_result(
     assert row["reason"] == "not opened: the third opening fails"
     assert row["acknowledged_writes"] > 0
     assert row["open_ms"] is row["lost_writes"] is None
+
+
+@pytest.mark.parametrize("name", ["leveldb", "redb"])
+def test_a_store_that_was_closed_has_lost_nothing(name: str, tmp_path: Path) -> None:
+    if why := evidence.mounting_fails(tmp_path):
+        pytest.skip(why)
+    row = crash(KNOWN[name], "process", CLEAN, tmp_path)
+    assert row["reason"] == ""
+    assert row["acknowledged_writes"] > 0
+    assert row["store_bytes"] > 300 * 100
+    assert row["first_get_ms"] > row["open_ms"] > 0
+    assert row["lost_writes"] == row["damaged_records"] == 0
+
+
+@pytest.mark.check
+def test_opening_is_measured_by_size_and_end(kvbench: Run, tmp_path: Path) -> None:
+    if why := evidence.mounting_fails(tmp_path) or KNOWN["redb"].reason:
+        pytest.skip(why)
+    small = ("--crashes", 2, "--records", "100,3000", "--value-size", "100 B", "--seconds", 0.05)
+    out = tmp_path / "crashes.csv"
+    done = kvbench("crash", "redb", *small, "--clean", "--place", tmp_path, "--out", out)
+    assert done.returncode == 0, done.stderr
+    ends = study.read_ends(tmp_path)
+    found = study.opening(ends)
+    levels = {"none": KILL, "process": POWER}
+    assert set(zip(found.durability, found.crash, found.records, strict=True)) == {
+        (level, end, records)
+        for level, kind in levels.items()
+        for end in (kind, CLEAN)
+        for records in (100, 3000)
+    }
+    assert (found.ends == 2).all()
+    assert found.low.isna().all()  # two ends have no interval
+    more = study.opening(pd.concat([ends] * 3))
+    assert (more.ends == 6).all()
+    assert (more.open_ms == found.open_ms).all()
+    assert (more.low <= more.open_ms).all()
+    assert (more.open_ms <= more.high).all()
+    assert (more.low < more.high).all()
+    assert (found.store_bytes > 100 * found.records).all()
+    closed = ends[ends.crash == CLEAN]
+    assert (closed.lost_writes == 0).all()
+    assert len(study.draw_opening(ends).axes) == 1
+    crashed = study.read(tmp_path)  # as if there were no other rows
+    assert set(crashed.crash) == {KILL, POWER}
+    assert set(crashed.records) == {3000}
 
 
 @pytest.mark.check

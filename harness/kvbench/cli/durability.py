@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from kvbench.cell.contract import StoreError
 from kvbench.cell.factors import DEFAULT, DURABILITY
 from kvbench.cli.ends import STOPPED
-from kvbench.cli.options import AS_JSON, FILE, PLACE, STORES, TABLE, number
+from kvbench.cli.options import AS_JSON, FILE, PLACE, STORES, TABLE, Read, number
 from kvbench.common.files import write_whole
 from kvbench.common.messages import BadInput, say
 from kvbench.machine.device import check
@@ -25,13 +25,32 @@ from kvbench.stores.identity import checksum
 from kvbench.stores.known import KnownStore
 
 if TYPE_CHECKING:
+    from kvbench.durability.crashes import Steady
     from kvbench.durability.kept import Rows
     from kvbench.faults.recording import Subject
 
+    Step = tuple[KnownStore, str, str, Steady]  # a store, a level, an end, and the workload
+
+MOST_RECORDS = 10_000_000
+
 # Options of `crash`, and whether they belong to --explore.
 OF_CRASH = dict.fromkeys(("levels_", "states", "seed", "fs", "replay"), True) | dict.fromkeys(
-    ("count", "records", "value_size", "seconds"), False
+    ("count", "records", "value_size", "seconds", "clean"), False
 )
+
+
+def _counts(text: str) -> list[int]:
+    """Numbers of records, without repetitions."""
+    found = []
+    for part in text.split(","):
+        number = int(part) if part.isdecimal() and len(part) < 10 else 0
+        if not 1 <= number <= MOST_RECORDS:
+            raise BadInput(
+                f"{part!r:.60} is not allowed; allowed: numbers from 1 to {MOST_RECORDS}, "
+                "as 1000,10000"
+            )
+        found.append(number)
+    return list(dict.fromkeys(found))
 
 
 def usable(stores: Sequence[KnownStore]) -> list[KnownStore]:
@@ -186,6 +205,70 @@ def _explore(
     finish(out, table(rows, about))
 
 
+def _crash(
+    stores: Sequence[KnownStore], sizes: "Sequence[Steady]", clean: bool, count: int,
+    seconds: float, out: Path, place: Path,
+) -> None:  # fmt: skip
+    import pandas as pd
+
+    from kvbench.common.progress import progress
+    from kvbench.durability.crashes import CLEAN, KILL, KINDS, crashes
+    from kvbench.durability.crashes import STORES as USUAL
+    from kvbench.durability.evidence import levels, mounting_fails
+    from kvbench.durability.kept import finish, measured
+    from kvbench.machine.description import conditions
+    from kvbench.machine.scratch import scratch
+
+    known = catalogue.known()
+
+    with scratch(place) as folder:
+        # By level, the ends of a writer that can be had here.
+        ends = {level: [kind] + [CLEAN] * clean for level, kind in KINDS.items()}
+        if why := mounting_fails(folder):
+            said = " and no file system mounted anew" if clean else ""
+            say(f"no loss of power can be simulated{said} here: {why}")
+            ends = {level: [KILL] for level, kind in KINDS.items() if kind == KILL}
+        steps = []
+        for store in stores or [known[name] for name in USUAL if name in known]:
+            own = [level for level in levels(store) if level in ends]
+            if store.available:
+                steps += [
+                    (store, level, kind, steady)
+                    for level in own
+                    for steady in sizes
+                    for kind in ends[level]
+                ]
+            if why := store.reason or ("" if own else f"has none of {', '.join(sorted(ends))}"):
+                say(f"{store.full_name}: {why}")
+        if not steps:
+            with_levels = " or ".join(sorted(ends))
+            raise BadInput(f"no store can crash here; allowed: those with {with_levels}")
+
+        def rows_of(step: "Step") -> "Rows | None":
+            store, level, kind, steady = step
+            try:
+                return list(crashes(store, level, kind, folder, steady, seconds, count))
+            except StoreError as error:
+                say(f"{store.full_name} {level}: {steady.loaded:,} records not loaded: {error}")
+                return None
+
+        def rests(step: "Step") -> str:
+            store, level, kind, steady = step
+            return f"{rests_on((store, level))} {kind} {dataclasses.astuple(steady)}"
+
+        def shown(step: "Step") -> str:
+            store, level, kind, steady = step
+            return f"{store.full_name} {level} {kind} {steady.loaded:,}"
+
+        about = {"crashes": count, "seconds": seconds} | conditions(folder, known)
+        named = progress(steps, [1] * len(steps), shown)
+        rows = measured(out, about, named, rests, rows_of)
+    table = pd.DataFrame(rows)
+    for column in table.columns[table.columns.str.endswith(("_writes", "_records", "_bytes"))]:
+        table[column] = table[column].astype("Int64")
+    finish(out, table.to_csv(index=False, float_format="%.6g").encode())
+
+
 @click.command(short_help="Measure what a crash costs.")
 @STORES
 @TABLE
@@ -201,11 +284,11 @@ def _explore(
 )
 @click.option(
     "--records",
-    type=click.IntRange(1, 10_000_000),
-    default=30_000,
+    type=Read(_counts),
+    default="30000",
     show_default=True,
-    metavar="N",
-    help="Number of records that are loaded and on disk before a crash.",
+    metavar="N,...",
+    help="Numbers of records that are loaded and on disk before a crash, as 1000,10000.",
 )
 @click.option(
     "--value-size", default="1 KiB", show_default=True, metavar="SIZE", help="Size of each value."
@@ -218,6 +301,11 @@ def _explore(
     metavar="SECONDS",
     help="Write for at most this long before a crash. Each crash comes at a random time, after a "
     "quarter of it at the earliest.",
+)
+@click.option(
+    "--clean",
+    is_flag=True,
+    help="For each crash, also let the process close the store; mount its file system anew.",
 )
 @click.option(
     "--explore", is_flag=True, help="Try the states in which a loss of power may leave the disk."
@@ -265,9 +353,10 @@ def crash(
     out: Path,
     place: Path,
     count: int,
-    records: int,
+    records: Sequence[int],
     value_size: str,
     seconds: float,
+    clean: bool,
     explore: bool,
     levels_: Sequence[str],
     states: int,
@@ -282,9 +371,12 @@ def crash(
     each crash: the time to open the store again, the time to the first correct get, the
     acknowledged writes that are lost, and how long before the crash the first of them was
     acknowledged. A level that a store lacks is left out. Without STORE, eight stores are measured.
+    With --clean, the table also has rows for processes that write alike and then close the store:
+    the time to open such a store.
 
-    Losses of power need root; without root only processes are killed. If the command is stopped, it
-    keeps the rows of the stores that are done in OUT.part, and the same command goes on from there.
+    Losses of power and --clean need root; without root only processes are killed. If the command
+    is stopped, it keeps the rows of the stores that are done in OUT.part, and the same command goes
+    on from there.
 
     With --explore, a writer runs on a disk that records its writes and flushes. Each state in which
     a loss of power may leave that disk is mounted, opened, and compared with what had been
@@ -307,48 +399,10 @@ def crash(
         else:
             _explore(stores, levels_, states, seed, fs, out, place)
         return
-    import pandas as pd
+    from kvbench.durability.crashes import Steady
 
-    from kvbench.common.progress import progress
-    from kvbench.durability.crashes import KINDS, POWER, Steady, crashes
-    from kvbench.durability.crashes import STORES as USUAL
-    from kvbench.durability.evidence import levels, mounting_fails
-    from kvbench.durability.kept import finish, measured
-    from kvbench.machine.description import conditions
-    from kvbench.machine.scratch import scratch
-
-    steady = Steady.of(records, value_size)
-    known = catalogue.known()
-
-    def rows_of(store: KnownStore, level: str, folder: Path) -> "Rows | None":
-        try:
-            return list(crashes(store, level, KINDS[level], folder, steady, seconds, count))
-        except StoreError as error:
-            say(f"{store.full_name} {level}: not loaded: {error}")
-            return None
-
-    with scratch(place) as folder:
-        kinds = set(KINDS)
-        if why := mounting_fails(folder):
-            say(f"no loss of power can be simulated here: {why}")
-            kinds = {level for level, kind in KINDS.items() if kind != POWER}
-        pairs = []
-        for store in stores or [known[name] for name in USUAL if name in known]:
-            own = [level for level in levels(store) if level in kinds]
-            pairs += [(store, level) for level in own if store.available]
-            if why := store.reason or ("" if own else f"has none of {', '.join(sorted(kinds))}"):
-                say(f"{store.full_name}: {why}")
-        if not pairs:
-            with_levels = " or ".join(sorted(kinds))
-            raise BadInput(f"no store can crash here; allowed: those with {with_levels}")
-        about = {"crashes": count, "seconds": seconds} | dataclasses.asdict(steady)
-        about |= conditions(folder, known)
-        steps = progress(pairs, [1] * len(pairs), lambda pair: f"{pair[0].full_name} {pair[1]}")
-        rows = measured(out, about, steps, rests_on, lambda pair: rows_of(*pair, folder))
-    table = pd.DataFrame(rows)
-    for column in table.columns[table.columns.str.endswith(("_writes", "_records"))]:
-        table[column] = table[column].astype("Int64")
-    finish(out, table.to_csv(index=False, float_format="%.6g").encode())
+    sizes = [Steady.of(size, value_size) for size in records]
+    _crash(stores, sizes, clean, count, seconds, out, place)
 
 
 @click.command(short_help="Test whether two processes may use a store at once.")

@@ -1,13 +1,14 @@
-"""Measures what a crash costs: the time to open the store again, and the acknowledged writes lost.
+"""Measures what a crash costs: the time to open the store again, and the acknowledged writes lost;
+and, for comparison, the time to open a store that was closed properly.
 
 A store is loaded and written to disk. Each crash starts from a copy of it. A process alternates
-between updating a loaded record and inserting a new one, as fast as it can, until it is killed or
-loses power. A new process then opens the store and reads every record. Run as
+between updating a loaded record and inserting a new one, as fast as it can, until it is killed,
+loses power, or closes the store. A new process then opens the store and reads every record. Run as
 
-    python -m kvbench.durability.crashes FOLDER STORE load|write|check LOADED COUNT SIZE MORE \
-        [NAME=VALUE ...]
+    python -m kvbench.durability.crashes FOLDER STORE ROLE LOADED COUNT SIZE MORE [NAME=VALUE ...]
 
-where MORE is the file for the trace of the writes, or the number of acknowledged writes.
+where ROLE is load, write, close or check. MORE is the file for the trace of the writes, for `close`
+after the seconds of writing and a space; for `check`, the number of acknowledged writes.
 """
 
 import contextlib
@@ -29,6 +30,7 @@ import numpy.typing as npt
 
 from kvbench.cell.contract import StoreError
 from kvbench.cell.factors import Cell, RecordSize, format_bytes, parse_bytes
+from kvbench.cell.filesystem import allocated
 from kvbench.cell.loop import PythonLoop, make_loop
 from kvbench.cell.plan import Plan, Records, make_pool
 from kvbench.cell.store import Store
@@ -40,7 +42,7 @@ from kvbench.stores.known import named
 from kvbench.stores.opened import OpenStore, open_store
 
 STORES = ("flat", "leveldb", "rocksdb", "lmdb", "sqlite", "bdb", "redb", "fjall")
-KILL, POWER = "SIGKILL", "power loss"
+KILL, POWER, CLEAN = "SIGKILL", "power loss", "clean close"
 KINDS = {  # by durability: a crash that may cost acknowledged writes
     "none": KILL, "process": POWER, "recoverable": POWER
 }  # fmt: skip
@@ -55,8 +57,8 @@ TRIED = 100  # most records to try for the first correct get
 Numbers = npt.NDArray[np.int64]
 Row = dict[str, Any]
 COLUMNS = (
-    "writing_s", "acknowledged_writes", "open_ms", "first_get_ms", "lost_writes", "kept_writes",
-    "damaged_records", "window_writes", "window_ms",
+    "writing_s", "acknowledged_writes", "store_bytes", "open_ms", "first_get_ms", "lost_writes",
+    "kept_writes", "damaged_records", "window_writes", "window_ms",
 )  # fmt: skip
 
 
@@ -123,12 +125,17 @@ def _load(store: Store, folder: Path, steady: Steady, options: dict[str, str]) -
     loop.close()
 
 
-def _write(store: Store, folder: Path, steady: Steady, trace: str, options: dict[str, str]) -> None:
+def _write(
+    store: Store, folder: Path, steady: Steady, trace: str, options: dict[str, str], longest: float
+) -> None:
+    """Write until all is written; with `longest`, for at most this many seconds, and close."""
     own, (numbers, versions) = steady.records(), steady.writes()
     loop = make_loop(store, own, steady.pool())
     plan = _plan(own, ["update", "insert"] * (steady.count // 2), numbers, versions)
     loop.open(folder, options)
-    run_into(loop, plan, np.memmap(trace, np.uint64, "w+", shape=steady.count))
+    run_into(loop, plan, np.memmap(trace, np.uint64, "w+", shape=steady.count), longest)
+    if longest:
+        loop.close()
 
 
 class _Reader:
@@ -223,10 +230,15 @@ def check(
     }
 
 
-def _writer(steady: Steady, seconds: float, command: Callable[[Path, Path], list[str]]) -> Write:
-    """A function that writes until `seconds` have passed, or most of the writes are done."""
+def _writer(
+    steady: Steady, seconds: float, kind: str, command: Callable[[Path, Path], list[str]]
+) -> Write:
+    """A function that writes until `seconds` have passed, or most of the writes are done. A writer
+    that is to close the store ends by itself."""
 
     def due(returned: Times) -> bool:
+        if kind == CLEAN:
+            return False
         late = time.monotonic_ns() - int(returned[0]) >= seconds * 1e9
         return bool(returned[0] and (late or returned[steady.count * 9 // 10 - 1]))
 
@@ -239,22 +251,25 @@ def _writer(steady: Steady, seconds: float, command: Callable[[Path, Path], list
 
 
 def _crash(kind: str, own: Path, write: Write, checked: Callable[[Path, int], list[str]]) -> Row:
-    """The row of one crash of a copy of the loaded store."""
+    """The row of one crash, or clean close, of a copy of the loaded store."""
     row: Row = dict.fromkeys(COLUMNS) | {"reason": ""}
+
+    def look(folder: Path) -> None:
+        row["store_bytes"] = allocated(folder)
+
+    end = {KILL: evidence.killed, POWER: evidence.cut_off, CLEAN: evidence.closed}[kind]
     try:
-        with (evidence.killed if kind == KILL else evidence.cut_off)(own, write) as (
-            folder,
-            stopped,
-        ):
+        with end(own, write, look) as (folder, stopped):
             count = len(stopped.returned)
-            began = int(stopped.returned[0]) if count else stopped.at
-            row |= {"writing_s": (stopped.at - began) / 1e9, "acknowledged_writes": count}
-            row |= json.loads(evidence.run_apart(checked(folder, count), reboot=kind == POWER))
+            at = int(stopped.returned[-1]) if kind == CLEAN and count else stopped.at
+            began = int(stopped.returned[0]) if count else at
+            row |= {"writing_s": (at - began) / 1e9, "acknowledged_writes": count}
+            row |= json.loads(evidence.run_apart(checked(folder, count), reboot=kind != KILL))
     except StoreError as error:
         step = "not written" if row["acknowledged_writes"] is None else "not opened"
         return row | {"reason": f"{error}" if UNREAD in str(error) else f"{step}: {error}"}
     first = row.pop("first")
-    lasted = stopped.at - int(stopped.returned[first]) if first < count else 0
+    lasted = at - int(stopped.returned[first]) if first < count else 0
     row |= {"window_writes": count - first, "window_ms": lasted / 1e6}
     return row if row["first_get_ms"] else row | {"reason": f"{UNREAD}: no correct get in {TRIED}"}
 
@@ -262,10 +277,10 @@ def _crash(kind: str, own: Path, write: Write, checked: Callable[[Path, int], li
 def crashes(
     store: Store, level: str, kind: str, place: Path, steady: Steady, seconds: float, count: int
 ) -> Iterator[Row]:
-    """A row for each of `count` crashes of one kind, at one durability level of a store. `place` is
-    any folder. Raises StoreError if the store cannot be loaded."""
+    """A row for each of `count` crashes, or clean ends, of one kind at one durability level of a
+    store. `place` is any folder. Raises StoreError if the store cannot be loaded."""
     options = {"durability": level}
-    choose = random.Random(f"{store.full_name} {level}")
+    choose = random.Random(f"{store.full_name} {level}")  # the same times for each kind
     about = {
         "store": store.full_name, "engine_version": store.version, "durability": level,
         "crash": kind, "records": steady.loaded, "value_bytes": steady.size,
@@ -279,7 +294,7 @@ def crashes(
 
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as name:
         loaded, own = Path(name) / "loaded", Path(name) / "own"
-        if kind == POWER:
+        if kind != KILL:
             evidence.make_image(loaded, IMAGE)
             with evidence.mounted(loaded, Path(name) / "mounted") as root:
                 (root / STORE).mkdir()
@@ -289,7 +304,13 @@ def crashes(
             evidence.run_apart(command(loaded, "load", ""), LOAD_LIMIT)
         for number in range(1, count + 1):
             lasting = choose.uniform(LEAST_SHARE * seconds, seconds)
-            write = _writer(steady, lasting, lambda folder, trace: command(folder, "write", trace))
+
+            def writes(folder: Path, trace: Path, lasting: float = lasting) -> list[str]:
+                if kind == CLEAN:
+                    return command(folder, "close", f"{lasting} {trace}")
+                return command(folder, "write", trace)
+
+            write = _writer(steady, lasting, kind, writes)
             evidence.copy_of(loaded, own)
             found = _crash(kind, own, write, lambda folder, n: command(folder, "check", n))
             shutil.rmtree(own) if own.is_dir() else own.unlink()
@@ -304,8 +325,9 @@ def main() -> None:
     try:
         if role == "load":
             _load(store, place, steady, options)
-        elif role == "write":
-            _write(store, place, steady, more, options)
+        elif role in ("write", "close"):
+            longest, _, trace = more.rpartition(" ") if role == "close" else ("", "", more)
+            _write(store, place, steady, trace, options, float(longest or 0))
         else:
             print(json.dumps(check(store, place, steady, int(more), options)), flush=True)
     except StoreError as error:

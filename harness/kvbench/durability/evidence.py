@@ -67,6 +67,7 @@ class Stopped(NamedTuple):
 
 
 Write = Callable[[Path, signal.Signals], Stopped]  # writes into the folder until it gets the signal
+Look = Callable[[Path], object]  # looks at the store's folder before it is yielded
 
 
 def command_of(module: str, store: Store, folder: Path, *more: object, **options: str) -> list[str]:
@@ -137,11 +138,16 @@ def interrupt(
     return Stopped(process, times, max(sent, int(times[-1]) if done else 0))
 
 
+def _overlook(_folder: Path) -> None:
+    pass
+
+
 @contextlib.contextmanager
-def killed(folder: Path, write: Write) -> Iterator[tuple[Path, Stopped]]:
+def killed(folder: Path, write: Write, look: Look = _overlook) -> Iterator[tuple[Path, Stopped]]:
     """Kill a process that writes into a folder; yield the folder and the writer."""
     stopped = write(folder, signal.SIGKILL)
     stopped.process.communicate()
+    look(folder)
     yield folder, stopped
 
 
@@ -155,7 +161,33 @@ def shut_down(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def cut_off(image: Path, write: Write) -> Iterator[tuple[Path, Stopped]]:
+def _cold(image: Path, look: Look) -> Iterator[Path]:
+    """Mount an image, and yield the store's folder in it, of which nothing is in the page cache.
+    What `look` reads is evicted again."""
+    for looks in (True, False) if look is not _overlook else (False,):
+        with open(image, "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        with mounted(image, image.with_name("again")) as folder:
+            if looks:
+                look(folder / STORE)
+            else:
+                yield folder / STORE
+
+
+@contextlib.contextmanager
+def closed(image: Path, write: Write, look: Look = _overlook) -> Iterator[tuple[Path, Stopped]]:
+    """Wait until a process that writes into the folder of a disk has closed the store and ended;
+    mount the disk anew, and yield the folder and the writer. Needs root."""
+    with mounted(image, image.with_name("mounted")) as folder:
+        stopped = write(folder / STORE, signal.SIGCONT)
+        stopped.process.communicate()
+    with _cold(image, look) as folder:
+        yield folder, stopped
+
+
+@contextlib.contextmanager
+def cut_off(image: Path, write: Write, look: Look = _overlook) -> Iterator[tuple[Path, Stopped]]:
     """Copy the disk while a process writes into its folder; yield the folder in the copy and the
     writer. Needs root.
 
@@ -173,11 +205,8 @@ def cut_off(image: Path, write: Write) -> Iterator[tuple[Path, Stopped]]:
         finally:
             stopped.process.kill()
             stopped.process.communicate()
-    with open(copy, "rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    with mounted(copy, image.with_name("again")) as folder:
-        yield folder / STORE, stopped
+    with _cold(copy, look) as folder:
+        yield folder, stopped
     copy.unlink()
 
 

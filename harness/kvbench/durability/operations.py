@@ -30,13 +30,15 @@ def plan_of(
     return dataclasses.replace(plan, kept=(*plan.kept, operation, number, version))
 
 
-def run_into(loop: Loop, plan: Plan, returned: npt.NDArray[np.uint64]) -> None:
+def run_into(
+    loop: Loop, plan: Plan, returned: npt.NDArray[np.uint64], longest_s: float = 0
+) -> None:
     """Run a plan, and store in `returned` when each operation returned, as soon as it has, in ns of
-    the monotonic clock."""
+    the monotonic clock. A shim's run ends after `longest_s` seconds (0: no limit)."""
     if isinstance(loop, ShimLoop):
         loop.c.times = returned.ctypes.data
         try:
-            loop.run(plan)
+            loop.run(plan, longest_s=longest_s)
         finally:
             loop.c.times = None
     else:

@@ -68,7 +68,10 @@ OPTIONS: dict[tuple[str, str], dict[str, str]] = {
     ("sweep", "--scheduler"): {"": "", "nowhere": "nowhere"},
     ("sweep", "--core"): {"nowhere": "nowhere"},
     ("crash", "--crashes"): {"": "''", "0": "0", "x": "'x'", "99999": "99999"},
-    ("crash", "--records"): {"": "''", "0": "0", "10k": "'10k'"},
+    ("crash", "--records"): {
+        "": "''", "0": "0", "10k": "'10k'", "1000,x": "'x'", "5,": "''", "9" * 400: "'999",
+        "5,9999999": "--records: 9,999,999",
+    },
     ("crash", "--value-size"): {"": "''", "1KB": "'1KB'", "0": "'0'", "1 GiB": "'1 GiB'"},
     ("crash", "--seconds"): {"": "''", "0": "0", "nan": "nan", "61": "61"},
     ("crash", "--place"): {"nowhere": "'nowhere' is not a folder"},
