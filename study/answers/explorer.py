@@ -1,7 +1,8 @@
 """The data of the explorer: every field that was measured from C or Python, trial by trial."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -173,13 +174,14 @@ def quantiles() -> tuple[list[int], dict[int, dict[int, dict[int, float]]]]:
     return counted, found
 
 
-def _facts(name: str, guarantee: str) -> dict[str, Any]:
-    """Return what is known of a store. `guarantee` is what it guarantees as shipped."""
+def _facts(name: str, guarantee: str, measured: Set[str]) -> dict[str, Any]:
+    """Return what is known of a store. `guarantee` is what it guarantees as shipped, `measured` the
+    durability levels at which it was measured; of a package for Python, others are left out."""
     store, _, binding = name.partition("/")
     known, facts = catalogue.known().get(name), about(store)
     named = facts.name if facts else store
-    levels = (DEFAULT,) if binding else DURABILITY  # bindings are only measured as shipped
-    lost = {level: consequence(name, level, guarantee) for level in levels}
+    levels = {DEFAULT, *measured} if binding else set(DURABILITY)
+    lost = {level: consequence(name, level, guarantee) for level in DURABILITY if level in levels}
     found: dict[str, Any] = {
         "name": f"{named} from {binding}" if binding else named,
         "c": has_c_interface(store),
@@ -190,12 +192,13 @@ def _facts(name: str, guarantee: str) -> dict[str, Any]:
             fact: getattr(facts, fact)
             for fact in ("language", "licence", "latest", "processes", "known", "reuses")
         }
-    if known and not binding:
-        found["settings"] = {
-            setting.value: setting.means
-            for setting in known.settings
-            if setting.name == "durability" and setting.means
-        }
+    settings = {
+        setting.value: setting.means
+        for setting in (known.settings if known else ())
+        if setting.name == "durability" and setting.means and setting.value in levels
+    }
+    if known and (settings or not binding):
+        found["settings"] = settings
     return found
 
 
@@ -230,6 +233,10 @@ def answers(
         {store for field in found.values() for store in (*field["stores"], *field["cooled"])}
         | {package for data in experiments.values() for package in _packages(data)}
     )
+    measured = defaultdict(set)
+    for field in found.values():
+        for store in field["stores"]:
+            measured[store].add(field["durability"])
     shipped = {
         store: own["guarantee"]
         for field in found.values()
@@ -238,7 +245,9 @@ def answers(
     }
     return {
         "fields": list(found.values()),
-        "stores": {store: _facts(store, shipped.get(store, "")) for store in named},
+        "stores": {
+            store: _facts(store, shipped.get(store, ""), measured[store]) for store in named
+        },
         "sources": sources,
         "counted": counted,
         "quantiles": table,

@@ -10,7 +10,8 @@ from kvbench.cell.bindings import full_name
 from kvbench.cell.factors import DEFAULT, DURABILITY, OPERATIONS, RecordSize
 from kvbench.cell.histogram import LOG_WIDTH
 from kvbench.common.messages import BadInput
-from kvbench.stats.regret import by_trial, rank
+from kvbench.stats.intervals import mean_interval
+from kvbench.stats.regret import Regret, by_trial, rank
 from kvbench.stores.bindings import BINDINGS
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -195,6 +196,26 @@ def added_table(found: Bindings, operation: str, sizes: Sequence[str]) -> pd.Dat
     )
 
 
+def _named(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the column `package`, as "lmdb/lmdb"."""
+    return rows.assign(package=list(map(full_name, rows.store, rows.binding)))
+
+
+def _costs(data: Results, level: str) -> "pd.Series[float]":
+    """Return the cost of decision.over_fields() of the packages at a level, over all sizes, with as
+    many operations of each kind."""
+    need = Need("from Python", level, data.sizes(), data.counts(), suits=lambda store: True)
+    return need.cost(data, need)
+
+
+def _shown(regret: Regret) -> str:
+    """Return a regret with its interval as text; "alone" for a package that is not ranked."""
+    if np.isnan(regret.high):
+        return "alone"
+    estimate, low, high = map(formats.number, regret[:3])
+    return f"{estimate} ({low} to {high})"
+
+
 def packages(data: Results) -> pd.DataFrame:
     """Return the packages that a Python program can choose, as shipped, all as text. One row per
     package: what its acknowledged writes survive (`guarantee`), the mean time of each operation at
@@ -202,25 +223,42 @@ def packages(data: Results) -> pd.DataFrame:
     guarantee. The cost is that of decision.over_fields() with as many operations of each kind. The
     strongest guarantee comes first, and within it the fastest package."""
     sizes = data.sizes()
-    need = Need("from Python", DEFAULT, sizes, data.counts(), suits=lambda store: True)
-    costs = need.cost(data, need)
-    cells = data.cells.assign(package=list(map(full_name, data.cells.store, data.cells.binding)))
+    costs = _costs(data, DEFAULT)
+    cells = _named(where(data.cells, durability=DEFAULT))
     guarantees = cells.groupby("package").guarantee.first().to_dict()
     reached = pd.Series(costs.index.get_level_values("store").map(guarantees), costs.index)
     found = []
     for guarantee in reversed(DURABILITY):
         own = costs[reached == guarantee]
         for package, regret in rank(by_trial(own), range(1, data.trials + 1)).regrets.items():
-            shown = "alone"
-            if not np.isnan(regret.high):
-                estimate, low, high = map(formats.number, regret[:3])
-                shown = f"{estimate} ({low} to {high})"
-            found.append((package, guarantee, shown))
+            found.append((package, guarantee, _shown(regret)))
     middle = where(data.operations, record_size=sizes[len(sizes) // 2])
     middle = middle.merge(cells[["cell", "package"]], on="cell")
     times = middle.groupby(["package", "operation"]).mean_ns.median().unstack("operation")
     table = pd.DataFrame(found, columns=["package", "guarantee", "regret"]).set_index("package")
     return table.join(times[list(OPERATIONS)].map(formats.time)).reset_index()
+
+
+def at_levels(data: Results) -> pd.DataFrame:
+    """Return the packages that were set to a durability level, each with those of its level, all as
+    text. One row per level and package, the fastest of a level first: `package`; `level`; the mean
+    time of each operation at the middle record size in µs, with its 95% interval over the trials;
+    and `regret` within the level, as in packages(). Empty if all were measured as shipped."""
+    sizes, found = data.sizes(), []
+    middle = _named(where(data.operations, record_size=sizes[len(sizes) // 2]))
+    for level in (level for level in DURABILITY[1:] if level in set(middle.durability)):
+        own = where(middle, durability=level)
+        regrets = rank(by_trial(_costs(data, level)), range(1, data.trials + 1)).regrets
+        for package, regret in regrets.items():
+            times = {}
+            for operation in OPERATIONS:
+                means = where(own, package=package, operation=operation).mean_ns / 1000
+                if len(means):
+                    mean, low, high = map(formats.number, mean_interval(means)[:3])
+                    times[f"{operation}, µs"] = f"{mean} ({low} to {high})"
+            row = {"package": package, "level": level, "regret": _shown(regret)}
+            found.append(row | times)
+    return pd.DataFrame(found).fillna("")
 
 
 def fastest(packages: pd.DataFrame) -> dict[str, str]:

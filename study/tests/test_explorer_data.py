@@ -111,3 +111,19 @@ def test_no_look_counts_more_trials_than_the_last(tmp_path: Path) -> None:
 def test_other_seeds_are_no_trials(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="several levels of seed: 1, 2"):
         _results(tmp_path, {"store": "a", "seed": 1}, {"store": "a", "seed": 2, "trial": 2})
+
+
+def test_a_package_has_the_settings_of_the_levels_at_which_it_was_measured(
+    tmp_path: Path, found: dict[str, Any]
+) -> None:
+    rows = [
+        {"store": "sqlite", "binding": "sqlitedict", "access": "python", "durability": level}
+        for level in ("default", "sync")
+    ]
+    pd.DataFrame([MEASURED | row for row in rows]).to_csv(tmp_path / "table.csv", index=False)
+    import_table(tmp_path / "table.csv", tmp_path / "out")
+    data = Results(str(tmp_path / "out"), ("python",), ["durability"])
+    own = explorer.answers({"mine": data})["stores"]["sqlite/sqlitedict"]
+    assert own["settings"] == {"sync": "journal_mode=WAL, synchronous=FULL"}
+    assert list(own["consequence"]) == ["default"]
+    assert "settings" not in found["stores"]["sqlite/sqlitedict"]  # the published data, as shipped

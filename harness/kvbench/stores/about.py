@@ -206,7 +206,7 @@ def consequence(store: str, level: str, guarantee: str = "") -> str:
     known = about(name)
     if known is None:
         return ""
-    for key in (binding, level):
+    for key in (binding if level == DEFAULT else "", level):
         if found := known.consequence.get(key):
             return found
     amounts = guarantee if level == DEFAULT else level

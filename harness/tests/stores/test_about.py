@@ -87,6 +87,8 @@ def test_settings_without_any_sync_say_that_the_whole_store_may_be_lost() -> Non
     assert "corrupt" not in consequence("sqlite/sqlite3", DEFAULT, "process")
     assert "corrupt" in consequence("bdb/bsddb3", DEFAULT, "none")
     assert consequence("lmdb/lmdb", DEFAULT, "sync") == ""
+    assert consequence("sqlite/sqlitedict", "sync") == consequence("sqlite", "sync") == ""
+    assert consequence("sqlite/diskcache", "process") == consequence("sqlite", "process")
 
 
 def test_a_consequence_is_of_a_level_or_a_binding() -> None:
