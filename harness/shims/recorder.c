@@ -8,17 +8,12 @@
  * which a program counts requests and makes them fail. kvbench/machine/device.py reads and writes
  * all of them.
  */
-#define NBDKIT_API_VERSION 2
-#include <errno.h>
-#include <fcntl.h>
+#include "image.h"
 #include <inttypes.h>
-#include <nbdkit-plugin.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
-#include <unistd.h>
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_SERIALIZE_ALL_REQUESTS
 #define AT_ONCE 64 /* numbers of `acknowledged` that one call reads */
@@ -55,7 +50,6 @@ enum { IMAGE, LOG, ACKNOWLEDGED, CONTROL, PLACES };
 
 static struct control unused, *control = &unused;
 static uint64_t acknowledged;
-static int64_t disk_size;
 
 static int configure(const char *key, const char *value)
 {
@@ -85,15 +79,14 @@ static int ready(void)
         nbdkit_error("image and log are needed");
         return -1;
     }
-    if (open_place(IMAGE, O_RDWR) || open_place(LOG, O_WRONLY | O_APPEND) ||
-        open_place(ACKNOWLEDGED, O_RDONLY) || open_place(CONTROL, O_RDWR))
-        return -1;
-    struct stat found;
-    if (fstat(places[IMAGE].file, &found)) {
-        nbdkit_error("%s: %s", places[IMAGE].path, strerror(errno));
+    int error = open_image(places[IMAGE].path);
+    if (error) {
+        nbdkit_error("%s: %s", places[IMAGE].path, strerror(error));
         return -1;
     }
-    disk_size = found.st_size;
+    if (open_place(LOG, O_WRONLY | O_APPEND) || open_place(ACKNOWLEDGED, O_RDONLY) ||
+        open_place(CONTROL, O_RDWR))
+        return -1;
     if (places[CONTROL].path) {
         control = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED,
                        places[CONTROL].file, 0);
@@ -103,18 +96,6 @@ static int ready(void)
         }
     }
     return 0;
-}
-
-static void *open_disk(int readonly)
-{
-    (void)readonly;
-    return NBDKIT_HANDLE_NOT_NEEDED;
-}
-
-static int64_t get_size(void *handle)
-{
-    (void)handle;
-    return disk_size;
 }
 
 /* Reads on in the file of acknowledged operations, which only grows. */
@@ -140,8 +121,7 @@ static int broken(int which, int error)
 {
     control->broken = (uint64_t)error;
     nbdkit_error("%s: %s", places[which].path, strerror(error));
-    nbdkit_set_error(error);
-    return -1;
+    return answer(error);
 }
 
 /* Appends an entry, with the bytes of a write. */
@@ -169,22 +149,13 @@ static int counted(struct kind_control *kind)
     if (number < kind->begin || number >= kind->end)
         return 0;
     kind->failed++;
-    nbdkit_set_error(EIO);
-    return -1;
+    return answer(EIO);
 }
 
 static int read_disk(void *handle, void *buffer, uint32_t size, uint64_t offset, uint32_t flags)
 {
     (void)handle, (void)flags;
-    for (char *to = buffer; size > 0;) {
-        ssize_t got = pread(places[IMAGE].file, to, size, (off_t)offset);
-        if (got <= 0) {
-            nbdkit_set_error(got < 0 ? errno : EIO);
-            return -1;
-        }
-        to += got, size -= (uint32_t)got, offset += (uint64_t)got;
-    }
-    return 0;
+    return answer(read_image(buffer, size, offset));
 }
 
 static int write_disk(void *handle, const void *buffer, uint32_t size, uint64_t offset,
@@ -193,13 +164,8 @@ static int write_disk(void *handle, const void *buffer, uint32_t size, uint64_t 
     (void)handle, (void)flags;
     if (counted(&control->writes) || record(WRITE, offset, buffer, size))
         return -1;
-    for (const char *from = buffer; size > 0;) {
-        ssize_t done = pwrite(places[IMAGE].file, from, size, (off_t)offset);
-        if (done <= 0)
-            return broken(IMAGE, done < 0 ? errno : EIO);
-        from += done, size -= (uint32_t)done, offset += (uint64_t)done;
-    }
-    return 0;
+    int error = write_image(buffer, size, offset);
+    return error ? broken(IMAGE, error) : 0;
 }
 
 /* The image itself is not synced: the disk is a recording, which no power loss is to survive. */

@@ -5,22 +5,15 @@
  * A flush syncs the file, so what it made durable survives a loss of power as on the disk below. A
  * request that takes longer than its time is not delayed further.
  */
-#define NBDKIT_API_VERSION 2
-#include <errno.h>
-#include <fcntl.h>
-#include <nbdkit-plugin.h>
+#include "image.h"
 #include <stdbool.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
 #define SECOND 1000000000ull
 
 static char *path;
-static int image = -1;
-static int64_t disk_size;
 static uint32_t read_us, sync_us;
 
 static int configure(const char *key, const char *value)
@@ -43,32 +36,10 @@ static int ready(void)
         nbdkit_error("image is needed");
         return -1;
     }
-    image = open(path, O_RDWR | O_CLOEXEC);
-    struct stat found;
-    if (image < 0 || fstat(image, &found)) {
-        nbdkit_error("%s: %s", path, strerror(errno));
-        return -1;
-    }
-    disk_size = found.st_size;
-    return 0;
-}
-
-static void *open_disk(int readonly)
-{
-    (void)readonly;
-    return NBDKIT_HANDLE_NOT_NEEDED;
-}
-
-static int64_t get_size(void *handle)
-{
-    (void)handle;
-    return disk_size;
-}
-
-static int failed(int error)
-{
-    nbdkit_set_error(error);
-    return -1;
+    int error = open_image(path);
+    if (error)
+        nbdkit_error("%s: %s", path, strerror(error));
+    return error ? -1 : 0;
 }
 
 /* The time at which a request that begins now may end. Returns false if there is no clock. */
@@ -87,7 +58,7 @@ static int wait_until(const struct timespec *end)
     int error;
     while ((error = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, end, NULL)) == EINTR)
         ;
-    return error ? failed(error) : 0;
+    return error;
 }
 
 static int read_disk(void *handle, void *buffer, uint32_t size, uint64_t offset, uint32_t flags)
@@ -95,27 +66,16 @@ static int read_disk(void *handle, void *buffer, uint32_t size, uint64_t offset,
     (void)handle, (void)flags;
     struct timespec end;
     if (!due(read_us, &end))
-        return failed(errno);
-    for (char *to = buffer; size > 0;) {
-        ssize_t got = pread(image, to, size, (off_t)offset);
-        if (got <= 0)
-            return failed(got < 0 ? errno : EIO);
-        to += got, size -= (uint32_t)got, offset += (uint64_t)got;
-    }
-    return wait_until(&end);
+        return answer(errno);
+    int error = read_image(buffer, size, offset);
+    return answer(error ? error : wait_until(&end));
 }
 
 static int write_disk(void *handle, const void *buffer, uint32_t size, uint64_t offset,
                       uint32_t flags)
 {
     (void)handle, (void)flags;
-    for (const char *from = buffer; size > 0;) {
-        ssize_t done = pwrite(image, from, size, (off_t)offset);
-        if (done <= 0)
-            return failed(done < 0 ? errno : EIO);
-        from += done, size -= (uint32_t)done, offset += (uint64_t)done;
-    }
-    return 0;
+    return answer(write_image(buffer, size, offset));
 }
 
 static int flush_disk(void *handle, uint32_t flags)
@@ -123,8 +83,8 @@ static int flush_disk(void *handle, uint32_t flags)
     (void)handle, (void)flags;
     struct timespec end;
     if (!due(sync_us, &end) || fdatasync(image))
-        return failed(errno);
-    return wait_until(&end);
+        return answer(errno);
+    return answer(wait_until(&end));
 }
 
 static struct nbdkit_plugin plugin = {
