@@ -132,12 +132,12 @@ def make(
     kind: str, folder: Path, size: int, through: Callable[[Path], Path] | None = None
 ) -> Mounted:
     """Make and mount an empty file system of at least `size` bytes in `folder`, and replace an
-    earlier one. `through` returns the file that is the disk, if that is not the image itself.
+    earlier one, which must have been released. `through` returns the file that is the disk, if that
+    is not the image itself.
 
     Every block of the backing file is written once, so that no later write waits for the file
     system below to allocate it. The bytes are random, since a device may compress others.
     """
-    release(folder)
     image, mount = folder / IMAGE, folder / MOUNT
     mount.mkdir(exist_ok=True)
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_DIRECT

@@ -230,10 +230,14 @@ class Shelf:
                 remove(path)
         return count
 
+    def _release(self) -> None:
+        """Unmount what a sweep mounted below the folder."""
+        loopback.release(self.folder)
+
     def clear(self) -> None:
         """Remove the stores, then the folder, unless it has other contents by now."""
         if self._mark is not None:  # else there is nothing, or what another command begins
-            loopback.release(self.folder)
+            self._release()
         Shelf.empty(self)
         if self._mark is not None:
             # The mark goes last: it lets the next sweep recognise a removal that was killed.
@@ -254,13 +258,13 @@ class MountedShelf(Shelf):
     ) -> None:
         """Like that of Shelf; `kind` is the type of the file system, and `delays` are those of its
         disk."""
+        self._server = contextlib.ExitStack()
         super().__init__(folder, identity)
         self.stores, self.kind, self.delays = folder / loopback.MOUNT, kind, delays
-        self._server = contextlib.ExitStack()
         self._size, self._trial = loopback.LEAST, 0
 
     def _begin(self) -> None:
-        self._stop()
+        self._release()
         through = self._slowed if self.delays else None
         self.mounted = loopback.make(self.kind, self.folder, self._size, through)
         super()._begin()
@@ -274,16 +278,11 @@ class MountedShelf(Shelf):
         disk = served(SLOW, image, own, **self.delays._asdict())
         return self._server.enter_context(disk)
 
-    def _stop(self) -> None:
-        """Stop the program that serves the disk, if there is one."""
-        loopback.release(self.folder)
+    def _release(self) -> None:
+        """Likewise, and stop the program that serves the disk, if there is one."""
+        super()._release()
         self._server.close()
         remove(self.folder / loopback.SERVED)
-
-    def clear(self) -> None:
-        if self._mark is not None:
-            self._stop()
-        super().clear()
 
     def reserve(self, cells: Sequence[Cell]) -> None:
         """Reserve the space that these cells need, in the next file system that is made. Raises

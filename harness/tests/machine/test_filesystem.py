@@ -249,6 +249,7 @@ def test_every_block_is_allocated_and_written(disk: Path, kind: str) -> None:
     """mkfs only reserves the blocks that are to be zero."""
     skip_without(kind, disk)
     for size in (loopback.LEAST, loopback.LEAST + loopback.BLOCK):
+        loopback.release(disk)
         mounted = loopback.make(kind, disk, size)
         with open(disk / loopback.IMAGE, "rb") as file:
             assert os.lseek(file.fileno(), 0, os.SEEK_HOLE) == size
@@ -289,6 +290,23 @@ def test_a_file_system_is_made_anew_when_half_is_used(disk: Path) -> None:
     assert os.path.ismount(f.parent)
     assert not e.exists()
     shelf.clear()
+    assert not shelf.folder.exists()
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from kvbench.machine.shelf import MountedShelf
+MountedShelf(Path(sys.argv[1]), "identity", "ext4").open()
+os._exit(0)
+"""
+
+
+def test_a_shelf_clears_the_file_system_of_a_killed_one(disk: Path) -> None:
+    subprocess.run([sys.executable, "-c", KILLED, disk / "stores"], check=True)
+    assert mounts(disk) + devices(disk)
+    shelf = MountedShelf(disk / "stores", "identity", "ext4")
+    assert not mounts(disk) + devices(disk)
     assert not shelf.folder.exists()
 
 
