@@ -62,6 +62,7 @@ def planned(experiment: Experiment) -> list[object]:
     kind = experiment.file_system or FILE_SYSTEM
     grid = Path("harness/grids", f"{experiment.grid}.toml")
     made = [] if kind == OWN else ["--fs", kind]
+    made += ["--device", experiment.device] if experiment.device else []
     return [grid, "--scale", experiment.scale, "--out", OUT / experiment.name, *made]
 
 
@@ -110,10 +111,12 @@ def sitting(minutes: int, core: Experiment, others: Iterable[Experiment]) -> Non
 
 def in_sittings(known: Listed) -> tuple[Experiment, list[Experiment]]:
     """The core fields, and the other experiments in the order of a sitting. The core fields on
-    other file systems belong only to sittings on the reference file system."""
-    beside = FILE_SYSTEM == "ext4"
+    other file systems, and experiments on slowed disks, belong only to sittings on the reference
+    file system."""
     others = [one for one in known.served() if one.name != CORE]
-    return known.experiment[CORE], [one for one in others if beside or one.scale != ELSEWHERE]
+    if FILE_SYSTEM != "ext4":
+        others = [one for one in others if one.scale != ELSEWHERE and not one.device]
+    return known.experiment[CORE], others
 
 
 def main() -> None:

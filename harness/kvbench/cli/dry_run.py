@@ -32,6 +32,8 @@ def print_plan(sweep: Sweep) -> None:
     # A dry run makes no folder for the stores: time the device's sync in the nearest one above.
     with own_folder(sweep.nearest()) as (probe, _):
         fsync_ms = fsync_milliseconds(probe)
+    sync_us, read_us = (sweep.delays.sync, sweep.delays.read) if sweep.delays else (0, 0)
+    fsync_ms = max(fsync_ms, sync_us / 1000)
     begun = sweep.begun()
     done = {}
     if begun:
@@ -43,7 +45,7 @@ def print_plan(sweep: Sweep) -> None:
     rows, plan, fit = [], [], []
     for grid, cell, skip_reason in sweep.plan():
         why = skip_reason or sweep.stores[cell.full_name].reason
-        cost = 0 if why else seconds(cell, fsync_ms)
+        cost = 0 if why else seconds(cell, fsync_ms, read_us / 1000)
         loaded = 0 if why else cell.live_bytes
         fit += [] if why or cell not in left else [cell]
         plan.append(Planned(why, loaded, cost, cell.trial <= grid.trials[0], cell in left))

@@ -27,6 +27,7 @@ _OTHER = Rates(5e-6, 3e-9, 30e-6, 2e-9, 1)  # of a store without stated rates
 TIME_LIMIT = 3600  # seconds that a cell may take by default
 _SYNCS = {"none": 0, "process": 0, "recoverable": 0.2, "sync": 2, "atomic": 2}  # per write, roughly
 _EVICTION, _COLD_READ = 0.01, 0.5e-3  # seconds to empty the page cache; to read a page from disk
+_READS = 100  # from the disk in each eviction, roughly, most of them to mount it and open the store
 _PROCESS = 0.9  # seconds to start and end a worker, and for the engine to become idle
 
 
@@ -67,9 +68,9 @@ def _rates(cell: Cell) -> tuple[float, ...]:
     return tuple(map(sum, zip(usual, astuple(_PYTHON), strict=True)))
 
 
-def seconds(cell: Cell, fsync_ms: float) -> float:
-    """The expected duration of a cell in seconds, from rates of one machine and this device's time
-    for an fsync."""
+def seconds(cell: Cell, fsync_ms: float, read_ms: float = 0.0) -> float:
+    """The expected duration of a cell in seconds, from rates of one machine, this device's time for
+    an fsync, and by how much its reads are slowed down."""
     record, byte, operation, operation_byte, syncs = _rates(cell)
     mean = cell.record_size.mean
     load = cell.records * (record + byte * mean)
@@ -78,7 +79,8 @@ def seconds(cell: Cell, fsync_ms: float) -> float:
     if cell.workload != ROUNDS:
         return _PROCESS + _steps(cell, record + byte * mean, each, sync)
     if cell.cache == "cold":
-        cold = EVICTIONS * (_EVICTION + PER_EVICTION * _COLD_READ)
+        slowed = _READS * read_ms / 1000
+        cold = EVICTIONS * (_EVICTION + PER_EVICTION * _COLD_READ + slowed)
         return _PROCESS + load + len(cell.timed) * cold
     writes = SAMPLES if cell.batch < 2 else LEAST_BATCHES  # syncs; the records take their time, too
     records = max(SAMPLES, LEAST_BATCHES * cell.batch)

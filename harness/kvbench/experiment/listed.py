@@ -36,6 +36,7 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     grid: str = ""  # never empty once read
     scale: str = "1"
     file_system: str = ""
+    device: str = ""  # the value of `kvbench sweep --device`
     also: Mapping[Literal["sharing", "evidence", "crashes"], int] = {}  # minutes
     headline: Headline | None = None
     judged: str = "`kvbench compare`"

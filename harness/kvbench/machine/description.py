@@ -24,6 +24,7 @@ from kvbench.cell.library import loop_library
 from kvbench.common.files import naming
 from kvbench.common.messages import one_line
 from kvbench.machine import loopback
+from kvbench.machine.served import Delays
 from kvbench.stores.catalogue import build_facts
 from kvbench.stores.known import KnownStore
 
@@ -37,7 +38,8 @@ DAMON_RECLAIM = Path("/sys/module/damon_reclaim/parameters/enabled")
 COPIED = (1 << 18, 1 << 20, 64 << 20)  # bytes
 LIMITS = (  # the columns of a fingerprint
     "probe", "sync_p50_us", "sync_p90_us", "sync_p99_us", "sync_max_us", "random_read_us",
-    "write_rate", "read_rate", "memory_rate", "clock_ns",
+    "random_read_p90_us", "random_read_p99_us", "write_rate", "read_rate", "memory_rate",
+    "clock_ns",
 )  # fmt: skip
 FIO_LIMIT = 5  # seconds, for each of four runs
 
@@ -127,13 +129,17 @@ def _device(folder: Path) -> dict[str, Any]:
     written = f"--direct=1 --size={writes['write']['io_bytes']}"
     _, gets = _fio(folder, f"--rw=randread --bs=4k {written} {again}=1")
     _, reads = _fio(folder, f"--rw=read --bs=1m {written} {again}=1")
-    sync = syncs["sync"]["lat_ns"]
-    quantiles = {f"sync_p{q}_us": sync["percentile"][f"{q}.000000"] / 1000 for q in (50, 90, 99)}
+    sync, read = syncs["sync"]["lat_ns"], gets["read"]["clat_ns"]
+    quantiles = {
+        f"{name}_p{q}_us": found["percentile"][f"{q}.000000"] / 1000
+        for name, found in (("sync", sync), ("random_read", read))
+        for q in (50, 90, 99)
+    }
     return {
         "probe": version,
+        "random_read_us": quantiles.pop("random_read_p50_us"),
         **quantiles,
         "sync_max_us": sync["max"] / 1000,
-        "random_read_us": gets["read"]["clat_ns"]["percentile"]["50.000000"] / 1000,
         "write_rate": writes["write"]["bw_bytes"],
         "read_rate": reads["read"]["bw_bytes"],
     }
@@ -181,6 +187,16 @@ def _file_system(disk: Any) -> str:
     journal = any(Path("/proc/fs/jbd2").glob(f"{device}-*"))
     bare = disk.fstype == "ext4" and Path("/proc/fs/ext4", device).exists() and not journal
     return NO_JOURNAL if bare else str(disk.fstype)
+
+
+def _asked(device: str) -> dict[str, int]:
+    """The least times of a sync and of a read in us that a sweep asked of the device, which it
+    slowed down; empty if it did not."""
+    text = loopback.delays(device)
+    asked = Delays.parse(text)._asdict() if text else {}
+    return {
+        f"asked_{name}_us": microseconds for name, microseconds in asked.items() if microseconds
+    }
 
 
 def stays_cached(path: Path) -> bool:
@@ -282,6 +298,7 @@ def describe(folder: Path, stores: dict[str, KnownStore], fallback: str = "") ->
         "fsync_ms": fsync_milliseconds(folder),
         "proactive_reclaim": _proactive_reclaim(),
         "read_ahead_bytes": _read_ahead(folder),
+        **_asked(disk.device),
         "python": platform.python_version(),
         "packages": _packages(),
         "engines": {store.full_name: store.version for store in stores.values() if store.available},

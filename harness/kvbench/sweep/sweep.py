@@ -67,6 +67,7 @@ RECENTLY_REMOVED = (
 )
 WORTH_PROBING = 60  # expected seconds from which a sweep first measures the device's limits
 NOT_PROBED = "not measured: the sweep was expected to take less than a minute (--probe)"
+Todo = list[tuple[str, Cell, str]]  # the name, cell and skip reason of each cell
 NO_SPACE = os.strerror(errno.ENOSPC)  # as engines report it
 
 
@@ -374,7 +375,7 @@ class Sweep:
                 folder.put_aside(names[cell], self._again[trial_of(cell)])
         return {names[cell] for cell in stale}
 
-    def todo(self, folder: Folder, machine_id: str) -> list[tuple[str, Cell, str]]:
+    def todo(self, folder: Folder, machine_id: str) -> Todo:
         """The name, cell and skip reason of each cell that is needed and has no result."""
         final = {"ok"} if self.retry else {"ok", "failed"}
         plan = self.plan(self._done(folder, machine_id))
@@ -413,7 +414,7 @@ class Sweep:
                 self._set_aside(folder)  # of an earlier sweep
                 todo = self.todo(folder, self.machine)
                 on_disk.reserve([cell for _, cell, why in todo if self._on_disk(cell, why)])
-                costs = [0 if why else seconds(c, description["fsync_ms"]) for _, c, why in todo]
+                costs = self._costs(todo, description)
                 if todo:
                     description |= self._limits(
                         on_disk, folder.machine(description["machine"]), sum(costs)
@@ -428,9 +429,7 @@ class Sweep:
                 self.warn(cell for _, cell, why in todo if not why)
                 tried: set[str] = set()  # cells tried so far, since some fail at every retry
                 while todo and not self.stopped:
-                    costs = [
-                        0 if why else seconds(c, description["fsync_ms"]) for _, c, why in todo
-                    ]
+                    costs = self._costs(todo, description)
                     for name, cell, why in progress(todo, costs, lambda item: str(item[1])):
                         if asked.is_set() or time.monotonic() > end:
                             self.stopped, self.interrupted = True, asked.is_set()
@@ -447,6 +446,12 @@ class Sweep:
                 for shelf in shelves.values():
                     shelf.clear()
             return self._count(folder, description["machine"])
+
+    def _costs(self, todo: Todo, description: dict[str, Any]) -> list[float]:
+        """The expected seconds of each cell."""
+        read_ms = self.delays.read / 1000 if self.delays else 0.0
+        fsync_ms = description["fsync_ms"]
+        return [0.0 if why else seconds(cell, fsync_ms, read_ms) for _, cell, why in todo]
 
     def warn(self, cells: Iterable[Cell]) -> None:
         """Warn about cells that are to be measured: if the stores are not on a disk, and for each

@@ -16,6 +16,7 @@ from kvbench.common.messages import BadInput
 from kvbench.experiment.grid import read_grids
 from kvbench.experiment.listed import LIST, read
 from kvbench.machine.control_group import refused
+from kvbench.machine.served import Delays
 from kvbench.stores import catalogue
 from support import ROOT
 
@@ -175,6 +176,17 @@ def test_a_named_experiment_is_measured_whole_and_says_how_it_is_published(
     ]
     files = "build/reference/age/cells.parquet build/reference/age/crashes.csv"
     assert output == f"To publish it: mkdir -p data/age && cp {files} data/age && make figures\n"
+
+
+def test_an_experiment_on_a_slowed_disk_says_by_how_much(reference: Start, tmp_path: Path) -> None:
+    for one in (one for one in EXPERIMENTS if one.device):
+        (tmp_path / "log").unlink(missing_ok=True)
+        first, *_ = ran(reference, tmp_path, one.name, FS="own")
+        assert first == (
+            f"sweep harness/grids/devices.toml --scale {one.scale} --out OUT-own/{one.name} "
+            f"--fs ext4 --device {one.device}"
+        )
+        Delays.parse(one.device)
 
 
 def test_a_dry_run_prints_what_is_left_of_each(reference: Start, tmp_path: Path) -> None:

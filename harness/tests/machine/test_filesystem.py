@@ -112,12 +112,19 @@ def test_a_slowed_disk_takes_at_least_the_time_that_was_asked_for(
     out, asked = disk / "out", {"insert": 2_000_000, "get": 300_000}  # ns
     for operation, state in (("insert", "warm"), ("get", "cold")):
         how = {"operations": [operation], "cache": [state], "durability": ["sync"]}
-        done = kvbench("sweep", write_grid(**how), "--out", out / operation, *SLOW)
+        done = kvbench("sweep", write_grid(**how), "--out", out / operation, *SLOW, "--probe")
         assert (done.returncode, done.stdout.strip()) == (0, "1 ok"), done.stderr
         assert not mounts(disk) + devices(disk)
         assert not (out / operation / "stores").exists()
         (machine,) = machines(out / operation)
         assert machine["file_system"].endswith(" slowed to read=300us, sync=2ms")
+        assert (machine["asked_sync_us"], machine["asked_read_us"]) == (2000, 300)
+        if not machine["probe"].startswith("fio-"):
+            pytest.skip(machine["probe"])
+        for column in ("sync_p50_us", "sync_p90_us", "sync_p99_us", "sync_max_us"):
+            assert machine[column] >= 2000
+        for column in ("random_read_us", "random_read_p90_us", "random_read_p99_us"):
+            assert machine[column] >= 300 * 0.99  # a bin of fio's histogram may be wider
         (result,) = cells(out / operation)
         (row,) = (row for row in result["operations"] if row["operation"] == operation)
         assert row["min_ns"] >= asked[operation]
