@@ -388,7 +388,7 @@ def transfer(regret_rows: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     the fastest there, too (`same`), or is not surely worse (`maybe`), and the geometric `mean` and
     the greatest (`most`) of its regret there."""
     ranked = regret_rows[regret_rows.verdict != NOT_RANKED]
-    fastest = ranked.sort_values("regret").drop_duplicates(FIELD)
+    fastest = ranked.sort_values("regret", kind="stable").drop_duplicates(FIELD)
     there = other[other.verdict != NOT_RANKED]
     both = fastest[[*FIELD, "store"]].merge(there, on=[*FIELD, "store"])
     shared = both.assign(
