@@ -594,7 +594,7 @@ class Sweep:
         answer = run_cell(cell, place, time_limit, shelf.owner, shelf.mounted)
         if answer["status"] == "failed" and (shelf.full() or NO_SPACE in answer["reason"]):
             answer["reason"] = f"no space left on the disk: {answer['reason']}"
-        if answer["status"] == "ok":
+        if answer["status"] == "ok" and cell.batch <= 1:
             answer["reason"] = unsynced(result["guarantee"], answer["operations"])
         if cell.place == "tmpfs":
             shelf.empty()  # frees memory; removal in memory does not disturb later cells

@@ -255,6 +255,20 @@ static int put(struct kv *kv, const struct kv_record *records, size_t count)
     return status == KV_OK && kv->rename && kv->sync ? sync_store(kv) : status;
 }
 
+static int write_records(struct kv *kv, enum kv_mode mode, const struct kv_record *records,
+                         size_t count);
+
+/* Syncs what the record needs, where syncfs would wait for all other files, too. */
+static int put_one(struct kv *kv, const struct kv_record *record)
+{
+    char path[FOLDER_PATH];
+    folder_path(kv, record->key, path);
+    if (kv->rename)
+        return write_and_rename(kv, path, record->value, 0);
+    int status = write_records(kv, KV_UPDATE, record, 1);
+    return status == KV_NOT_FOUND ? write_records(kv, KV_INSERT, record, 1) : status;
+}
+
 /* An update truncates, then writes, as a program does by default; the folder stays as it is. A
  * remove leaves the folders above a nested record in place. */
 static int write_records(struct kv *kv, enum kv_mode mode, const struct kv_record *records,
@@ -263,7 +277,7 @@ static int write_records(struct kv *kv, enum kv_mode mode, const struct kv_recor
     char path[FOLDER_PATH];
     bool inserts = mode == KV_INSERT;
     if (mode == KV_PUT)
-        return put(kv, records, count);
+        return kv->sync && count == 1 ? put_one(kv, records) : put(kv, records, count);
     folder_path(kv, records->key, path);
     if (mode == KV_REMOVE) {
         if (unlinkat(kv->folder, path, 0) != 0)

@@ -40,7 +40,34 @@ def backup(cells: pd.DataFrame, operations: pd.DataFrame) -> None:
     assert set(written.cell) == set(copies.cell) - set(alone)
 
 
+def batches(cells: pd.DataFrame, operations: pd.DataFrame) -> None:
+    """Each write has as many records as its cell asks for; 0 stands for one."""
+    assert (cells.status == "ok").all()
+    rows = operations[operations.operation == "update"].merge(cells, on="cell")
+    assert sorted(rows.batch.unique()) == [0, 1, 50]
+    assert (rows["items"] == rows.n * rows.batch.clip(lower=1)).all()
+
+
+def keys(cells: pd.DataFrame, operations: pd.DataFrame) -> None:
+    assert (cells.status == "ok").all()
+    rows = operations.merge(cells, on="cell")
+    assert set(rows.key_order) == {"uniform", "zipfian"}
+    assert set(rows.operation) == {"load", "get", "update"}
+
+
+def writers(cells: pd.DataFrame, operations: pd.DataFrame) -> None:
+    """Each writer has written."""
+    assert (cells.status == "ok").all()
+    rows = operations[operations.operation.str.endswith(" write")]
+    assert set(rows.threads) == {1, 2}
+    assert (rows.least_share > 0).all()
+
+
 CHECKS: dict[str, Callable[[pd.DataFrame, pd.DataFrame], None]] = {
+    "batches": batches,
+    "keys": keys,
+    "group commit": writers,
+    "processes": writers,
     "removal": removal,
     "backup": backup,
 }
