@@ -586,7 +586,7 @@ LIBRARY = ("loop", "traffic", "plan", "records", "tally", "store", "layout", "me
         ("traffic.h", "uint64_t *done;", "uint64_t *done[2];", "struct traffic: "),
         ("kv.h", "uint32_t capabilities;", "uint32_t capabilities, more[2];", "struct kv_driver: "),
         ("plan.h", "{ PLAN_INSERT,", "{ PLAN_OTHER, PLAN_INSERT,", "PLAN_INSERT is 1"),
-        ("kv.h", "KV_ABI 4", "KV_ABI 5", "KV_ABI is 5 there, and 4 in library.py"),
+        ("kv.h", "KV_ABI 5", "KV_ABI 6", "KV_ABI is 6 there, and 5 in library.py"),
     ],
 )
 def test_a_library_with_another_layout_is_refused(
