@@ -96,7 +96,8 @@ def key_table(data: Results) -> pd.DataFrame:
 
 
 def _zipfian(data: Results) -> pd.DataFrame:
-    return _change(part(data, KEYS).operations, "key_order", "zipfian", "uniform")
+    rows = part(data, KEYS).operations
+    return _change(rows[rows.operation != "load"], "key_order", "zipfian", "uniform")
 
 
 def key_facts(data: Results) -> dict[str, Any]:
@@ -208,7 +209,7 @@ def space_facts(data: Results) -> dict[str, Any]:
             ".2f",
         )
         for step in ("deleterandom", "compact")
-        for size in data.sizes()
+        for size in found.record_size.unique()
     }
 
 
