@@ -90,16 +90,20 @@ def _places(rows: pd.DataFrame, stores: list[str], share: float = 1, aside: floa
     return middle + 0.7 * ((rows.number - 0.5) / rows.number.max() - 0.5) * share + aside
 
 
-def _said(rows: pd.DataFrame) -> str:
-    size = format_bytes(int(rows.value_bytes.max()))
+def _versions(rows: pd.DataFrame) -> str:
     versions = ", ".join(
         f"{row.store} {row.engine_version}" for row in each(rows.drop_duplicates("store"))
     )
+    return textwrap.fill(f"{versions}.", figures.FOOT_CHARACTERS)
+
+
+def _said(rows: pd.DataFrame) -> str:
+    size = format_bytes(int(rows.value_bytes.max()))
     return (
         f"{rows.groupby(['store', 'durability']).number.max().max()} crashes of each store and "
         f"level; {rows.records.max():,} loaded records of {size}; written for "
         f"{1000 * rows.writing_s.min():.0f} to {1000 * rows.writing_s.max():,.0f} ms.\n"
-        + textwrap.fill(f"{versions}.", figures.FOOT_CHARACTERS)
+        + _versions(rows)
     )
 
 
@@ -283,5 +287,10 @@ def draw_opening(rows: pd.DataFrame) -> Figure:
     figure.supxlabel("records", fontsize=7)
     figure.supylabel("time to open [ms]", fontsize=7)
     figures.legend(figure, handles)
-    figures.note(figure, _said(rows))
+    said = (
+        f"Medians of {found.ends.min()} to {found.ends.max()} ends, with 95% intervals from "
+        f"{FEWEST} ends on; values of {format_bytes(int(rows.value_bytes.max()))}; nothing of the "
+        "store in the page cache, except after a kill.\n"
+    )
+    figures.note(figure, said + _versions(rows))
     return figure

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from kvbench.cell.workload import PROCESSES, TRAFFIC
+from kvbench.durability.crashes import CLEAN
 from kvbench.experiment.factors import NOT_STATED
 
 from study.common import formats, levels
@@ -242,7 +243,7 @@ def opening_facts(ends: pd.DataFrame) -> dict[str, Any]:
     """Return, for the text, the least and the greatest median time to open a store with the most
     records, in ms, after each kind of end."""
     found = where(crashes.opening(ends), durability="process", records=ends.records.max())
-    named = {crashes.CLEAN: "clean"}
+    named = {CLEAN: "clean"}
     return {
         named.get(str(end), "crash"): levels.extremes(
             own.set_index("store").open_ms.sort_values(), ".2g", ",.0f"
