@@ -26,14 +26,7 @@ from kvbench.common.messages import BadInput, say
 from kvbench.experiment.listed import ELSEWHERE, OWN, Experiment, Listed, read
 
 CORE = "core"  # the experiment that opens and closes a sitting
-ALSO = {
-    "sharing": ["sharing"],
-    "evidence": ["evidence"],
-    "crashes": ["crash", "--place", "build"],
-    "opening": [
-        "crash", "--place", "build", "--clean", "--crashes", "6", "--records", "1000,10000,100000",
-    ],
-}  # fmt: skip
+ALSO = {"sharing": ["sharing"], "evidence": ["evidence"], "crashes": ["crash", "--place", "build"]}
 SOME_FAILED, STOPPED = 3, 130  # exit statuses of a sweep: some cells failed; the time was over
 LEFT = re.compile(r"[0-9]+ trials|left|[a-z0-9]+ of their own")  # begins a line of a dry run
 FILE_SYSTEM = os.environ.get("FS") or "ext4"

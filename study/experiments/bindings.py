@@ -261,6 +261,23 @@ def at_levels(data: Results) -> pd.DataFrame:
     return pd.DataFrame(found).fillna("")
 
 
+def level_facts(data: Results) -> dict[str, Any]:
+    """Return, for the text: by level, the package with the least regret of at_levels(), the number
+    of packages and of those that may be within 10% of the best; and the records, their middle size
+    and the trials."""
+    sizes = data.sizes()
+    found: dict[str, Any] = {
+        "size": sizes[len(sizes) // 2],
+        "records": f"{data.cells.records.max():,}",
+        "trials": data.trials,
+    }
+    for level in (level for level in DURABILITY[1:] if level in set(data.cells.durability)):
+        regrets = rank(by_trial(_costs(data, level)), range(1, data.trials + 1)).regrets
+        perhaps = [one for one, regret in regrets.items() if regret.verdict != "out"]
+        found[level] = {"first": next(iter(regrets)), "of": len(regrets), "perhaps": len(perhaps)}
+    return found
+
+
 def fastest(packages: pd.DataFrame) -> dict[str, str]:
     """Return, for the text, the fastest of packages() for each guarantee."""
     first = packages.drop_duplicates("guarantee")

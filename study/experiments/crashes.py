@@ -33,13 +33,13 @@ FEWEST = 6  # values that have a 95% interval of their median
 TIMES = {"open_ms": "open", "first_get_ms": "first correct get"}
 
 
-def read_ends(folder: Path, file: str = FILE) -> pd.DataFrame:
-    """Return the crashes and clean ends in a file of a folder, one row each in the order of tables,
-    with the columns of crashes.csv in data/README.md. Empty if the folder has no such table. Raises
+def read_ends(folder: Path) -> pd.DataFrame:
+    """Return the crashes and clean ends in a folder, one row each in the order of tables, with the
+    columns of crashes.csv in data/README.md. Empty if the folder has no such table. Raises
     BadInput."""
-    if not (folder / file).exists():
+    if not (folder / FILE).exists():
         return pd.DataFrame()
-    found = read_table(folder / file, {"store": str, "reason": str}, missing=True)
+    found = read_table(folder / FILE, {"store": str, "reason": str}, missing=True)
     found["reason"] = found.reason.fillna("")
     return found.sort_values("store", key=lambda names: names.map(position), kind="stable")
 

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from kvbench.cell.workload import PROCESSES, TRAFFIC
-from kvbench.durability.crashes import CLEAN
 from kvbench.experiment.factors import NOT_STATED
 
 from study.common import formats, levels
 from study.common.fields import each, over_trials, where
 from study.common.results import Results
-from study.experiments import crashes, threads
+from study.experiments import threads
 
 BATCHES, KEYS, COMMITS, SHARED = "batches", "keys", "group commit", "processes"
 REMOVAL, BACKUP = "removal", "backup"
+BY = ["durability", "store", "operation", "record_size"]
 ALONE = "fillrandom batch=1000, backup writers=0"
 
 
@@ -57,13 +57,20 @@ def batch_table(data: Results) -> pd.DataFrame:
 
 
 def _change(rows: pd.DataFrame, column: str, level: Any, than: Any) -> pd.DataFrame:
-    """Return levels.ratios() of the time of a record at two levels, by durability, store and
-    operation."""
+    """Return the over_trials() summary of the time of a record at one level of a column over that
+    at another in the same trial (1), by BY."""
     timed = rows[rows["items"] > 0]
-    timed = timed.assign(mean_ns=timed.sum_ns / timed["items"])
-    return levels.ratios(
-        timed, ["durability", "store", "operation", "record_size"], column, level, than
-    )
+    timed = timed.assign(ns=timed.sum_ns / timed["items"])
+    wide = timed.pivot(index=[*BY, "trial"], columns=column, values="ns")
+    wide = wide.reindex(columns=[level, than]).dropna()
+    ratio = (wide[level] / wide[than]).rename("ratio").reset_index()
+    return over_trials(ratio, "ratio", BY)
+
+
+def _ranged(row: Any) -> str:
+    """Return a median as text, with the range if there are several trials."""
+    range_ = f" ({row.low:.2f} to {row.high:.2f})" if row.n > 1 else ""
+    return f"{row.median:.2f}{range_}"
 
 
 def batch_facts(data: Results) -> dict[str, Any]:
@@ -72,21 +79,20 @@ def batch_facts(data: Results) -> dict[str, Any]:
     least and the greatest median over the stores, with their names."""
     rows = where(part(data, BATCHES).operations, operation="update")
     most = int(rows.batch.max())
-    found: dict[str, Any] = {"most": f"{most:,}", "trials": data.trials}
+    found: dict[str, Any] = {"most": f"{most:,}"}
     for level in levels.LEVELS:
         for name, sides in {"cheaper": (1, most), "checked": (0, 1)}.items():
             own = where(_change(rows, "batch", *sides), durability=level).set_index("store")
-            found[f"{name}_{level}"] = levels.extremes(own["median"].sort_values(), ".2g", ".2g")
+            found[f"{name}_{level}"] = levels.extremes(own["median"].sort_values(), ".2f", ".3g")
     return found
 
 
 def key_table(data: Results) -> pd.DataFrame:
-    """Return the time with zipfian keys over that with uniform ones, as text: one row per store,
-    one column per operation and record size."""
+    """Return the time with zipfian keys over that with uniform ones, as text with the range of the
+    trials: one row per store, one column per operation and record size."""
     found = _zipfian(data)
     shown = {
-        (row.store, f"{row.operation}, {row.record_size}"): levels.ratio_text(row)
-        for row in each(found)
+        (row.store, f"{row.operation}, {row.record_size}"): _ranged(row) for row in each(found)
     }
     heads = list(dict.fromkeys(head for _, head in shown))
     return pd.DataFrame(
@@ -121,19 +127,14 @@ def gain_table(data: Results, label: str) -> pd.DataFrame:
     """Return the rate over that of one thread or process, as text with the range of the trials: one
     row per kind and store, one column per number."""
     found = gains(data, label)
+    shown = {(row.kind, row.store, row.number): _ranged(row) for row in each(found)}
     numbers = sorted(found.number.unique())
     return pd.DataFrame(
         {"what": kind, "store": store}
-        | {
-            f"{number}": f"{own['median'][number]:.2f} ({own.low[number]:.2f} to "
-            f"{own.high[number]:.2f})"
-            if number in own.index
-            else NOT_STATED
-            for number in numbers
-        }
+        | {f"{number}": shown.get((kind, store, number), NOT_STATED) for number in numbers}
         for kind in threads.KINDS
         for store in data.stores()
-        if len(own := where(found, kind=kind, store=store).set_index("number"))
+        if any(key[:2] == (kind, store) for key in shown)
     )
 
 
@@ -221,35 +222,6 @@ def backup_facts(data: Results) -> dict[str, Any]:
     rows = where(rows, records=rows.records.max(), workload=ALONE)
     times = (rows.sum_ns / 1e6).groupby(rows.store).median()
     return {"records": f"{rows.records.max():,}", **levels.extremes(times.sort_values())}
-
-
-def opening_table(ends: pd.DataFrame) -> pd.DataFrame:
-    """Return the median time to open a store in ms, with its interval, as text: one row per store
-    and kind of end, one column per number of records. `ends` is that of crashes.read_ends()."""
-    found = where(crashes.opening(ends), durability="process")
-    shown = {
-        (row.store, row.crash, row.records): f"{row.open_ms:.3g} ({row.low:.3g} to {row.high:.3g})"
-        for row in each(found)
-    }
-    numbers = sorted(found.records.unique())
-    return pd.DataFrame(
-        {"store": store, "end": end}
-        | {f"{number:,}": shown.get((store, end, number), NOT_STATED) for number in numbers}
-        for store, end in dict.fromkeys(key[:2] for key in shown)
-    )
-
-
-def opening_facts(ends: pd.DataFrame) -> dict[str, Any]:
-    """Return, for the text, the least and the greatest median time to open a store with the most
-    records, in ms, after each kind of end."""
-    found = where(crashes.opening(ends), durability="process", records=ends.records.max())
-    named = {CLEAN: "clean"}
-    return {
-        named.get(str(end), "crash"): levels.extremes(
-            own.set_index("store").open_ms.sort_values(), ".2g", ",.0f"
-        )
-        for end, own in found.groupby("crash")
-    }
 
 
 def facts(data: Results) -> dict[str, Any]:
