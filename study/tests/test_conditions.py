@@ -32,7 +32,7 @@ def test_ratios_are_those_of_the_same_trial(data: Results) -> None:
     wide = rows.pivot(index="trial", columns="key_order", values="mean_ns")
     expected = (wide.zipfian / wide.uniform).median()
     table = factors.key_table(data).set_index("store")
-    assert table.loc["flat", "get, 1 KiB"].startswith(f"{expected:.2f} (")
+    assert table.loc["flat", "get, 1 KiB"].startswith(f"{expected:.2f}")
     assert all("load" not in head for head in table)
 
 
