@@ -16,19 +16,28 @@ from kvbench.results.measured import Measured
 from kvbench.stats.regret import by_trial, rank
 
 
-def beside(folder: Path) -> Measured | str:
-    """What was measured from Python, in the folder `python` beside a folder of results, or the
-    reason why nothing can be said."""
-    own = folder.parent / "python"
-    if not (own / "cells.parquet").exists():
-        return f"there is no {own}"
+def beside(folder: Path) -> list[Measured | str]:
+    """What was measured from Python, in each of FOLDERS beside a folder of results, or the reason
+    why nothing can be said. Of those that do not exist only the last one is named."""
+    found = [folder.parent / name for name in FOLDERS]
+    there = [own for own in found if (own / "cells.parquet").exists()]
+    return list(map(_measured, there)) or [f"there is no {found[-1]}"]
+
+
+def _measured(folder: Path) -> Measured | str:
     try:
-        return Measured.of(own, "python")
+        return Measured.of(folder, "python")
     except BadInput as error:
         return str(error)
 
 
-def packages(data: Measured | str, query: Query) -> dict[str, Any]:
+def packages(data: list[Measured | str], query: Query) -> dict[str, Any]:
+    """The packages at the guarantee of a query: those of the first folder that has some."""
+    found = [_packages(own, query) for own in data]
+    return next((one for one in found if not one["why"]), found[-1])
+
+
+def _packages(data: Measured | str, query: Query) -> dict[str, Any]:
     """The packages whose acknowledged writes survive what the query's level says, as plain values:
     each as set to the level or, if it was not, as shipped with that guarantee. They are ranked in
     the measured field nearest to the query, by trial as stores are. `why` is the reason if there
@@ -77,6 +86,7 @@ def packages(data: Measured | str, query: Query) -> dict[str, Any]:
     return found | {"why": "", "data": str(data.name), "guarantee": level, "packages": rows}
 
 
+FOLDERS = ("python-levels", "python")  # set to a level, and as shipped
 REGRET = {"regret": "estimate", "low": "low", "high": "high"}
 
 

@@ -196,7 +196,7 @@ def advise(
     that were measured there, never beyond them. It lists the stores by how many times slower each
     is than the best (its regret), with an interval, the settings to use, and what a crash may cost.
     Then come the packages for Python that guarantee the same, in the nearest field of the folder
-    python beside FOLDER.
+    python-levels beside FOLDER or, if it has none, of the folder python.
 
     Stores as shipped survive different things: those that survive the same are ranked together, and
     those that survive less than --durability asks for are left out.

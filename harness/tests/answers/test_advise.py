@@ -624,6 +624,15 @@ def test_one_line_says_that_no_package_has_the_guarantee(
     assert said[-1] == f"from Python: there is no {from_python}"
 
 
+def test_packages_that_were_set_to_the_level_come_first(kvbench: Run) -> None:
+    command = ("advise", "--data", REFERENCE, "--record-size", "1KiB", "--records", "10k", "--json")
+    for level in ("sync", "process"):
+        found = json.loads(kvbench(*command, "--durability", level).stdout)["python"]
+        assert found["data"].endswith("python-levels")
+        assert {row["durability"] for row in found["packages"]} == {level}
+        assert {"lmdb/lmdb", "sqlite/sqlite3"} <= {row["store"] for row in found["packages"]}
+
+
 def test_an_answer_of_packages_has_none_beside_it(kvbench: Run) -> None:
     done = kvbench(*SHIPPED, "--data", PYTHON, "--durability", "sync", "--json")
     assert all("python" not in found for found in json.loads(done.stdout)["guarantees"])
