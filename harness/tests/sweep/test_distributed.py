@@ -34,8 +34,9 @@ def end(process: subprocess.Popen[Any]) -> None:
 
 
 def said(errors: str) -> list[str]:
-    """The lines of a sweep, but for those of its progress and those that no worker has come yet."""
-    usual = re.compile("no worker has|.* done, about ")
+    """The lines of a sweep, but for those of its progress, that no worker has come yet, and that a
+    trial was repeated, since the host of the tests may disturb any."""
+    usual = re.compile("no worker has|.* done, about |measured again: ")
     return [line for line in errors.splitlines() if not usual.match(line)]
 
 
