@@ -1,6 +1,6 @@
 """Engines called from C and from Python: the time that a call from Python adds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -239,6 +239,12 @@ def packages(data: Results) -> pd.DataFrame:
     return table.join(times[list(OPERATIONS)].map(formats.time)).reset_index()
 
 
+def _ranked(data: Results) -> Iterator[tuple[str, dict[str, Regret]]]:
+    """Yield each level that packages were set to, with their regrets."""
+    for level in (level for level in DURABILITY[1:] if level in set(data.cells.durability)):
+        yield level, rank(by_trial(_costs(data, level)), range(1, data.trials + 1)).regrets
+
+
 def at_levels(data: Results) -> pd.DataFrame:
     """Return the packages that were set to a durability level, each with those of its level, all as
     text. One row per level and package, the fastest of a level first: `package`; `level`; the mean
@@ -246,9 +252,8 @@ def at_levels(data: Results) -> pd.DataFrame:
     and `regret` within the level, as in packages(). Empty if all were measured as shipped."""
     sizes, found = data.sizes(), []
     middle = _named(where(data.operations, record_size=sizes[len(sizes) // 2]))
-    for level in (level for level in DURABILITY[1:] if level in set(middle.durability)):
+    for level, regrets in _ranked(data):
         own = where(middle, durability=level)
-        regrets = rank(by_trial(_costs(data, level)), range(1, data.trials + 1)).regrets
         for package, regret in regrets.items():
             times = {}
             for operation in OPERATIONS:
@@ -271,8 +276,7 @@ def level_facts(data: Results) -> dict[str, Any]:
         "records": f"{data.cells.records.max():,}",
         "trials": data.trials,
     }
-    for level in (level for level in DURABILITY[1:] if level in set(data.cells.durability)):
-        regrets = rank(by_trial(_costs(data, level)), range(1, data.trials + 1)).regrets
+    for level, regrets in _ranked(data):
         perhaps = [one for one, regret in regrets.items() if regret.verdict != "out"]
         found[level] = {"first": next(iter(regrets)), "of": len(regrets), "perhaps": len(perhaps)}
     return found
