@@ -25,7 +25,7 @@ from kvbench.cell.phase import BINS, QUANTILES, Phase, Phases
 from kvbench.cell.plan import CODES, NAMES, NO_LIMIT, ORDERS, SAMPLES, Plan, Records
 from kvbench.cell.shim import option_array, read_effective_options
 from kvbench.cell.store import Store
-from kvbench.cell.workload import PROCESSES, Step
+from kvbench.cell.workload import Step
 
 BATCH_RECORDS = 1000
 BATCH_BYTES = 4 << 20  # most bytes of values in a batch; a larger value is its own batch
@@ -60,7 +60,7 @@ class Traffic:
         return cls(
             readers=readers,
             writers=writers,
-            reads=step.get("reads", 0 if step.name == PROCESSES else cell.records),
+            reads=step.gets(cell.records),
             writes=step.get("writes", 10_000),
             seconds=step.get("seconds", 0),
             seed=cell.plan_seed,

@@ -35,15 +35,14 @@ def _run(traffic: Traffic) -> dict[str, Phase]:
 
 def _each(traffic: Traffic) -> list[Traffic]:
     """The traffic of each process."""
-    one, writers = dataclasses.replace(traffic, reads=0), traffic.writers
-    readers = [
-        dataclasses.replace(one, readers=1, writers=0, seed=traffic.seed + i)
-        for i in range(traffic.readers)
-    ]
-    return readers + [
+    readers, writers = traffic.readers, traffic.writers
+    return [
+        dataclasses.replace(traffic, readers=1, writers=0, seed=traffic.seed + i)
+        for i in range(readers)
+    ] + [
         dataclasses.replace(
-            one, readers=0, writers=1, writes=traffic.writes // writers,
-            first=i, among=writers, seed=traffic.seed + traffic.readers + i,
+            traffic, readers=0, writers=1, writes=traffic.writes // writers,
+            first=i, among=writers, seed=traffic.seed + readers + i,
         )
         for i in range(writers)
     ]  # fmt: skip

@@ -172,6 +172,10 @@ class Step:
         step."""
         return 1 if self.name == BACKUP else self.get("readers", 4), self.get("writers", 1)
 
+    def gets(self, records: int) -> int:
+        """The number of gets of each reader of a CONCURRENT step; 0: no limit."""
+        return self.get("reads", 0 if self.name == PROCESSES else records)
+
     def __str__(self) -> str:
         said = ((key, GAPS[value] if key == "gaps" else value) for key, value in self.given)
         return " ".join((self.name, *(f"{key}={value}" for key, value in said)))

@@ -11,7 +11,6 @@ from kvbench.cell.workload import (
     CONCURRENT,
     MIX,
     PERCENT,
-    PROCESSES,
     RANDOM_READS,
     ROUNDS,
     SCANS,
@@ -38,8 +37,7 @@ def _steps(cell: Cell, record: float, operation: float, sync: float) -> float:
     for step in parse(cell.workload):
         ops = step.get("ops", cell.records)
         if step.name in CONCURRENT:
-            each = step.get("reads", 0 if step.name == PROCESSES else cell.records)
-            reads = step.threads()[0] * each * operation
+            reads = step.threads()[0] * step.gets(cell.records) * operation
             most = step.get("seconds", 3600)
             total += min(reads, most) if reads else most  # without a limit, for the whole time
         elif step.name == MIX:
