@@ -25,6 +25,7 @@ from kvbench.cell import cache
 from kvbench.cell.library import shims_folder
 from kvbench.stores import about, catalogue
 from kvbench.stores.known import KnownStore
+from kvbench.sweep import REPEATS
 from tabulate import tabulate
 
 # Import now what commands import when they run, or each fork would import it again.
@@ -84,7 +85,9 @@ __attribute__((constructor)) static void hang(void) {
 def pytest_configure(config: pytest.Config) -> None:
     """Put the folders of tests into memory if there is enough, so that no sync waits for a disk.
     The tests check the same things there. Take Ctrl-C back, which a job in the background ignores:
-    the programs under test would inherit that."""
+    the programs under test would inherit that. Let no sweep repeat what the tests' host disturbs.
+    """
+    os.environ["KVBENCH_REPEATS"] = "0"
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     fits = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2 << 30
@@ -291,6 +294,7 @@ def eventful(
     byte for each worker."""
     compile_shim("null", EVENTFUL)
     own = {"KVBENCH_SHIMS": str(own_shims), "STARTS": str(tmp_path / "starts")}
+    own["KVBENCH_REPEATS"] = str(REPEATS)
     return lambda events: own | {"EVENTS": events}
 
 

@@ -39,7 +39,7 @@ def print_plan(sweep: Sweep) -> None:
     if begun:
         folder = Folder(sweep.out)
         done = folder.done(installed=True)
-        for cell in due(folder, (cell for _, cell, _ in sweep.plan(done)), done):
+        for cell in due(folder, (cell for _, cell, _ in sweep.plan(done)), done, sweep.repeats):
             del done[cell]
     left = {cell for _, cell, _ in sweep.plan(done)} - done.keys()
     rows, plan, fit = [], [], []

@@ -20,6 +20,7 @@ from kvbench.experiment.estimate import TIME_LIMIT
 from kvbench.machine.served import Delays
 from kvbench.stores import catalogue
 from kvbench.stores.known import KnownStore
+from kvbench.sweep import REPEATS
 
 if TYPE_CHECKING:
     from kvbench.experiment.grid import Grid
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 MOST_SECONDS = 1_000_000  # longest time limit of a cell: poll() waits at most 24 days
 MOST_MINUTES = 10_000  # longest sitting
 MOST_SHOWN = 10  # cells in a warning
+MOST_REPEATS = 100  # of a trial
 
 
 @click.command(short_help="List the stores, and why some are unavailable.")
@@ -111,6 +113,15 @@ def _threads(text: str) -> list[int | str]:
 )
 @click.option("--retry", is_flag=True, help="Measure failed cells again.")
 @click.option(
+    "--repeats",
+    type=click.IntRange(0, MOST_REPEATS),
+    default=REPEATS,
+    show_default=True,
+    envvar="KVBENCH_REPEATS",
+    show_envvar=True,
+    help="Measure a trial that the machine's host disturbed so many times again at most.",
+)
+@click.option(
     "--time-limit",
     type=number(0, MOST_SECONDS),
     metavar="SECONDS",
@@ -190,6 +201,7 @@ def sweep(
     out: Path,
     dry_run: bool,
     retry: bool,
+    repeats: int,
     time_limit: float,
     again: bool,
     minutes: float | None,
@@ -230,7 +242,7 @@ def sweep(
         grids = read_grids(grid, catalogue.names(), replaced, scale)
     if delays and not fs:
         raise BadInput(f"--device: {str(delays)!r} is not allowed without --fs")
-    job = Sweep(grids, out, retry, place, fs, probe, delays=delays)
+    job = Sweep(grids, out, retry, place, fs, probe, delays=delays, repeats=repeats)
     if dry_run:
         print_plan(job)
         return
@@ -359,7 +371,7 @@ def _warn(folder: "Folder") -> None:
     report(
         "disturbed",
         "the machine's host disturbed {} cells, which a sweep measures again with all stores of "
-        "their field, twice at most",
+        "their field, as often as --repeats allows",
         ("cells/", "why"),
         ((f"{name}.json", what) for name, what in zip(cells.cell, why, strict=True) if what),
     )

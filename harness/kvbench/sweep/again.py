@@ -9,7 +9,6 @@ from kvbench.experiment.decide import field_of
 from kvbench.machine.noise import disturbances
 from kvbench.results.folder import DISTURBED, Folder
 
-AGAIN = 2  # how often the trial of a field is measured again at most
 Results = Mapping[Cell, Mapping[str, Any]]
 Trial = tuple[Cell, int]  # a field, as returned by decide.field_of, and the number of the trial
 
@@ -36,11 +35,11 @@ class Again(NamedTuple):
     stale: list[Cell]
 
 
-def again(cells: Iterable[Cell], results: Results, before: Counter[Trial]) -> Again:
-    """Which of the cells are measured again, given the results so far. `before` says how often
-    trials are measured again already. A trial that has all its results is measured once more if one
-    of its cells was disturbed. It has then no result of any store that could be measured, so that
-    all stores are compared as they were measured together."""
+def again(cells: Iterable[Cell], results: Results, before: Counter[Trial], most: int) -> Again:
+    """Which of the cells are measured again, `most` times at most, given the results so far.
+    `before` says how often trials are measured again already. A trial that has all its results is
+    measured once more if one of its cells was disturbed. It has then no result of any store that
+    could be measured, so that all stores are compared as they were measured together."""
     trials: dict[Trial, list[Cell]] = defaultdict(list)
     for cell in cells:
         trials[trial_of(cell)].append(cell)
@@ -48,7 +47,7 @@ def again(cells: Iterable[Cell], results: Results, before: Counter[Trial]) -> Ag
     for trial, own in trials.items():
         found = {cell: results[cell] for cell in own if cell in results}
         times = max([before[trial], *map(repeated, found.values())])
-        if len(found) == len(own) and times < AGAIN:
+        if len(found) == len(own) and times < most:
             times += any(map(disturbed, found.values()))
         number[trial] = times
         measured = (cell for cell, own in found.items() if own["status"] in ("ok", "failed"))
@@ -66,11 +65,11 @@ def begun(folder: Folder, machine: str = "") -> Counter[Trial]:
     return found
 
 
-def due(folder: Folder, cells: Iterable[Cell], done: Collection[Cell]) -> set[Cell]:
+def due(folder: Folder, cells: Iterable[Cell], done: Collection[Cell], most: int) -> set[Cell]:
     """The cells that are `done` according to a folder, but that a sweep measures again. `cells` are
     all that it plans."""
     current = {Cell.from_factors(found["cell"]): found for found in folder.current().values()}
-    return set(again(cells, {cell: current[cell] for cell in done}, begun(folder)).stale)
+    return set(again(cells, {cell: current[cell] for cell in done}, begun(folder), most).stale)
 
 
 def summary(folder: Folder) -> str:

@@ -123,7 +123,8 @@ def _core(task: Task) -> dict[str, Any]:
 
 
 def _sweep(task: Task, grids: list[Grid], out: Path, field: Cell | None = None) -> dict[str, Any]:
-    job = Sweep(grids, out, task["retry"], fs=task["fs"], field=field, probe=task["probe"])
+    keys = ("retry", "fs", "probe", "repeats")
+    job = Sweep(grids, out, field=field, **{key: task[key] for key in keys})
     job.run(task["time_limit"])
     folder = Folder(out)
     return {"machine": folder.machine(job.machine), "results": job.results(folder)}
@@ -147,6 +148,7 @@ class Distributed:
             "core": [grid.values() for grid in core],
             "fs": job.fs,
             "retry": job.retry,
+            "repeats": job.repeats,
             "probe": job.probe,
             "time_limit": time_limit,
         }

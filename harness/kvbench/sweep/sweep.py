@@ -55,6 +55,7 @@ from kvbench.machine.shelf import OWNER, MountedShelf, Shelf, end_processes, loc
 from kvbench.results.folder import FOLDERS, MARK, Begun, Folder, NoAnswerError, answer_of, cell_name
 from kvbench.stores import catalogue
 from kvbench.stores.identity import checksum
+from kvbench.sweep import REPEATS
 from kvbench.sweep.again import Trial, again, begun, trial_of
 from kvbench.sweep.reach import reach
 from kvbench.sweep.sampling import Disk, Memory
@@ -213,15 +214,18 @@ class Sweep:
         probe: bool | None = None,
         field: Cell | None = None,
         delays: Delays | None = None,
+        repeats: int = REPEATS,
     ) -> None:
         """`place` is the folder below which the stores are created (None: `out`). `fs` is the type
         of file system that is made there for them (None: none). `probe` says whether the device's
         limits are measured (None: once for each machine, if the sweep takes long). `field` is the
         only field to measure, as returned by decide.field_of (None: all). `delays` are those of the
-        disk below `fs` (None: it is not slowed)."""
+        disk below `fs` (None: it is not slowed). `repeats` says how often a disturbed trial is
+        measured again at most."""
         self.grids, self.out, self.place, self.fs = tuple(grids), out, place or out, fs
         self.stores = catalogue.known()
         self.retry, self.probe, self.field, self.delays = retry, probe, field, delays
+        self.repeats = repeats
         self.machine = ""  # the machine's identity, after run
         self._again: Counter[Trial] = Counter()  # how often trials are measured again
         self._at_first: dict[str, tuple[float, float]] = {}  # free bytes and inodes, by place
@@ -369,7 +373,8 @@ class Sweep:
         names = {cell: self._name(cell, self.machine) for _, cell, _ in plan}
         found = {cell: folder.result(name) for cell, name in names.items()}
         results = {cell: result for cell, result in found.items() if result}
-        self._again, stale = again(names, results, begun(folder, self.machine))
+        before = begun(folder, self.machine)
+        self._again, stale = again(names, results, before, self.repeats)
         with self._writing():
             for cell in stale:
                 folder.put_aside(names[cell], self._again[trial_of(cell)])

@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 import pytest
 from kvbench.machine.noise import LEAST
-from kvbench.sweep.again import AGAIN, disturbed
+from kvbench.sweep import REPEATS
+from kvbench.sweep.again import disturbed
 from support import Run
 
 Sweep = Callable[..., Any]
@@ -76,9 +77,9 @@ def test_a_trial_that_stays_disturbed_is_kept_and_reported(sweep: Sweep, tmp_pat
         done = sweep(events)
         assert (done.returncode, done.stdout.strip()) == (0, "2 ok")
         assert "disturbed: the machine's host disturbed" in done.stderr
-        assert (tmp_path / "starts").read_text() == "++" * (1 + AGAIN)
+        assert (tmp_path / "starts").read_text() == "++" * (1 + REPEATS)
     after = results(tmp_path / "out" / "cells")
-    assert (after.repeated == AGAIN).all()
+    assert (after.repeated == REPEATS).all()
     assert after.stopped_s.max() > LEAST
     names = sorted(path.name.split(".")[1] for path in (tmp_path / "out" / "disturbed").iterdir())
     assert names == ["again-1", "again-1", "again-2", "again-2"]
