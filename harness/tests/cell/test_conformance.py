@@ -72,8 +72,12 @@ def subjects(capability: str = "") -> list[Subject]:
     return found
 
 
-@pytest.fixture(params=subjects(), ids=str)
+EVERY = pytest.mark.parametrize("subject", subjects(), ids=str)
+
+
+@pytest.fixture(params=[own for own in subjects() if not own.options], ids=str)
 def subject(request: pytest.FixtureRequest) -> Subject:
+    """Each store with its default settings. A test that settings may change is marked EVERY."""
     found: Subject = request.param
     return found
 
@@ -93,6 +97,7 @@ def test_an_empty_value_is_kept(store: OpenStore) -> None:
     assert store.get(b"key") == b""
 
 
+@EVERY
 def test_values_of_every_size_are_kept(store: OpenStore) -> None:
     for size in (1, 100, 1023, 4096, 10240, 102400, LARGEST_TRIED):
         value = random.Random(size).randbytes(size)
@@ -170,6 +175,7 @@ def test_missing_keys_are_reported(store: OpenStore) -> None:
     assert store.get(b"other") == b"value"
 
 
+@EVERY
 def test_duplicate_keys_are_refused(store: OpenStore) -> None:
     assert store.insert(b"key", b"first")
     assert not store.insert(b"key", b"second")
@@ -191,6 +197,7 @@ def test_shorter_and_longer_values_replace_a_value(
         assert store.get(b"key") == value
 
 
+@EVERY
 def test_a_batch_writes_every_record_and_overwrites(store: OpenStore) -> None:
     store.insert(b"k005", b"old")
     records = [(b"k%03d" % i, b"v" * i) for i in range(500)]
@@ -222,6 +229,7 @@ def run_random(
                 assert store.get(key) == model.get(key)
 
 
+@EVERY
 def test_random_operations_match_a_dict_and_survive_reopening(
     subject: Subject, tmp_path: Path
 ) -> None:
@@ -561,6 +569,7 @@ def test_an_unknown_option_is_refused_by_name(subject: Subject, tmp_path: Path) 
         open_store(subject.store, tmp_path, no_such_option="1")
 
 
+@EVERY
 def test_effective_options_are_stated(store: OpenStore, subject: Subject) -> None:
     options = store.effective_options()
     assert options

@@ -742,11 +742,12 @@ def test_long_keys_survive_a_cold_cache_and_a_collection(
     assert (cells.live_bytes == 100 * (1024 + 64)).all()
 
 
-ON_DISK = "beyond-memory"  # in memory its data would count against its cap; test_beyond runs it
+# Other tests run these, and look at what was measured.
+ELSEWHERE = ("age", "beyond-memory", "factors", "redb-2026", "threads")
 EXPERIMENTS = sorted(
     path.stem
     for path in (SHIMS.parent / "grids").glob("*.toml")
-    if "[scale.tiny]" in path.read_text() and path.stem != ON_DISK
+    if "[scale.tiny]" in path.read_text() and path.stem not in ELSEWHERE
 )
 
 
@@ -766,7 +767,8 @@ def test_every_experiment_runs_at_a_tiny_scale(kvbench: Run, tmp_path: Path, nam
     results = [json.loads(path.read_text()) for path in (out / "cells").glob("*.json")]
     failed = [result for result in results if result["status"] == "failed"]
     assert all("needs more memory than its cap" in result["reason"] for result in failed), failed
-    assert sum(result["status"] == "ok" for result in results) > len(results) / 3
+    tried = [result for result in results if result["status"] != "skipped"]
+    assert sum(result["status"] == "ok" for result in tried) > len(tried) / 3
     assert not (out / "stores").exists()  # whatever the length of a cell's name
     assert kvbench("collect", out).returncode == 0
     again = kvbench("sweep", grid, "--scale", "tiny", "--out", out)
