@@ -36,7 +36,7 @@ from table import Form, Row
 LONGEST = 64 << 10  # bytes of a key: the limits of stores with longer keys are not tested
 ALL = 1 << 20  # more records than any history creates
 STEPS = 50  # steps in a history
-HISTORIES = {True: 3, False: 30}  # histories per store, in the short form and in the long one
+HISTORIES = {True: 2, False: 30}  # histories per store, in the short form and in the long one
 
 # Stores that may lose acknowledged records in a kill, and why. Such kills are counted, and each
 # ends the history of its files. Records that were synced before a kill must survive.
@@ -444,10 +444,12 @@ def _apart(label: str, options: dict[str, str], form: Form, shims: Path) -> Row:
 
 
 def rows(form: Form) -> Iterator[Row]:
-    """Yield a row for each available store that keeps what is written."""
+    """Yield a row for each available store that keeps what is written; in the short form, only for
+    those in C."""
     shims = sanitized_shims()
     for label, store in catalogue.known().items():
         wanted = label != UNSANITIZED and (not form.only or label in form.only)
+        wanted = wanted and not (form.short and store.binding)
         if wanted and store.available and "forgets" not in store.capabilities:
             for options in variants(store)[: 1 if form.short else None]:
                 yield _apart(label, options, form, shims)
