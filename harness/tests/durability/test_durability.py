@@ -90,16 +90,13 @@ def test_redb_syncs_twice_per_write_when_asked_to(option: str, tmp_path: Path) -
     assert sum(slopes.values()) == pytest.approx(2, abs=0.1)
 
 
-KILLED = [  # at the level that a kill tests, in make test
-    pytest.param(*pair, marks=[pytest.mark.check] * (pair[1] != "process"))
+KILLED = [  # in make test at the level that a kill tests
+    pytest.param(*pair, 1009, 100, marks=[pytest.mark.check] * (pair[1] != "process"))
     for pair in claims("process", "recoverable", "sync", "atomic")
-]
+] + [pytest.param(*pair, 203, 20_000, marks=pytest.mark.check) for pair in claims("process")]
 
 
-@pytest.mark.parametrize(("store", "level"), KILLED, ids=name)
-@pytest.mark.parametrize(
-    ("acknowledged", "size"), [(1009, 100), pytest.param(203, 20_000, marks=pytest.mark.check)]
-)
+@pytest.mark.parametrize(("store", "level", "acknowledged", "size"), KILLED, ids=name)
 def test_acknowledged_writes_survive_a_kill(
     store: Store, level: str, acknowledged: int, size: int, tmp_path: Path
 ) -> None:
