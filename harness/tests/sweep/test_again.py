@@ -85,6 +85,17 @@ def test_a_trial_that_stays_disturbed_is_kept_and_reported(sweep: Sweep, tmp_pat
     assert names == ["again-1", "again-1", "again-2", "again-2"]
 
 
+def test_without_repeats_a_disturbed_trial_is_kept_at_once(sweep: Sweep, tmp_path: Path) -> None:
+    done = sweep("s---", "--repeats", "0")
+    assert (done.returncode, done.stdout.strip()) == (0, "2 ok")
+    assert "as often as --repeats allows" in done.stderr
+    assert (tmp_path / "starts").read_text() == "++"
+    assert not (tmp_path / "out" / "disturbed").exists()
+    assert "left: 2 cells to measure" in sweep("", "--repeats", "1", "--dry-run").stdout
+    assert sweep("", "--repeats", "1").stdout.strip() == "2 ok"
+    assert (results(tmp_path / "out" / "cells").repeated == 1).all()
+
+
 def test_a_killed_sweep_goes_on_with_the_trial(sweep: Sweep, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert sweep("s-k").returncode == -signal.SIGKILL
