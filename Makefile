@@ -1,6 +1,6 @@
 # make paper      set up, measure this machine once, draw its figures, render the paper
 # make test       set up, then test the code, every store and the notebooks (20 minutes on two cores)
-# make check      the longer tests: settings, power failures, random histories, faults (30 minutes)
+# make check      the longer tests: settings, power failures, random histories, faults (45 minutes)
 # make render     render the paper from committed data; measures nothing
 # make measure    measure this machine again
 # make figures    redraw figures/, _variables.yml, the notebooks and tables from data/ (tracked files)

@@ -162,7 +162,7 @@ def ranking(data: Results, need: Need, shared: float = 0.0) -> Ranking:
     costs = need.cost(data, need)
     trials = costs.index.get_level_values("trial")
     planned = range(1, int(trials.max()) + 1) if len(trials) else ()
-    return rank(by_trial(costs), planned, shared=shared)
+    return rank(by_trial(costs), planned, shared=shared, sittings=data.sittings)
 
 
 def _everywhere(data: Results, need: Need, shared: float = 0.0) -> set[str]:

@@ -112,7 +112,13 @@ def regrets(
             str(store): dict(zip(trials.trial, trials[value], strict=True))
             for store, trials in numbered.sort_values("trial").groupby("store", observed=True)
         }
-        ranking = rank(values, range(1, int(numbered.trial.max()) + 1), largest, shared)
+        sittings = (
+            dict(zip(numbered.trial, numbered.sitting, strict=True))
+            if "sitting" in numbered
+            else None
+        )
+        planned = range(1, int(numbered.trial.max()) + 1)
+        ranking = rank(values, planned, largest, shared, sittings)
         for store, regret in ranking.regrets.items():
             counted = list(values[store].values())[: regret.trials]
             mean = np.exp(np.mean(np.log(counted))) if counted else float("nan")

@@ -133,6 +133,11 @@ class Results:
         return found
 
     @property
+    def sittings(self) -> dict[int, int]:
+        """The number of the sitting of each trial."""
+        return dict(zip(self.cells.trial, self.cells.sitting, strict=True))
+
+    @property
     def machine(self) -> Any:
         """The row of the machine that measured."""
         return self.machines.set_index("machine").loc[self.cells.machine.iloc[0]]

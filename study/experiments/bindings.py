@@ -230,7 +230,7 @@ def packages(data: Results) -> pd.DataFrame:
     found = []
     for guarantee in reversed(DURABILITY):
         own = costs[reached == guarantee]
-        for package, regret in rank(by_trial(own), range(1, data.trials + 1)).regrets.items():
+        for package, regret in _rank(data, own).items():
             found.append((package, guarantee, _shown(regret)))
     middle = where(data.operations, record_size=sizes[len(sizes) // 2])
     middle = middle.merge(cells[["cell", "package"]], on="cell")
@@ -242,7 +242,12 @@ def packages(data: Results) -> pd.DataFrame:
 def _ranked(data: Results) -> Iterator[tuple[str, dict[str, Regret]]]:
     """Yield each level that packages were set to, with their regrets."""
     for level in (level for level in DURABILITY[1:] if level in set(data.cells.durability)):
-        yield level, rank(by_trial(_costs(data, level)), range(1, data.trials + 1)).regrets
+        yield level, _rank(data, _costs(data, level))
+
+
+def _rank(data: Results, costs: "pd.Series[float]") -> dict[str, Regret]:
+    planned = range(1, data.trials + 1)
+    return rank(by_trial(costs), planned, sittings=data.sittings).regrets
 
 
 def at_levels(data: Results) -> pd.DataFrame:

@@ -161,16 +161,6 @@ def fits(regret_rows: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
     return shown.sort_values("store", key=lambda name: name.map(order), kind="stable")
 
 
-def sittings(data: Results) -> "pd.Series[int]":
-    """Return the number of the sitting, from 1, of each trial. At least an hour lies between two
-    sittings."""
-    started = pd.to_datetime(data.cells.started, utc=True)
-    begun = started.groupby(data.cells.trial).min().sort_values()
-    ended = started.groupby(data.cells.trial).max().reindex(begun.index).cummax()
-    number: pd.Series[int] = 1 + (begun - ended.shift() > pd.Timedelta(hours=1)).cumsum()
-    return number
-
-
 def replicated(data: Results) -> pd.DataFrame:
     """Return whether the sittings agree: one row per durability level, and none if there is one
     sitting. The columns are
@@ -187,7 +177,7 @@ def replicated(data: Results) -> pd.DataFrame:
     - `decided with it`: the share of stores that all trials decide if intervals include `shared`
     """
     rows = timed(data)
-    rows = rows.assign(sitting=rows.trial.map(sittings(data)), log=np.log(rows.mean_ns))
+    rows = rows.assign(log=np.log(rows.mean_ns))
     if rows.sitting.nunique() < 2:
         return pd.DataFrame()
     judgements, surplus, sides = [], [], []
@@ -236,7 +226,7 @@ def replicated(data: Results) -> pd.DataFrame:
 
 def _weight(data: Results) -> float:
     """Return how much of a deviation between the sittings the mean of all trials keeps."""
-    parts = sittings(data).value_counts(normalize=True)
+    parts = pd.Series(data.sittings).value_counts(normalize=True)
     return float(np.sqrt((parts**2).sum()))
 
 
@@ -468,7 +458,7 @@ def facts(regret_rows: pd.DataFrame, data: Results) -> dict[str, Any]:
     }
     facts: dict[str, Any] = {
         "trials": data.trials_text(),
-        "sittings": int(max(sittings(data), default=1)),
+        "sittings": max(data.sittings.values(), default=1),
         "measured": len(data.stores()),
         **data.host(),
     }

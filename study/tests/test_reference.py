@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from kvbench.results.frames import sittings
 from kvbench.results.importer import import_table
 
 from study.common import fields
@@ -124,14 +125,32 @@ def later(data: Results) -> Results:
     data.cells = data.cells.assign(
         started=started + pd.to_timedelta((data.cells.trial > 7) * 1, unit="D")
     )
+    numbers = sittings(data.cells)
+    for table in (data.cells, data.operations):
+        table["sitting"] = table.trial.map(numbers)
     return data
 
 
 def test_sittings_are_hours_apart(make: Make) -> None:
     """Trials of the fixture begin an hour apart, no more."""
-    assert set(reference.sittings(make(TWO))) == {1}
-    assert reference.sittings(later(make(TWO))).tolist() == 7 * [1] + 8 * [2]
+    assert set(make(TWO).sittings.values()) == {1}
+    assert later(make(TWO)).sittings == {trial: 1 + (trial > 7) for trial in range(1, 16)}
     assert reference.replicated(make(TWO)).empty and reference.repeated(pd.DataFrame()) == {}
+
+
+def test_with_five_sittings_the_intervals_hold_for_other_days(make: Make) -> None:
+    """b takes 5% more or less time from one sitting to the next, of three trials each."""
+    data = make(TWO)
+    rows = data.operations
+    number = (rows.trial - 1) // 3 + 1
+    off = number.map({1: 1.05, 2: 0.95, 3: 1.05, 4: 0.95, 5: 1.0}).where(rows.store == "b", 1.0)
+    data.operations = rows.assign(mean_ns=rows.mean_ns * off)
+    high = {}
+    for name, numbers in (("one", number * 0 + 1), ("five", number)):
+        data.operations = data.operations.assign(sitting=numbers)
+        found = reference.regrets_of(data).set_index(["durability", "store"])
+        high[name] = found.high["sync", "b"]
+    assert high["one"] < 1.6 < high["five"]
 
 
 def test_sittings_that_agree_and_one_that_does_not(make: Make) -> None:

@@ -19,11 +19,12 @@ from kvbench.machine.noise import disturbed
 from kvbench.results.tables import SCHEMAS, TIMELINE, read_tables
 from kvbench.results.warm import WARM, resident
 
+BETWEEN = pd.Timedelta(hours=3)  # the least time between two sittings
 BUILD = ("engine_version", "binding_version", "checksum")  # builds of one store may differ in these
 PER_STORE = ("options", *BUILD)  # levels that differ by store
 # The columns of its cell that a row of `operations` or `timeline` repeats.
 OF_CELL = (
-    "cell", "full_name", "access", *CONDITION, "trial", "seed", "record_size_min",
+    "cell", "full_name", "access", *CONDITION, "trial", "sitting", "seed", "record_size_min",
     "record_size_max", "guarantee", "machine", *BUILD, "revision", "floor_ns", "resident",
     "cooled", "disturbed",
 )  # fmt: skip
@@ -37,7 +38,8 @@ class Frames:
     and: full_name (store/binding, or the store alone from C), memory_bytes (B, peak resident
     memory, anonymous and file-backed), resident (1, share of a warm cell's files in the page cache,
     missing where unknown or where memory was capped), cooled (bool, whether that share is below
-    WARM) and disturbed (bool, whether the machine's host disturbed the cell; see machine.noise).
+    WARM), disturbed (bool, whether the machine's host disturbed the cell; see machine.noise) and
+    sitting (the number of the sitting of its trial; see sittings()).
 
     `operations` has one row per measured trial and operation: the columns of data/README.md,
     OF_CELL, and mean_ns (ns, the mean time; missing where it is not stated). If the folder states
@@ -86,8 +88,8 @@ class Frames:
 
 
 def _cells(cells: pd.DataFrame) -> pd.DataFrame:
-    """The table `cells` with the further columns full_name, memory_bytes, resident, cooled and
-    disturbed, which Frames explains."""
+    """The table `cells` with the further columns full_name, memory_bytes, resident, cooled,
+    disturbed and sitting, which Frames explains."""
     levels = [name for name in FACTORS if name in cells and name != "trial"]
     cells = cells.assign(**{name: stated(cells[name]) for name in (*levels, "access")})
     share = resident(cells)
@@ -97,7 +99,19 @@ def _cells(cells: pd.DataFrame) -> pd.DataFrame:
         resident=share,
         cooled=share < WARM,
         disturbed=disturbed(cells) != "",
+        sitting=cells.trial.map(sittings(cells)).fillna(1).astype("int64"),
     )
+
+
+def sittings(cells: pd.DataFrame) -> "pd.Series[int]":
+    """The number of the sitting, from 1, of each trial that was measured: at least BETWEEN lies
+    between two sittings. A trial that was stopped and finished later joins both to one."""
+    started = pd.to_datetime(cells.started, utc=True)
+    by = started[started.notna()].groupby(cells.trial)
+    begun = by.min().sort_values()
+    ended = by.max().reindex(begun.index).cummax()
+    number: pd.Series[int] = 1 + (begun - ended.shift() > BETWEEN).cumsum()
+    return number
 
 
 def stated(values: "pd.Series[Any]") -> "pd.Series[Any]":

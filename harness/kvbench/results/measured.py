@@ -93,6 +93,10 @@ class Measured:
         other = None if space is None else Frames.read(space)
         return cls(Frames.read(folder), access, where, other)
 
+    def sittings(self) -> dict[int, int]:
+        """The number of the sitting of each trial."""
+        return dict(zip(self.cells.trial, self.cells.sitting, strict=True))
+
     def known(self, name: str) -> list[str]:
         """The measured levels of durability or memory, in order."""
         found = set(self.rows[name])

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kvbench.stats.regret import IN, LOOKS, Ranking, rank
+from kvbench.stats.regret import IN, LOOKS, SITTINGS, Ranking, rank
 
 Logs = npt.NDArray[np.float64]
 
@@ -20,26 +20,32 @@ SHARED = 0.2  # deviation of the noise that all stores of a trial share, which p
 SPREAD = 0.5  # deviation, over the stores, of the log of their noise
 SPIKES = 0.05  # share of trials with a spike, in half of the stores
 SPIKE = math.log(2)
-SITTING = 7  # trials of the first sitting; the others belong to a second one
+FIRST = 7  # trials of the first sitting, if trials are the observations; the others are of a second
+EACH = 2  # trials of each sitting, if sittings are
 
 
 class Field(NamedTuple):
     """A simulated field: `truth` has the log of each store's regret; `logs` has a row per trial and
-    a column per store."""
+    a column per store. With `each`, so many trials at a time are a sitting, and sittings are the
+    observations; otherwise trials are."""
 
     truth: Logs
     logs: Logs
+    each: int = 0
 
-    def ranking(self, trials: int) -> Ranking:
+    def ranking(self, number: int) -> Ranking:
+        """The ranking after a number of trials, or of sittings."""
+        trials = number * (self.each or 1)
         values = {
             f"s{store}": dict(enumerate(np.exp(column[:trials]).tolist(), 1))
             for store, column in enumerate(self.logs.T)
         }
-        return rank(values)
+        sittings = {t + 1: t // self.each for t in range(trials)} if self.each else None
+        return rank(values, sittings=sittings)
 
     def rankings(self) -> Iterator[Ranking]:
-        """The ranking at each look of a sweep."""
-        return map(self.ranking, LOOKS)
+        """The ranking at each look."""
+        return map(self.ranking, SITTINGS if self.each else LOOKS)
 
     def wrong(self, ranking: Ranking) -> bool:
         """Whether a store has the wrong verdict. For a regret exactly at the limit, both verdicts
@@ -69,11 +75,14 @@ def fields(
     spikes: bool = False,
     usual: bool = False,
     between: float = 0.0,
+    each: int = 0,
 ) -> Iterator[Field]:
     """Yield `count` simulated fields. `deviation` is the standard deviation of the differences
     between two stores from trial to trial, in the median over stores. With `spikes`, a few trials
     of some stores take twice the time. `between` is the deviation of these differences from sitting
-    to sitting, which all trials of a sitting share."""
+    to sitting, which all trials of a sitting share; a sitting has `each` trials, or without it the
+    first has FIRST of them and a second one the others. The true regrets are those over all
+    sittings."""
     random = np.random.default_rng(1)
     for _ in range(count):
         truth = random.exponential(USUAL, stores) if usual else random.choice(HARD, stores)
@@ -84,9 +93,11 @@ def fields(
             hit = random.random((trials, stores)) < SPIKES
             noise[:, ::2] += SPIKE * hit[:, ::2]
         if between:
-            sitting = (np.arange(trials) >= SITTING).astype(int)
-            noise += between / math.sqrt(2) * random.standard_normal((2, stores))[sitting]
-        yield Field(truth, truth + random.normal(0, SHARED, (trials, 1)) + noise)
+            number = np.arange(trials)
+            sitting = number // each if each else (number >= FIRST).astype(int)
+            shift = between / math.sqrt(2) * random.standard_normal((sitting[-1] + 1, stores))
+            noise += shift[sitting]
+        yield Field(truth, truth + random.normal(0, SHARED, (trials, 1)) + noise, each)
 
 
 def until_decided(rankings: Iterable[Ranking]) -> Ranking:
@@ -97,39 +108,59 @@ def until_decided(rankings: Iterable[Ranking]) -> Ranking:
     return found
 
 
-def table(
-    count: int,
-    deviations: Sequence[float] = (0.08, 0.16, 0.30),
-    betweens: Sequence[float] = (0.05, 0.10),
-) -> pd.DataFrame:
+class Noise(NamedTuple):
+    """The noise of simulated fields: see fields()."""
+
+    deviation: float
+    spikes: bool = False
+    between: float = 0.0
+    each: int = 0
+
+    def fields(self, count: int, usual: bool) -> list[Field]:
+        most = max(SITTINGS) * self.each if self.each else max(LOOKS)
+        found = fields(
+            count, self.deviation, trials=most, spikes=self.spikes, usual=usual,
+            between=self.between, each=self.each,
+        )  # fmt: skip
+        return list(found)
+
+
+DEVIATIONS, BETWEENS = (0.08, 0.16, 0.30), (0.05, 0.10, 0.15)
+OF_TRIALS = (
+    *(Noise(deviation) for deviation in DEVIATIONS),
+    Noise(DEVIATIONS[1], spikes=True),
+    *(Noise(DEVIATIONS[0], between=between) for between in BETWEENS[:2]),
+)
+OF_SITTINGS = tuple(
+    Noise(DEVIATIONS[0], spikes, between, EACH) for between in BETWEENS for spikes in (False, True)
+)
+
+
+def table(count: int, noises: Sequence[Noise] = OF_TRIALS) -> pd.DataFrame:
     """Error rates in `count` fields of 13 stores that are hard to distinguish, and how often usual
-    fields are decided: a row for each noise and number of trials. Columns: deviation, between
-    sittings and trials (texts), then as shares (1): a store called wrong, an interval missed,
-    stores decided, fields decided. With a deviation between sittings, the true regrets are those
-    over all sittings."""
+    fields are decided: a row for each noise and number of observations. Columns: deviation,
+    between sittings, trials and sittings (texts), then as shares (1): a store called wrong, an
+    interval missed, stores decided, fields decided."""
     found = []
-    noises = [(one, False, 0.0) for one in deviations] + [(deviations[1], True, 0.0)]
-    for deviation, spikes, between in noises + [(deviations[0], False, one) for one in betweens]:
+    for noise in noises:
         hard, usual = (
-            [
-                (field, list(field.rankings()))
-                for field in fields(count, deviation, spikes=spikes, usual=how, between=between)
-            ]
+            [(field, list(field.rankings())) for field in noise.fields(count, how)]
             for how in (False, True)
         )
-        for at, trials in enumerate((*LOOKS, "until decided")):
+        looks = tuple(SITTINGS if noise.each else LOOKS)
+        for at, number in enumerate((*looks, "until decided")):
 
-            def chosen(rankings: list[Ranking], at: int = at) -> Ranking:
-                return rankings[at] if at < len(LOOKS) else until_decided(rankings)
+            def chosen(rankings: list[Ranking], at: int = at, most: int = len(looks)) -> Ranking:
+                return rankings[at] if at < most else until_decided(rankings)
 
             errors = [(own, chosen(rankings)) for own, rankings in hard]
             answers = [chosen(rankings) for _, rankings in usual]
             verdicts = [own.verdict for one in answers for own in one.regrets.values()]
             found.append(
                 {
-                    "deviation": f"{deviation:.0%}{', spikes' if spikes else ''}",
-                    "between sittings": f"{between:.0%}",
-                    "trials": str(trials),
+                    "deviation": f"{noise.deviation:.0%}{', spikes' if noise.spikes else ''}",
+                    "between sittings": f"{noise.between:.0%}",
+                    "sittings" if noise.each else "trials": str(number),
                     "a store called wrong": np.mean([own.wrong(one) for own, one in errors]),
                     "an interval missed": np.mean([own.missed(one) for own, one in errors]),
                     "stores decided": np.mean([verdict != "undecided" for verdict in verdicts]),
@@ -145,3 +176,11 @@ def missed(errors: pd.DataFrame) -> dict[str, str]:
     last = errors[errors.trials == f"{max(LOOKS)}"].set_index("between sittings")
     shares = last["an interval missed"].groupby(level=0).max()
     return {f"at_{str(name).rstrip('%')}": f"{share:.0%}" for name, share in shares.items()}
+
+
+def greatest(errors: pd.DataFrame) -> dict[str, str]:
+    """From table(), for the text: the greatest shares of fields with a wrong verdict, `wrong`, and
+    with a missed interval, `missed`; and the number of sittings that are `needed`."""
+    columns = {"wrong": "a store called wrong", "missed": "an interval missed"}
+    shares = {name: f"{errors[column].max():.1%}" for name, column in columns.items()}
+    return shares | {"needed": str(min(SITTINGS))}

@@ -16,7 +16,7 @@ from kvbench.cell.factors import DEFAULTS
 from kvbench.common.messages import BadInput
 from kvbench.experiment.factors import FACTORS, NOT_STATED
 from kvbench.results.columns import COLUMNS
-from kvbench.results.frames import Frames
+from kvbench.results.frames import BETWEEN, Frames, sittings
 from kvbench.results.importer import import_table
 from kvbench.results.measured import VARIED, Measured
 from support import ROOT
@@ -190,3 +190,15 @@ def test_a_number_that_is_stated_of_some_stays_whole(tmp_path: Path) -> None:
     found = Frames.read(imported(tmp_path / "some", *rows)).operations
     assert list(found.key_size) == [16, NOT_STATED]
     assert isinstance(found.key_size[0], int)
+
+
+def test_a_sitting_begins_after_hours_without_a_trial() -> None:
+    """The second trial was stopped, and finished in the next sitting: it joins both."""
+    hours = {1: [0, 1], 2: [1.5, 30], 3: [31, 32], 4: [60, 61], 5: [61.2]}
+    rows = [(trial, at) for trial, times in hours.items() for at in times]
+    cells = pd.DataFrame(rows, columns=["trial", "hours"])
+    started = pd.Timestamp("2026-11-23", tz="UTC") + pd.to_timedelta(cells.hours, unit="h")
+    cells["started"] = started.map(pd.Timestamp.isoformat)
+    assert sittings(cells).to_dict() == {1: 1, 2: 1, 3: 1, 4: 2, 5: 2}
+    assert pd.Timedelta(hours=1) < BETWEEN < pd.Timedelta(hours=28)
+    assert sittings(cells.assign(started=None)).empty

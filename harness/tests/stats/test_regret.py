@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from kvbench.stats.regret import LOOKS, Ranking, look, rank
-from kvbench.stats.simulated import Logs, fields, until_decided
+from kvbench.stats.regret import LOOKS, SITTINGS, Ranking, look, rank
+from kvbench.stats.simulated import EACH, OF_SITTINGS, Logs, Noise, fields, until_decided
 
 RANDOM = np.random.default_rng
+MEANS = {"a": 1.0, "b": 2.0, "c": 3.0}
 
 
 def ranked(logs: Logs, largest: bool = False) -> Ranking:
@@ -36,6 +37,55 @@ def test_stopping_once_decided_makes_no_more_errors(deviation: float) -> None:
         found = until_decided(field.rankings())
         errors += field.wrong(found) or field.missed(found)
     assert errors <= 0.05 * 600
+
+
+@pytest.mark.parametrize("noise", OF_SITTINGS, ids=str)
+def test_intervals_over_sittings_hold_for_any_sitting(noise: Noise) -> None:
+    """With each number of sittings, and with a look at each until a field is decided."""
+    for usual in (False, True):
+        errors = np.zeros(1 + len(SITTINGS))
+        own = noise.fields(300, usual)
+        for field in own:
+            rankings = list(field.rankings())
+            wrong = [field.wrong(one) or field.missed(one) for one in rankings]
+            stopped = until_decided(rankings)
+            errors += [*wrong, field.wrong(stopped) or field.missed(stopped)]
+        assert (errors <= 0.05 * len(own)).all()
+
+
+def test_trials_of_two_sittings_miss_what_sittings_find() -> None:
+    """The error that sittings as observations avoid."""
+    terms = {"between": 0.10, "trials": max(SITTINGS) * EACH}
+    missed = {
+        each: sum(own.missed(own.ranking(number)) for own in fields(300, 0.08, each=each, **terms))
+        for each, number in ((0, max(LOOKS)), (EACH, max(SITTINGS)))
+    }
+    assert missed[EACH] <= 0.05 * 300 < missed[0]
+
+
+def test_few_sittings_are_not_the_observations() -> None:
+    random = RANDOM(4)
+    values = {
+        name: dict(enumerate((level * random.lognormal(0, 0.1, 8)).tolist(), 1))
+        for name, level in (("a", 100), ("b", 200))
+    }
+    sittings = {trial: (trial + 1) // 2 for trial in range(1, 9)}
+    few, without = rank(values, sittings=sittings), rank(values)
+    assert few.regrets["b"] == without.regrets["b"]._replace(sittings=4)
+    enough = {trial: min(trial, 5) for trial in range(1, 9)}
+    found = rank(values, sittings=enough).regrets["b"]
+    assert (found.trials, found.sittings) == (8, 5)
+    logs = np.log(list(values["b"].values())) - np.log(list(values["a"].values()))
+    assert found.estimate == pytest.approx(np.exp(np.mean([*logs[:4], logs[4:].mean()])))
+
+
+def test_a_store_that_lacks_a_trial_of_a_sitting_is_not_ranked() -> None:
+    values = {name: dict.fromkeys(range(1, 11), mean) for name, mean in MEANS.items()}
+    del values["b"][4]
+    found = rank(values, sittings={trial: (trial + 1) // 2 for trial in range(1, 11)}).regrets
+    assert {name: own.verdict for name, own in found.items()} == {
+        "a": "in", "c": "out", "b": "not ranked"
+    }  # fmt: skip
 
 
 def test_what_all_trials_share_widens_the_intervals() -> None:
@@ -94,14 +144,14 @@ def test_pairs_take_out_what_a_trial_does_to_all_stores() -> None:
 
 
 def test_exchanged_stores_exchange_their_regrets() -> None:
-    ((_, logs),) = fields(1, 0.16)
+    ((_, logs, _),) = fields(1, 0.16)
     before, after = ranked(logs).regrets, ranked(logs[:, ::-1]).regrets
     for store in range(13):
         assert before[f"s{store}"] == pytest.approx(after[f"s{12 - store}"])
 
 
 def test_a_store_that_lacks_a_trial_is_not_ranked_and_changes_no_other() -> None:
-    ((_, logs),) = fields(1, 0.16, stores=4)
+    ((_, logs, _),) = fields(1, 0.16, stores=4)
     lacking = logs.copy()
     lacking[9, 2] = np.nan
     found, without = ranked(lacking).regrets, ranked(np.delete(logs, 2, axis=1)).regrets
