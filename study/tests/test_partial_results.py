@@ -111,7 +111,7 @@ def few_simulated() -> Iterator[None]:
     """One table of a notebook does not depend on results: it is made once, and smaller."""
     few = simulated.table(2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(simulated, "table", lambda _count: few.copy())  # a notebook formats it
+        patch.setattr(simulated, "table", lambda *_: few.copy())  # a notebook formats it
         yield
 
 
