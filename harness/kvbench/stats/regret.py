@@ -131,7 +131,7 @@ def rank(
     number = len({sitting.get(trial, 1) for trial in counted})
     whole = [store for store, own in logs.items() if own and own.keys() >= set(counted)]
     table = np.array(
-        [[np.mean([logs[store][trial] for trial in part]) for part in parts] for store in whole]
+        [[sum(map(logs[store].__getitem__, part)) / len(part) for part in parts] for store in whole]
     )
     if len(whole) > 1:
         found, tellable = _rank(whole, table, error, shared)
