@@ -231,7 +231,7 @@ def test_two_levels_of_each_factor_over_all_stores(
         else:
             assert result["guarantee"] == cell["durability"]
             measured += 1
-    assert measured > 1
+    assert measured > 8
     dry = kvbench("sweep", grid, "--out", out, "--stores", on_disk, "--dry-run").stdout
     assert f"memory={levels['memory'][0]}: no cache of its own" in dry
 
