@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from kvbench.cell.histogram import quantile
 from kvbench.experiment.factors import NOT_STATED
+from kvbench.results.frames import sitting_of
 from kvbench.results.warm import warm
 from kvbench.stats.intervals import Points, points
 from kvbench.stats.regret import rank
@@ -112,11 +113,7 @@ def regrets(
             str(store): dict(zip(trials.trial, trials[value], strict=True))
             for store, trials in numbered.sort_values("trial").groupby("store", observed=True)
         }
-        sittings = (
-            dict(zip(numbered.trial, numbered.sitting, strict=True))
-            if "sitting" in numbered
-            else None
-        )
+        sittings = sitting_of(numbered) if "sitting" in numbered else None
         planned = range(1, int(numbered.trial.max()) + 1)
         ranking = rank(values, planned, largest, shared, sittings)
         for store, regret in ranking.regrets.items():

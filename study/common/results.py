@@ -22,7 +22,7 @@ from kvbench.cell.workload import ROUNDS
 from kvbench.common.messages import BadInput
 from kvbench.experiment.factors import CONDITION, NOT_STATED
 from kvbench.machine.noise import SHARE, SPREAD, stolen_share, unsteady
-from kvbench.results.frames import Frames, refuse_several
+from kvbench.results.frames import Frames, refuse_several, sitting_of
 from kvbench.results.warm import WARM
 from kvbench.stores import about
 
@@ -135,7 +135,7 @@ class Results:
     @property
     def sittings(self) -> dict[int, int]:
         """The number of the sitting of each trial."""
-        return dict(zip(self.cells.trial, self.cells.sitting, strict=True))
+        return sitting_of(self.cells)
 
     @property
     def machine(self) -> Any:

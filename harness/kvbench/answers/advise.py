@@ -274,7 +274,7 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
 
     values = {store: trials for store, trials in every.items() if not left(store)}
     last = max((trial for trials in every.values() for trial in trials), default=0)
-    ranking = rank(values, range(1, last + 1), sittings=data.sittings())
+    ranking = rank(values, range(1, last + 1), sittings=data.sittings)
     times_of = {
         store: math.exp(np.mean(np.log(list(trials.values())))) for store, trials in values.items()
     }

@@ -69,7 +69,7 @@ def _packages(data: Measured | str, query: Query) -> dict[str, Any]:
         if not (query.comes_back and query.comes_back.refuses(store, settings[store]))
     }
     trials = max((trial for own in values.values() for trial in own), default=0)
-    regrets = rank(values, range(1, trials + 1), sittings=data.sittings()).regrets
+    regrets = rank(values, range(1, trials + 1), sittings=data.sittings).regrets
     rows = [
         {
             "store": store,

@@ -114,6 +114,11 @@ def sittings(cells: pd.DataFrame) -> "pd.Series[int]":
     return number
 
 
+def sitting_of(rows: pd.DataFrame) -> dict[int, int]:
+    """The number of the sitting of each trial in the rows of a frame."""
+    return dict(zip(rows.trial, rows.sitting, strict=True))
+
+
 def stated(values: "pd.Series[Any]") -> "pd.Series[Any]":
     """The values, with NOT_STATED where one is missing. Whole numbers, which pandas turns into
     floats beside missing values, become whole again."""

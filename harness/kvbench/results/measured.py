@@ -12,7 +12,7 @@ from kvbench.cell.factors import DEFAULT, DURABILITY, OPERATIONS, UNCAPPED
 from kvbench.cell.workload import ROUNDS, parse
 from kvbench.common.messages import BadInput, listed
 from kvbench.experiment.factors import FACTORS, NOT_STATED
-from kvbench.results.frames import BUILD, Frames, refuse_several, stated
+from kvbench.results.frames import BUILD, Frames, refuse_several, sitting_of, stated
 from kvbench.results.warm import warm
 
 Point = tuple[int, int]  # bytes of a value, number of records
@@ -46,7 +46,7 @@ class Measured:
     """Frames with the columns of Frames: `rows` has the operations of each measured trial, `cells`
     their cells, and `lost` the cells that were not measured. `store` is the full name,
     `record_size` is in bytes, and a missing trial number is 1. `average` states whether times are
-    means or, if no mean is stated, medians.
+    means or, if no mean is stated, medians. `sittings` has the number of the sitting of each trial.
 
     `where` replaces levels of PLAIN, or chooses a level of another column. `space` is the folder
     from which to take the space after equal work, if the folder itself lacks it.
@@ -75,6 +75,7 @@ class Measured:
             )
         if (self.cells.access == NOT_STATED).all():
             self.access = NOT_STATED
+        self.sittings = sitting_of(self.cells)
         rows = _reached(found.operations, access)
         self.rows = rows[rows.cell.isin(self.cells.cell) & rows.operation.isin(OPERATIONS)]
         refuse_several(self.rows, found.name, (), CHOOSE)
@@ -92,10 +93,6 @@ class Measured:
         BadInput."""
         other = None if space is None else Frames.read(space)
         return cls(Frames.read(folder), access, where, other)
-
-    def sittings(self) -> dict[int, int]:
-        """The number of the sitting of each trial."""
-        return dict(zip(self.cells.trial, self.cells.sitting, strict=True))
 
     def known(self, name: str) -> list[str]:
         """The measured levels of durability or memory, in order."""
