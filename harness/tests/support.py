@@ -23,6 +23,7 @@ import pytest
 from kvbench import cli
 from kvbench.cell import cache
 from kvbench.cell.library import shims_folder
+from kvbench.machine.noise import JUDGED
 from kvbench.stores import about, catalogue
 from kvbench.stores.known import KnownStore
 from kvbench.sweep import REPEATS
@@ -146,6 +147,15 @@ def kvbench() -> Run:
     return run
 
 
+def calm(out: Path) -> None:
+    """Change the results of a sweep as if the machine's host had disturbed none of its cells. Some
+    analyses leave such cells out."""
+    for path in out.glob("cells/*"):
+        result = json.loads(path.read_text())
+        undisturbed = {name: 0.0 for name in JUDGED if name.endswith("_s") and name != "wall_s"}
+        path.write_text(json.dumps(result | undisturbed))
+
+
 @pytest.fixture
 def tiny(kvbench: Run, tmp_path: Path) -> Callable[..., Path]:
     """Sweep an experiment at its tiny scale, and return the folder of the collected results. The
@@ -154,6 +164,7 @@ def tiny(kvbench: Run, tmp_path: Path) -> Callable[..., Path]:
     def sweep(name: str, below: Path = tmp_path) -> Path:
         grid, out = SHIMS.parent / "grids" / f"{name}.toml", below / "out"
         assert kvbench("sweep", grid, "--scale", "tiny", "--out", out).returncode == 0
+        calm(out)
         assert kvbench("collect", out).returncode == 0
         return out
 

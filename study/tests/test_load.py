@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from kvbench.cell.factors import LEVELS
-from support import Run
+from support import Run, calm
 
 from study.common.results import Results
 from study.experiments import load
@@ -25,6 +25,7 @@ def data(kvbench: Run, write_grid: Callable[..., Path], tmp_path: Path) -> Resul
     for store, steps in (("lmdb", STEPS), ("null", OWN)):
         grid = write_grid(stores=[store], records=[2000], record_sizes=["1 KiB"], workloads=[steps])
         assert kvbench("sweep", grid, "--out", out).returncode == 0
+    calm(out)
     assert kvbench("collect", out).returncode == 0
     return Results(str(out), varying=LEVELS)
 
