@@ -26,7 +26,13 @@ from kvbench.common.messages import BadInput, say
 from kvbench.experiment.listed import ELSEWHERE, OWN, Experiment, Listed, read
 
 CORE = "core"  # the experiment that opens and closes a sitting
-ALSO = {"sharing": ["sharing"], "evidence": ["evidence"], "crashes": ["crash", "--place", "build"]}
+SIZES = ["--clean", "--records", "1000,10000,100000", "--crashes", "6", "--seconds", "0.25"]
+ALSO = {
+    "sharing": ["sharing"],
+    "evidence": ["evidence"],
+    "crashes": ["crash", "--place", "build"],
+    "openings": ["crash", "--place", "build", *SIZES],
+}
 SOME_FAILED, STOPPED = 3, 130  # exit statuses of a sweep: some cells failed; the time was over
 LEFT = re.compile(r"[0-9]+ trials|left|[a-z0-9]+ of their own")  # begins a line of a dry run
 FILE_SYSTEM = os.environ.get("FS") or "ext4"
@@ -62,7 +68,7 @@ def planned(experiment: Experiment) -> list[object]:
     kind = experiment.file_system or FILE_SYSTEM
     grid = Path("harness/grids", f"{experiment.grid}.toml")
     made = [] if kind == OWN else ["--fs", kind]
-    made += ["--device", experiment.device] if experiment.device else []
+    made += ["--device", experiment.device, "--probe"] if experiment.device else []
     return [grid, "--scale", experiment.scale, "--out", OUT / experiment.name, *made]
 
 

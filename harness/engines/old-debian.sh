@@ -41,13 +41,14 @@ build_tokudb() {
     top=$(tar tzf "$archive" 2>/dev/null | head -n 1 | cut -d / -f 1)
     tar xzf "$archive" "$top/storage/tokudb/PerconaFT" "$top/cmake/check_compiler_flag.cmake"
     # PerconaFT expects these two of MariaDB's own CMake files.
-    printf 'include(%s)\nfunction(INSTALL_DOCUMENTATION)\nendfunction()\n' \
+    printf 'include("%s")\nfunction(INSTALL_DOCUMENTATION)\nendfunction()\n' \
         "$work/$top/cmake/check_compiler_flag.cmake" >project.cmake
     glibc="-DHAVE_PTHREAD_YIELD=1 -DPTHREAD_YIELD_RETURNS_INT=1 -Dpthread_yield=sched_yield -include sched.h"
     export CMAKE_POLICY_VERSION_MINIMUM=3.5 # for the libraries inside it
+    export CPATH="$here" # not among the flags, where it must not have blanks
     cmake -S "$top/storage/tokudb/PerconaFT" -B build -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
         -DUSE_VALGRIND=OFF -DCMAKE_PROJECT_TokuDB_INCLUDE="$work/project.cmake" -DCMAKE_C_FLAGS="-fPIC -w" \
-        -DCMAKE_CXX_FLAGS="-fPIC -w -I$here $glibc" >cmake.log 2>&1
+        -DCMAKE_CXX_FLAGS="-fPIC -w $glibc" >cmake.log 2>&1
     make -C build -j"$(nproc)" tokufractaltree_static tokuportability_static >make.log 2>&1
     mkdir -p made/include made/lib
     cp build/buildheader/db.h made/include/tokudb.h

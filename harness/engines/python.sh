@@ -19,7 +19,8 @@ build_rocksdb() {
     "$python" -m venv "$engines/compilers"
     compilers=$engines/compilers/bin/python
     pip "$compilers" install --require-hashes --no-deps -r "$root/requirements-compilers.lock"
-    CFLAGS="-I$old/include -std=c++14 -w" LDFLAGS="-L$old/lib -Wl,-rpath,$old/lib" \
+    # Variables of the compiler and the linker, since flags must not have blanks in their paths.
+    CPATH=$old/include LIBRARY_PATH=$old/lib LD_RUN_PATH=$old/lib CFLAGS="-std=c++14 -w" \
         pip "$compilers" wheel --require-hashes --no-build-isolation --no-deps --wheel-dir "$engines/wheels" \
         -r "$root/requirements-rocksdb.lock"
     pip "$python" install --no-deps --force-reinstall "$engines"/wheels/python_rocksdb-*.whl

@@ -26,7 +26,7 @@ BEGIN, END = "<!-- make figures writes this table -->\n", "<!-- its end -->\n"
 HEAD = """| what the paper says | notebook | experiment | root | time | disk | store | judged by |
 |---|---|---|---|---|---|---|---|
 """
-POWER = ("evidence", "crashes")  # these commands simulate power failures
+POWER = ("evidence", "crashes", "openings")  # these commands simulate power failures
 
 
 def table(at: Path) -> str:

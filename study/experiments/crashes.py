@@ -20,7 +20,7 @@ from study.common import figures, formats
 from study.common.fields import each, where
 from study.common.notebook import read_table
 
-FILE = "crashes.csv"
+CRASHES, OPENINGS = "crashes.csv", "openings.csv"
 ALL = 0.99  # a window of this share of the time of writing is only a lower bound
 # The kinds of loss, with colour and marker.
 LOSSES = {
@@ -30,25 +30,25 @@ LOSSES = {
 }
 WINDOWS = {"window_writes": "lost window [writes]", "window_ms": "lost window [ms]"}
 FEWEST = 6  # values that have a 95% interval of their median
+GROWN = 10  # for a hundred times the records
 TIMES = {"open_ms": "open", "first_get_ms": "first correct get"}
 
 
-def read_ends(folder: Path) -> pd.DataFrame:
-    """Return the crashes and clean ends in a folder, one row each in the order of tables, with the
-    columns of crashes.csv in data/README.md. Empty if the folder has no such table. Raises
-    BadInput."""
-    if not (folder / FILE).exists():
+def read_ends(path: Path) -> pd.DataFrame:
+    """Return the crashes and clean ends in a table, one row each in the order of tables, with the
+    columns of crashes.csv in data/README.md. Empty if there is no such file. Raises BadInput."""
+    if not path.exists():
         return pd.DataFrame()
-    found = read_table(folder / FILE, {"store": str, "reason": str}, missing=True)
+    found = read_table(path, {"store": str, "reason": str}, missing=True)
     found["reason"] = found.reason.fillna("")
     return found.sort_values("store", key=lambda names: names.map(position), kind="stable")
 
 
 def read(folder: Path) -> pd.DataFrame:
-    """Return the crashes of read_ends, those of stores with the most records if there are several
-    numbers of records, with `lost`, one of LOSSES, and `unread` (bool), whether the store could not
-    be read. Raises BadInput."""
-    found = read_ends(folder)
+    """Return the crashes in a folder, those of stores with the most records if there are several
+    numbers of records, in the columns of read_ends, with `lost`, one of LOSSES, and `unread`
+    (bool), whether the store could not be read. Raises BadInput."""
+    found = read_ends(folder / CRASHES)
     if found.empty:
         return found
     crashed = (found.crash != CLEAN) & (found.records == found.records.max())
@@ -253,6 +253,35 @@ def opening(rows: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(found)
+
+
+def opening_facts(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return, for the text, what the result of read_ends says of level `process`: the `least` and
+    the `most` records; with the most, the shortest and the longest median time to open a store
+    after a loss of power; the stores that grew, whose time after a clean close is GROWN times that
+    with the least records or more; and the `slower` ones, each of whose times with the most records
+    is longer after a loss of power than after a clean close."""
+    found = where(opening(rows), durability="process")
+    least, most = int(found.records.min()), int(found.records.max())
+    times = found.pivot(index="store", columns=["crash", "records"], values="open_ms")
+    lost = times[KINDS["process"], most].dropna().sort_values()
+    grown = times[CLEAN, most] >= GROWN * times[CLEAN, least]
+    ends = where(rows, durability="process", records=most).groupby(["crash", "store"]).open_ms
+    slower = ends.min()[KINDS["process"]] > ends.max()[CLEAN]
+    return {
+        "least": f"{least:,}",
+        "most": f"{most:,}",
+        "ends": int(found.ends.min()),
+        "stores": len(lost),
+        "shortest": formats.time(1e6 * lost.iloc[0]),
+        "shortest_store": lost.index[0],
+        "longest": formats.time(1e6 * lost.iloc[-1]),
+        "longest_store": lost.index[-1],
+        "grown": int(grown.sum()),
+        "grown_stores": formats.listed(sorted(grown.index[grown], key=position), "and"),
+        "slower": int(slower.sum()),
+        "slower_stores": formats.listed(sorted(slower.index[slower], key=position), "and"),
+    }
 
 
 def draw_opening(rows: pd.DataFrame) -> Figure:

@@ -90,8 +90,10 @@ def costs(measured: Mapping[str, Results], kind: str) -> pd.DataFrame:
 def order(measured: Mapping[str, Results], kind: str) -> pd.DataFrame:
     """Return one row per field and disk but the floor: the `best` stores, as reference.turns()
     names them, the `pairs` of stores, and those that the disk turned around: of which every trial
-    on the floor finds one store to be the faster, and every trial on this disk the other."""
+    on the floor finds one store to be the faster, and every trial on this disk the other. Fields
+    of one trial have no row, because their noise is not known."""
     found = times(measured, kind)
+    found = found[found.groupby(FIELD).trial.transform("nunique") > 1]
     floor, *others = of_kind(measured, kind) or [""]
     shown = []
     for key, field in found.groupby(FIELD, sort=False):
@@ -109,6 +111,27 @@ def order(measured: Mapping[str, Results], kind: str) -> pd.DataFrame:
             row = (formats.some(best, most=2), len(pairs), len(turned), text)
             shown.append((*key, disk, *row))
     return pd.DataFrame(shown, columns=[*FIELD, "disk", "best", "pairs", "turned", "such as"])
+
+
+def facts(measured: Mapping[str, Results]) -> dict[str, dict[str, str]]:
+    """Return, for the text, by kind of request: the time that it takes on the `floor` and on the
+    `slowest` disk; the pairs of stores, over all fields, which that disk turns around, as "3 of
+    156", or "0 of 0" if there was one trial; and the cells, on all disks of the kind, that the
+    machine's host disturbed, likewise. Kinds that were not measured are left out."""
+    found = {}
+    medians = disks(measured).set_index(["request", "asked"])["median"]
+    for kind in KINDS:
+        floor, *slower = of_kind(measured, kind) or [""]
+        if slower:
+            cells = pd.concat(data.cells for data in of_kind(measured, kind).values())
+            shown = where(order(measured, kind), disk=slower[-1])
+            found[kind] = {
+                "floor": medians[kind, floor],
+                "slowest": medians[kind, slower[-1]],
+                "turned": f"{shown.turned.sum()} of {shown.pairs.sum()}",
+                "disturbed": f"{cells.disturbed.sum()} of {len(cells)}",
+            }
+    return found
 
 
 def _faster(field: pd.DataFrame) -> set[tuple[str, str]]:

@@ -24,7 +24,6 @@ VERDICTS = {
 }  # fmt: skip
 NEAR = (1.05, 1.25)  # the range of regrets in which two measurements may well disagree
 GROWN = {"record_size": "10 KiB", "records": 10_000}
-DEVICES = {"20 µs": 2e4, "100 µs": 1e5, "1 ms": 1e6, "10 ms": 1e7}  # the time of a sync in ns
 
 
 def timed(data: Results) -> pd.DataFrame:
@@ -274,56 +273,24 @@ def varied(drifts: pd.DataFrame) -> dict[str, str]:
     return {"least": f"{later.min():.2f}", "greatest": f"{later.max():.2f}"}
 
 
-def elsewhere(data: Results, sync_ns: float) -> pd.DataFrame:
-    """Return the rows of level `sync` as they would be on a device whose sync takes `sync_ns`. The
-    time of a write beyond that of the same store at level `process`, in the same trial, is
-    attributed to the device and scaled with the time of its sync, which was measured with the
-    machine. Stores that also sync at level `process` are left out, because the device's part of
-    their time is unknown."""
-    keys = ["operation", "record_size", "records", "compressibility", "store", "trial"]
-    rows = timed(data).set_index(keys)
-    process = where(rows, durability="process")
-    plain = process.mean_ns
-    syncs = (process.syncs / process.n).groupby(keys[:-1]).median()
-    synced = where(rows, durability="sync")
-    often = syncs.reindex(synced.reset_index("trial").index).gt(SELDOM_SYNCS).to_numpy()
-    synced = synced[~often]
-    rest = plain.reindex(synced.index)
-    device = (synced.mean_ns - rest).clip(lower=0)
-    here = 1000 * float(data.machine.sync_p50_us)
-    return synced.assign(mean_ns=synced.mean_ns + device * (sync_ns / here - 1)).reset_index()
-
-
-def sensitivity(data: Results, devices: dict[str, float] | None = None) -> pd.DataFrame:
-    """Return the regrets in each field of writes at level `sync` on each `device`, of which `here`
-    is the one that was measured."""
-    syncs = {"here": 1000 * float(data.machine.sync_p50_us)} | (devices or DEVICES)
-    tables = []
-    for name, nanoseconds in syncs.items():
-        rows = elsewhere(data, nanoseconds)
-        rows = rows[rows.operation != "get"]
-        tables.append(regrets(rows, "mean_ns", FIELD).assign(device=name))
-    return pd.concat(tables)
-
-
 def on_file_systems(core: dict[str, Results]) -> pd.DataFrame:
-    """Return the regrets in the fields that were measured on every file system, which is the column
-    `device`."""
-    table = pd.concat(regrets_of(data).assign(device=name) for name, data in core.items())
-    everywhere = table.groupby(FIELD, observed=True).device.transform("nunique") == len(core)
+    """Return the regrets in the fields that were measured on every file system, with the column
+    `file_system`."""
+    table = pd.concat(regrets_of(data).assign(file_system=name) for name, data in core.items())
+    everywhere = table.groupby(FIELD, observed=True).file_system.transform("nunique") == len(core)
     return table[everywhere]
 
 
 def turns(regret_rows: pd.DataFrame) -> pd.DataFrame:
-    """Return, for the result of sensitivity() or on_file_systems(), one row per field: the stores
-    that are or may be the best on each device, as text, the best first. Only two are named; the
-    others are counted."""
+    """Return, for the result of on_file_systems(), one row per field: the stores that are or may be
+    the best on each file system, as text, the best first. Only two are named; the others are
+    counted."""
     kept = regret_rows[regret_rows.verdict.isin(["in", "undecided"])]
-    texts = kept.groupby([*FIELD, "device"], sort=False).store.agg(formats.some, most=2)
-    devices = list(dict.fromkeys(regret_rows.device))
+    texts = kept.groupby([*FIELD, "file_system"], sort=False).store.agg(formats.some, most=2)
+    systems = list(dict.fromkeys(regret_rows.file_system))
     if texts.empty:
-        return pd.DataFrame(columns=[*FIELD, *devices])
-    return texts.unstack("device").reindex(columns=devices).reset_index()
+        return pd.DataFrame(columns=[*FIELD, *systems])
+    return texts.unstack("file_system").reindex(columns=systems).reset_index()
 
 
 def profiles(regret_rows: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
@@ -345,13 +312,13 @@ def profiles(regret_rows: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
 
 
 def turned(regret_rows: pd.DataFrame, home: str) -> pd.DataFrame:
-    """Return, for the result of sensitivity() or on_file_systems(), one row per device other than
-    `home`: its `fields`, those in which an `other` store is the fastest than at home, and the
-    geometric `mean` and the greatest (`most`) regret of home's fastest store on that device."""
+    """Return, for the result of on_file_systems(), one row per file system other than `home`: its
+    `fields`, those in which an `other` store is the fastest than at home, and the geometric `mean`
+    and the greatest (`most`) regret of home's fastest store there."""
     ranked = regret_rows[regret_rows.verdict != NOT_RANKED].sort_values("regret")
-    here = where(ranked, device=home).drop_duplicates(FIELD)[[*FIELD, "store"]]
+    here = where(ranked, file_system=home).drop_duplicates(FIELD)[[*FIELD, "store"]]
     there = ranked.merge(here, on=[*FIELD, "store"])
-    by = there.assign(other=there.regret > 1, log=np.log(there.regret)).groupby("device")
+    by = there.assign(other=there.regret > 1, log=np.log(there.regret)).groupby("file_system")
     shown = by.agg(
         fields=("regret", "size"),
         other=("other", "sum"),
@@ -359,17 +326,16 @@ def turned(regret_rows: pd.DataFrame, home: str) -> pd.DataFrame:
         most=("regret", "max"),
     )
     shown["mean"] = np.exp(shown["mean"])
-    order = [name for name in dict.fromkeys(regret_rows.device) if name != home]
-    return shown.reindex(order).rename_axis("device").reset_index()
+    order = [name for name in dict.fromkeys(regret_rows.file_system) if name != home]
+    return shown.reindex(order).rename_axis("file_system").reset_index()
 
 
 def turning(regret_rows: pd.DataFrame, home: str) -> dict[Any, dict[Any, Any]]:
-    """Return turned() for the text, by the device's name without spaces and Greek letters."""
+    """Return turned() for the text, by the name of the file system."""
     shown = turned(regret_rows, home)
     shown["mean"] = shown["mean"].map(formats.number)
     shown["most"] = shown.most.map(formats.at_most)
-    names = shown.device.str.replace(" ", "").str.replace("µ", "u")
-    return shown.drop(columns="device").set_index(names).to_dict("index")
+    return shown.set_index("file_system").to_dict("index")
 
 
 def transfer(regret_rows: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:

@@ -110,7 +110,7 @@ def test_opening_is_measured_by_size_and_end(kvbench: Run, tmp_path: Path) -> No
     out = tmp_path / "crashes.csv"
     done = kvbench("crash", "redb", *small, "--clean", "--place", tmp_path, "--out", out)
     assert done.returncode == 0, done.stderr
-    ends = study.read_ends(tmp_path)
+    ends = study.read_ends(out)
     found = study.opening(ends)
     levels = {"none": KILL, "process": POWER}
     assert set(zip(found.durability, found.crash, found.records, strict=True)) == {
@@ -131,9 +131,31 @@ def test_opening_is_measured_by_size_and_end(kvbench: Run, tmp_path: Path) -> No
     closed = ends[ends.crash == CLEAN]
     assert (closed.lost_writes == 0).all()
     assert len(study.draw_opening(ends).axes) == 1
+    facts = study.opening_facts(ends)
+    assert (facts["least"], facts["most"], facts["ends"], facts["stores"]) == ("100", "3,000", 2, 1)
+    assert facts["longest_store"] == facts["shortest_store"] == "redb"
     crashed = study.read(tmp_path)  # as if there were no other rows
     assert set(crashed.crash) == {KILL, POWER}
     assert set(crashed.records) == {3000}
+
+
+def test_the_text_names_stores_whose_opening_grows_or_takes_longer_after_a_crash() -> None:
+    """The first grows with its records. The second opens more slowly after each crash, the third
+    only after most."""
+    times = {"leveldb": (1, 10, 10), "lmdb": (1, 2, 3), "sqlite": (1, 2, 2)}  # ms
+    rows = [
+        {"store": store, "durability": "process", "crash": end, "records": records, "open_ms": time}
+        for store, (small, large, lost) in times.items()
+        for end, records, time in (
+            (CLEAN, 100, small), (CLEAN, 10_000, large), (POWER, 100, small), (POWER, 10_000, lost)
+        )
+    ]  # fmt: skip
+    more = [row | {"open_ms": row["open_ms"] + 0.5} for row in rows if row["crash"] == POWER]
+    facts = study.opening_facts(pd.DataFrame([*rows, *more]))
+    assert (facts["grown"], facts["grown_stores"]) == (1, "leveldb")
+    assert (facts["slower"], facts["slower_stores"]) == (1, "lmdb")
+    assert (facts["shortest"], facts["shortest_store"]) == ("2.2 ms", "sqlite")
+    assert (facts["longest"], facts["longest_store"]) == ("10 ms", "leveldb")
 
 
 @pytest.mark.check

@@ -71,6 +71,12 @@ def test_stores_that_a_disk_turns_around_are_named(measured: Mapping[str, Result
     assert found.best["update", "10 ms"] == "lean"
 
 
+def test_the_text_says_what_the_slowest_disk_turns_around(measured: Mapping[str, Results]) -> None:
+    """The slow store and the lean one each pass the one with two syncs, in both operations."""
+    own = {"floor": "300 µs", "slowest": "10 ms", "turned": "4 of 6", "disturbed": "0 of 27"}
+    assert devices.facts(measured) == {"sync": own}
+
+
 def test_without_slowed_reads_there_is_nothing_to_show(measured: Mapping[str, Results]) -> None:
     assert devices.costs(measured, "read").empty
     assert formats.table(devices.order(measured, "read")) == formats.NO_ROWS

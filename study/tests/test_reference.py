@@ -190,23 +190,6 @@ def test_sittings_disagree_on_stores_near_the_bound(make: Make) -> None:
     assert text["twice"] > 1
 
 
-def test_another_device_scales_what_a_sync_adds(make: Make) -> None:
-    data = make(TWO)
-    rows = reference.elsewhere(data, 2e6)  # ten times as long
-    means = rows.groupby("store").mean_ns.median() / 1000
-    assert means.to_dict() == pytest.approx({"a": 100 + 10 * 200, "b": 300 + 10 * 150}, rel=0.05)
-
-
-def test_on_this_device_nothing_is_scaled(make: Make) -> None:
-    """This holds even if a store's synced write is the faster one."""
-    data = make(TWO | {("c", "process"): 9.0, ("c", "sync"): 0.9})
-    assert reference.timed(data).durability.isin(["process", "sync"]).all()
-    found = reference.turns(reference.sensitivity(data))
-    assert found.here.tolist() == ["c"]
-    here = reference.elsewhere(data, 200_000).groupby("store").mean_ns.median() / 1000
-    assert here.to_dict() == pytest.approx({"a": 300, "b": 450, "c": 270}, rel=0.02)
-
-
 def test_a_store_with_fewer_trials_is_drawn_and_not_counted(make: Make) -> None:
     data = make(TWO | {("c", "process"): 2.0, ("c", "sync"): 2.0})
     rows = reference.timed(data)
@@ -220,20 +203,6 @@ def test_a_store_with_fewer_trials_is_drawn_and_not_counted(make: Make) -> None:
     assert ("process", "b") in counted and ("sync", "b") not in counted
     assert reference.worst(found, ["b"]).durability.tolist() == ["process"]
     reference.draw_regrets(found, "sync", data)
-
-
-def test_the_best_store_turns_with_the_device(make: Make) -> None:
-    """b has the dearer write and the cheaper sync."""
-    found = reference.turns(reference.sensitivity(make(TWO)))
-    (row,) = found.to_dict("records")
-    assert (row["here"], row["20 µs"], row["10 ms"]) == ("a", "a", "b")
-
-
-def test_fields_are_counted_in_which_the_best_store_turns(make: Make) -> None:
-    found = reference.turned(reference.sensitivity(make(TWO)), "here").set_index("device")
-    assert found.fields.tolist() == [1] * 4
-    assert (found.other["20 µs"], found["most"]["20 µs"]) == (0, 1)
-    assert found.other["10 ms"] == 1 and found["most"]["10 ms"] == pytest.approx(1.29, abs=0.02)
 
 
 def test_a_profile_names_where_a_store_wins_and_loses(make: Make) -> None:
@@ -294,11 +263,3 @@ def test_figures_have_a_row_a_store(make: Make) -> None:
     data = make(TWO)
     figure = reference.draw_regrets(reference.regrets_of(data), "sync", data)
     assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["a", "b"]
-
-
-def test_a_store_that_syncs_at_process_is_left_out_elsewhere() -> None:
-    """The device's part of its time at level sync is not known."""
-    data = Results("data/reference", varying=["durability"])
-    rows = reference.elsewhere(data, 1e7)
-    updates = rows[(rows.operation == "update") & (rows.record_size == "1 KiB")]
-    assert {"sqlite", "lmdb"} <= set(updates.store) and "tidesdb" not in set(updates.store)

@@ -65,7 +65,7 @@ def test_make_headline_caps_memory_where_the_grid_says_so() -> None:
     [
         ("notebooks =", "notebook =", "unknown field `notebook`"),
         ("[other.data]", "[other.data", "line"),
-        ("{ crashes = 15 }", "{ rain = 15 }", "'rain'"),
+        ("{ crashes = 15,", "{ rain = 15,", "'rain'"),
         ("capped = true", "capped = 1", "bool"),
     ],
 )
@@ -141,6 +141,8 @@ def test_a_sitting_measures_all_between_the_core_fields(reference: Start, tmp_pa
         "sharing --out OUT/durability/sharing.csv",
         "evidence --out OUT/durability/evidence.csv",
         "crash --place build --out OUT/age/crashes.csv",
+        "crash --place build --clean --records 1000,10000,100000 --crashes 6 --seconds 0.25 "
+        "--out OUT/age/openings.csv",
     ]
 
 
@@ -167,6 +169,7 @@ def test_a_named_experiment_is_measured_whole_and_says_how_it_is_published(
     folder = tmp_path / "build/reference/age"
     folder.mkdir(parents=True)
     (folder / "cells.parquet").touch(), (folder / "crashes.csv").touch()
+    (folder / "openings.csv").touch()
     process = reference("age", ENDS="sweep", STATUS="3")  # some cells failed
     output, errors = process.communicate()
     assert (process.returncode, errors) == (0, "")
@@ -174,7 +177,8 @@ def test_a_named_experiment_is_measured_whole_and_says_how_it_is_published(
         "sweep harness/grids/age.toml --scale reference --out OUT/age --fs ext4",
         "collect OUT/age",
     ]
-    files = "build/reference/age/cells.parquet build/reference/age/crashes.csv"
+    names = ("cells.parquet", "crashes.csv", "openings.csv")
+    files = " ".join(f"build/reference/age/{name}" for name in names)
     assert output == f"To publish it: mkdir -p data/age && cp {files} data/age && make figures\n"
 
 
@@ -184,7 +188,7 @@ def test_an_experiment_on_a_slowed_disk_says_by_how_much(reference: Start, tmp_p
         first, *_ = ran(reference, tmp_path, one.name, FS="own")
         assert first == (
             f"sweep harness/grids/devices.toml --scale {one.scale} --out OUT-own/{one.name} "
-            f"--fs ext4 --device {one.device}"
+            f"--fs ext4 --device {one.device} --probe"
         )
         Delays.parse(one.device)
 

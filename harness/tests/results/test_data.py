@@ -91,7 +91,8 @@ LISTED = read(ROOT).served()
 RERUNS = [one.name for one in LISTED if one.scale == "reference" and one.name != "reference"]
 # Every sitting adds trials of the core fields.
 WHOLE = ("1", "shipped", "levels")
-PLAIN = [one for one in LISTED if one.scale in WHOLE and one.name != "core"]
+PLAIN = [one for one in LISTED if (one.scale in WHOLE or one.device) and one.name != "core"]
+TRIALS = {"builds": 15, "checks": 6, "python-levels": 4}
 OTHERS = [one.name for one in LISTED if one.name not in RERUNS]
 
 
@@ -110,10 +111,9 @@ def test_committed_data_are_of_the_schema_and_small(name: str) -> None:
 @pytest.mark.parametrize("one", PLAIN, ids=lambda one: one.name)
 def test_experiments_have_every_cell_of_their_grids(one: Experiment) -> None:
     cells = read_tables(DATA / one.name)["cells"].to_pandas()
-    scale = None if one.scale == "1" else one.scale
-    grids = read_grids(GRIDS / f"{one.grid}.toml", KNOWN, scale=scale)
+    grids = read_grids(GRIDS / f"{one.grid}.toml", KNOWN, scale=one.scale)
     assert len(cells) == sum(1 for grid in grids for _ in grid.cells())
-    trials = {"builds": 15, "checks": 6, "python-levels": 4}.get(one.name, 5)
+    trials = (1 if "read" in one.device else 3) if one.device else TRIALS.get(one.name, 5)
     assert {grid.trials for grid in grids} == {(trials, trials)}
     measured = cells[cells.status == "ok"]
     assert measured.revision.nunique() == 1
