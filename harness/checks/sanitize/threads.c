@@ -78,6 +78,7 @@ int main(int count, char **given)
     struct traffic traffic = {
         .readers = strtoul(given[3], NULL, 10) % (MOST - WRITERS),
         .writers = WRITERS,
+        .among = WRITERS,
         .duration = 1200000000,
         .seed = 1,
         .records = &records,

@@ -41,6 +41,7 @@ FOUND = BUILT / "fuzz"  # inputs that made the fuzzer fail, which are kept
 # The longest history, so that the earlier access of a race keeps its stack.
 TSAN = "exitcode=0:detect_deadlocks=0:report_thread_leaks=0:report_mutex_bugs=0:history_size=7"
 ACCESS = re.compile(r"^  (?:Previous )?(?:atomic )?(?:read|write) of size", re.I | re.M)
+ENDED = re.compile(r"^(?:==\d+==)?ERROR: (ThreadSanitizer: .*)", re.M)  # by a signal; exitcode is 0
 FRAME = re.compile(r"^    #\d+ (.*)", re.M)
 OWN = re.compile(r"/harness/(?:shims|checks/sanitize)/")
 KEYS = {True: 100_000, False: 1_000_000}  # inputs of the fuzzer in the short and the long form
@@ -106,9 +107,10 @@ def conformance(built: Path, form: Form) -> Row:
 
 
 def races(text: str) -> list[str]:
-    """ThreadSanitizer's reports of races between two accesses by our own code. The engines are not
-    built with it, so it does not see their synchronisation."""
-    found = []
+    """ThreadSanitizer's reports of races between two accesses by our own code, and of the end of
+    the program by a signal. The engines are not built with it, so it does not see their
+    synchronisation."""
+    found = [line[:200] for line in ENDED.findall(text)]
     for report in text.split("=" * 18):
         stacks = [part for part in re.split(r"\n\s*\n", report) if ACCESS.search(part)]
         frames = [[f for f in FRAME.findall(stack) if "libtsan" not in f] for stack in stacks]

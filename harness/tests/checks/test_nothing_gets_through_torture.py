@@ -32,7 +32,7 @@ def test_nothing_gets_through(part: str, tmp_path: Path) -> None:
 
 @pytest.mark.check
 def test_a_race_in_a_shim_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The null store, whose gets add to a counter that its threads share."""
+    """The null store, whose gets add to a counter that its threads share, or end the program."""
     monkeypatch.syspath_prepend(str(TORTURE))
     builds, sanitizers = map(importlib.import_module, ("builds", "sanitizers"))
     shims = tmp_path / "harness" / "shims"
@@ -45,10 +45,14 @@ def test_a_race_in_a_shim_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     sources = [TORTURE.parent / "sanitize" / "threads.c"]
     sources += [SHIMS / f"{name}.c" for name in sanitizers.CORE]
     tested = builds.program("threads", sources, "-fsanitize=thread")
-    for text, found in ((honest, 0), (racing, 1)):
+    fatal = honest.replace("    *size = 0;\n", "    *size = 0;\n    raise(SIGFPE);\n")
+    fatal = "#include <signal.h>\n" + fatal
+    for text, said in ((honest, ""), (racing, "race: "), (fatal, "ThreadSanitizer: FPE")):
         source = shims / "stores" / "null.c"
         source.write_text(text)
         shim = builds.program("racing.so", [source], "-fsanitize=thread", "-shared", "-fPIC")
         done = builds.run([tested, shim, tmp_path, "2"], {"TSAN_OPTIONS": sanitizers.TSAN})
         assert done.returncode == 0, done.stderr
-        assert (len(sanitizers.races(done.stderr)) >= 1) == found
+        found = sanitizers.races(done.stderr)
+        assert [said in line for line in found] == [True] * len(found), done.stderr
+        assert bool(found) == bool(said)
