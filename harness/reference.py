@@ -69,6 +69,8 @@ def planned(experiment: Experiment) -> list[object]:
     grid = Path("harness/grids", f"{experiment.grid}.toml")
     made = [] if kind == OWN else ["--fs", kind]
     made += ["--device", experiment.device, "--probe"] if experiment.device else []
+    published = Path("data", experiment.name)
+    made += ["--after", str(published)] if (published / "cells.parquet").exists() else []
     return [grid, "--scale", experiment.scale, "--out", OUT / experiment.name, *made]
 
 
@@ -97,8 +99,11 @@ def measure(experiment: Experiment) -> None:
         sys.exit(1)
     if experiment.serves:
         folder, data = OUT / experiment.name, f"data/{experiment.name}"
-        files = " ".join(map(str, sorted([*folder.glob("*.parquet"), *folder.glob("*.csv")])))
-        print(f"To publish it: mkdir -p {data} && cp {files} {data} && make figures", flush=True)
+        files = sorted([*folder.glob("*.parquet"), *folder.glob("*.csv")])
+        publish = f"mkdir -p {data} && cp {' '.join(map(str, files))} {data}"
+        if next(folder.glob("cells/*"), None) and not any(folder.glob("cells/*_t1_*")):
+            publish = f"kvbench join {data} {folder} --out {data}"  # a further sitting
+        print(f"To publish it: {publish} && make figures", flush=True)
 
 
 def sitting(minutes: int, core: Experiment, others: Iterable[Experiment]) -> None:

@@ -22,7 +22,7 @@ from kvbench.cell.workload import ROUNDS
 from kvbench.common.messages import BadInput
 from kvbench.experiment.factors import CONDITION, NOT_STATED
 from kvbench.machine.noise import SHARE, SPREAD, stolen_share, unsteady
-from kvbench.results.frames import Frames, refuse_several, sitting_of
+from kvbench.results.frames import Frames, machine_of, refuse_several, sitting_of
 from kvbench.results.warm import WARM
 from kvbench.stores import about
 
@@ -139,8 +139,8 @@ class Results:
 
     @property
     def machine(self) -> Any:
-        """The row of the machine that measured."""
-        return self.machines.set_index("machine").loc[self.cells.machine.iloc[0]]
+        """The machine that measured; see frames.machine_of."""
+        return machine_of(self.cells, self.machines)
 
     @property
     def trials(self) -> int:
@@ -346,7 +346,9 @@ class Results:
             else texts.get(name, "{}").format(fact)
             for name, fact in self.facts().items()
         )
+        number = self.cells.machine.nunique()
+        several = f"{number} machines, of which these are facts of all: " if number > 1 else ""
         return (
-            f"{cpu}, {cores}, {held} ({largest}); {file_system}, {read_ahead}, {fsync}; "
+            f"{several}{cpu}, {cores}, {held} ({largest}); {file_system}, {read_ahead}, {fsync}; "
             f"{kernel}, {reclaim}"
         )

@@ -18,7 +18,7 @@ from scipy import stats
 
 from kvbench.common.messages import BadInput
 from kvbench.experiment.factors import CONDITION, NOT_STATED
-from kvbench.results.frames import Frames, refuse_several
+from kvbench.results.frames import Frames, machine_of, refuse_several
 
 RATE = 0.05  # of false discoveries
 KEY = [*CONDITION, "access", "operation"]
@@ -49,7 +49,7 @@ class Side:
         rows = frames.operations.dropna(subset="mean_ns")
         self.rows = rows.assign(store=rows.full_name, log=np.log(rows.mean_ns))
         self.begun = self.cells.groupby("trial").started.min()
-        self.machine = frames.machines.set_index("machine").loc[self.cells.machine.iloc[0]]
+        self.machine = machine_of(self.cells, frames.machines)
 
     def trials(self) -> "pd.Series[Any]":
         """The logs of the trials' mean times, as a list for each KEY."""

@@ -12,7 +12,9 @@ __all__ = ["SOME_FAILED", "STOPPED", "cli", "main"]
 
 SECTIONS = {
     "Measure": (measure.stores, measure.grid_keys, measure.sweep, measure.status),
-    "Use results": (results.collect, results.compare, results.restore, results.import_),
+    "Use results": (
+        results.collect, results.join, results.compare, results.restore, results.import_,
+    ),
     "Choose a store": (advise.advise,),
     "Test durability": (
         durability.evidence, durability.crash, faults.faults, faults.rot,

@@ -48,8 +48,10 @@ def print_plan(sweep: Sweep) -> None:
         cost = 0 if why else seconds(cell, fsync_ms, read_us / 1000)
         loaded = 0 if why else cell.live_bytes
         fit += [] if why or cell not in left else [cell]
-        plan.append(Planned(why, loaded, cost, cell.trial <= grid.trials[0], cell in left))
-        if cell.trial == 1:
+        plan.append(
+            Planned(why, loaded, cost, cell.trial in grid.up_to(grid.trials[0]), cell in left)
+        )
+        if cell.trial == grid.first_trial:
             levels = ", ".join(non_default(cell))
             factors = (cell.full_name, cell.record_size, cell.records, cell.compressibility, levels)
             rows.append((*factors, why or f"{cell.live_bytes:,} B, {cost:.1f} s"))

@@ -136,6 +136,14 @@ def _threads(text: str) -> list[int | str]:
     "finished first.",
 )
 @click.option(
+    "--after",
+    type=PATH,
+    metavar="FOLDER",
+    help="Measure a further sitting: the trials after those of FOLDER, a collected folder, without "
+    "the fields that its sittings decided. Results of other code do not count. `kvbench join` "
+    "puts both together.",
+)
+@click.option(
     "--minutes",
     type=number(0, MOST_MINUTES),
     metavar="MINUTES",
@@ -204,6 +212,7 @@ def sweep(
     repeats: int,
     time_limit: float,
     again: bool,
+    after: Path | None,
     minutes: float | None,
     scale: str | None,
     place: Path | None,
@@ -232,21 +241,30 @@ def sweep(
     from kvbench.cli.dry_run import print_plan
     from kvbench.experiment.grid import read_grids
     from kvbench.results.folder import MARK, Folder
+    from kvbench.results.sittings import NONE, earlier
     from kvbench.sweep.sweep import Sweep
 
     replaced: dict[str, Any] = {} if memory_max is None else {"memory_max": [memory_max]}
     replaced |= {} if threads is None else {"threads": threads}
+    before = earlier(after, catalogue.known()) if after else NONE
+    replaced |= {"first_trial": before.last + 1} if before.last else {}
     grids = read_grids(grid, catalogue.names(), replaced, scale)
     if again:
         replaced["trials"] = _next_trial(grids, Folder(out) if (out / MARK).exists() else None)
         grids = read_grids(grid, catalogue.names(), replaced, scale)
     if delays and not fs:
         raise BadInput(f"--device: {str(delays)!r} is not allowed without --fs")
-    job = Sweep(grids, out, retry, place, fs, probe, delays=delays, repeats=repeats)
+    job = Sweep(
+        grids, out, retry, place, fs, probe,
+        delays=delays, repeats=repeats, decided=before.decided,
+    )  # fmt: skip
     if dry_run:
         print_plan(job)
         return
-    alone = {"--stores": place, "--minutes": minutes, "--again": again, "--device": delays}
+    alone: dict[str, Any] = {
+        "--stores": place, "--minutes": minutes, "--again": again, "--after": after,
+        "--device": delays,
+    }  # fmt: skip
     _check_together(scheduler, alone if scheduler else {"--core": core})
     if scheduler:
         _distribute(job, scheduler, core, time_limit)
@@ -268,9 +286,10 @@ def sweep(
 def _next_trial(grids: "Sequence[Grid]", folder: "Folder | None") -> int:
     """The number of the folder's last trial if that lacks cells, else the next number."""
     done = Counter(cell.trial for cell in folder.done()) if folder else Counter()
-    last = max(done, default=0)
-    whole = len({cell for grid in grids for cell in grid.cells() if cell.trial == 1})
-    return last + (last == 0 or done[last] >= whole)
+    first = min(grid.first_trial for grid in grids)
+    last = max(done, default=first - 1)
+    whole = len({cell for grid in grids for cell in grid.cells() if cell.trial == grid.first_trial})
+    return last - first + 1 + (last < first or done[last] >= whole)
 
 
 def _check_together(scheduler: str | None, others: dict[str, Any]) -> None:

@@ -36,6 +36,22 @@ def collect(folder: Path, csv: bool, xlsx: bool) -> None:
     _say_flags(tables["cells"].to_pylist())
 
 
+@click.command(short_help="Join the tables of several sittings.")
+@click.argument("folders", type=PATH, nargs=-1, required=True, metavar="FOLDER...")
+@click.option("--out", type=PATH, required=True, help="The folder to write; it may be a FOLDER.")
+def join(folders: tuple[Path, ...], out: Path) -> None:
+    """Write the tables of several collected folders as one, for an experiment that was measured in
+    sittings: on several days, or on several machines. Each FOLDER has trials of its own, which
+    `kvbench sweep --after` sees to, and all were measured by the same code."""
+    from kvbench.results.sittings import join as joined
+    from kvbench.results.tables import check_targets
+
+    check_targets(out, csv=False, xlsx=False)
+    with kept("each table is whole, or as it was; the same command writes all of them"):
+        tables = joined(folders, out)
+    click.echo(", ".join(f"{table.num_rows} {name}" for name, table in tables.items()))
+
+
 def _say_flags(cells: Sequence[dict[str, Any]]) -> None:
     """Report the measured cells whose result is flagged as doubtful."""
     flags = Counter((row["store"], row["reason"]) for row in cells if row["status"] == "ok")

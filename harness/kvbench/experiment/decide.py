@@ -37,30 +37,31 @@ def needed(grid: Grid, done: Means) -> list[Cell]:
     fields = defaultdict(list)
     for cell in grid.cells():
         fields[field_of(cell)].append(cell)
-    trials = {field: _trials(cells, grid.looks(), done) for field, cells in fields.items()}
-    return [cell for cell in grid.cells() if cell.trial <= trials[field_of(cell)]]
+    trials = {field: _trials(cells, grid, done) for field, cells in fields.items()}
+    return [cell for cell in grid.cells() if cell.trial in trials[field_of(cell)]]
 
 
 def lacking(cells: Sequence[Cell], grid: Grid, done: Means) -> list[Cell]:
     """The cells of one field that are needed and have no result."""
-    most = _trials(cells, grid.looks(), done)
-    return [cell for cell in cells if cell.trial <= most and cell not in done]
+    trials = _trials(cells, grid, done)
+    return [cell for cell in cells if cell.trial in trials and cell not in done]
 
 
-def _trials(cells: Sequence[Cell], looks: list[int], done: Means) -> int:
-    for number in looks[:-1]:
-        found = [cell for cell in cells if cell.trial <= number]
-        if not all(cell in done for cell in found) or _decided(found, number, done):
-            return number
-    return looks[-1]
+def _trials(cells: Sequence[Cell], grid: Grid, done: Means) -> range:
+    *looks, most = grid.looks()
+    for number in looks:
+        trials = grid.up_to(number)
+        found = [cell for cell in cells if cell.trial in trials]
+        if not all(cell in done for cell in found) or _decided(found, trials, done):
+            return trials
+    return grid.up_to(most)
 
 
-def _decided(cells: Sequence[Cell], trials: int, done: Means) -> bool:
+def _decided(cells: Sequence[Cell], planned: range, done: Means) -> bool:
     """Whether the best stores of each operation are known. All means count here, even those that a
     study excludes."""
     found: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for cell in cells:
         for operation, mean in done[cell].items():
             found[operation][cell.full_name][cell.trial] = mean
-    planned = range(1, trials + 1)
     return all(rank(stores, planned).decided for stores in found.values())

@@ -53,6 +53,11 @@ OWN = {
         "trials a sweep goes on with those fields alone whose best stores are not yet known",
         f'a whole number from 1 to {MOST_TRIALS:,}, or two of 7, 10 and 15, as "7-15"',
     ),
+    "first_trial": (
+        "Number of the first trial: `kvbench sweep --after` sets it to the one after an earlier "
+        "sitting",
+        f"a whole number from 1 to {MOST_TRIALS:,}",
+    ),
     "options": (
         "The engines' own options, a table for each store: `{ sqlite = { page_size = 1024 } }`",
         "numbers, sizes and words",
@@ -68,6 +73,7 @@ KEYS = (
     "stores",
     "access",
     *(f.key for f in FACTORS.values() if f.name != "store"),
+    "first_trial",
     "threads",
     "byte_limit",
 )
@@ -138,11 +144,16 @@ def _trials(value: object) -> tuple[int, int]:
         if "-".join(map(str, found)) == value and len(found) == 2:
             return found
         raise BadInput(f"trials: {value!r:.60} is not allowed; {allowed}")
-    try:
-        number = FACTORS["trial"].level(value)
-    except BadInput:
-        raise BadInput(f"trials: {value!r:.60} is not allowed; {allowed}") from None
+    number = _trial("trials", value)
     return number, number
+
+
+def _trial(key: str, value: object) -> int:
+    try:
+        return int(FACTORS["trial"].level(value))
+    except BadInput:
+        allowed = OWN[key][1]
+        raise BadInput(f"{key}: {value!r:.60} is not allowed; allowed: {allowed}") from None
 
 
 def _options(values: object, stores: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -180,6 +191,7 @@ class Grid:
     levels: Mapping[str, tuple[Any, ...]]  # of every other factor
     label: str
     trials: tuple[int, int]  # the least number, and the most if the best stores stay unknown
+    first_trial: int  # its number
     seed: int
     least_ms: int
     byte_limit: int  # cells with more bytes of values are skipped
@@ -214,6 +226,7 @@ class Grid:
             },
             label=FACTORS["label"].level(given["label"]),
             trials=_trials(given["trials"]),
+            first_trial=_trial("first_trial", given["first_trial"]),
             seed=FACTORS["seed"].level(given["seed"]),
             least_ms=FACTORS["least_ms"].level(given["least_ms"]),
             byte_limit=byte_limit,
@@ -230,6 +243,8 @@ class Grid:
                 f"{listed(self.stores)}; allowed: {listed(bound)}"
             )
         _refuse_many([self])
+        if (last := self.up_to(self.trials[1])[-1]) > MOST_TRIALS:
+            raise BadInput(f"first_trial: trial {last:,} is not allowed; allowed: {MOST_TRIALS:,}")
         fewest = min(self.levels["records"])
         for step in itertools.chain.from_iterable(map(checked, self.levels["workload"])):
             if step.get("writers", 0) > fewest:
@@ -288,8 +303,12 @@ class Grid:
         text = json.dumps(self.values(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
+    def up_to(self, number: int) -> range:
+        """The numbers of the first so many trials."""
+        return range(self.first_trial, self.first_trial + number)
+
     def looks(self) -> list[int]:
-        """The numbers of trials after which the fields are ranked; the greatest is the last."""
+        """How many trials there are when the fields are ranked; the greatest is the last."""
         least, most = self.trials
         return [*(number for number in LOOKS if least <= number < most), most]
 
@@ -299,7 +318,7 @@ class Grid:
         affects them alike."""
         options = dict(self.options)
         fields = list(itertools.product(*self.levels.values()))
-        for trial in range(1, self.trials[1] + 1):
+        for trial in self.up_to(self.trials[1]):
             order = random.Random(f"{self.seed} {trial}")
             for levels in order.sample(fields, len(fields)):
                 stores = self.accesses()
@@ -338,6 +357,7 @@ def defaults(known_stores: Sequence[str]) -> dict[str, Any]:
         "bindings": [name for name in BINDINGS if name != "null"],
         "operations": list(OPERATIONS),
         "options": {},
+        "first_trial": 1,
         "threads": [1],
         "byte_limit": "50 GiB",
     }

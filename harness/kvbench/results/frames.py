@@ -15,6 +15,7 @@ import pyarrow as pa
 from kvbench.cell.bindings import full_name
 from kvbench.common.messages import BadInput, listed
 from kvbench.experiment.factors import CONDITION, FACTORS, NOT_STATED
+from kvbench.machine.description import LIMITS
 from kvbench.machine.noise import disturbed
 from kvbench.results.tables import SCHEMAS, TIMELINE, read_tables
 from kvbench.results.warm import WARM, resident
@@ -104,19 +105,33 @@ def _cells(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def sittings(cells: pd.DataFrame) -> "pd.Series[int]":
-    """The number of the sitting, from 1, of each trial that was measured: at least BETWEEN lies
-    between two sittings. A trial that was stopped and finished later joins both to one."""
+    """The number of the sitting, from 1, of each trial that was measured: each machine has sittings
+    of its own, and at least BETWEEN lies between two of them. A trial that was stopped and finished
+    later joins both to one."""
     started = pd.to_datetime(cells.started, utc=True)
-    by = started[started.notna()].groupby(cells.trial)
-    begun = by.min().sort_values()
-    ended = by.max().reindex(begun.index).cummax()
-    number: pd.Series[int] = 1 + (begun - ended.shift() > BETWEEN).cumsum()
-    return number
+    by = cells.assign(begun=started, ended=started)[started.notna()].groupby("trial")
+    trials = by.agg({"begun": "min", "ended": "max", "machine": "first"}).sort_values("begun")
+    ended = trials.groupby("machine").ended.cummax()
+    rest = trials.begun - ended.groupby(trials.machine).shift()
+    own = (rest > BETWEEN).groupby(trials.machine).cumsum()
+    names = trials.machine.astype(str) + own.astype(str)
+    return pd.Series(1 + names.factorize()[0], trials.index)
 
 
 def sitting_of(rows: pd.DataFrame) -> dict[int, int]:
     """The number of the sitting of each trial in the rows of a frame."""
     return dict(zip(rows.trial, rows.sitting, strict=True))
+
+
+def machine_of(cells: pd.DataFrame, machines: pd.DataFrame) -> "pd.Series[Any]":
+    """The machine that measured the cells, as a row of the table `machines`. If several did, what
+    they state alike is kept, measured limits are medians, and the rest is missing."""
+    rows = machines.set_index("machine").loc[cells.machine.unique()]
+    found = rows.iloc[0].copy()
+    for column in rows.columns[rows.map(str).nunique() > 1]:
+        limit = column in (*LIMITS, "fsync_ms") and column != "probe"
+        found[column] = rows[column].median() if limit else None
+    return found
 
 
 def stated(values: "pd.Series[Any]") -> "pd.Series[Any]":
@@ -135,13 +150,15 @@ def refuse_several(
     way: str = "collect each by itself",
 ) -> None:
     """Raise BadInput if a mean over the rows of a store would average more than trials: several
-    levels of one of the `factors`, several seeds, machines, builds or options of a store, or
-    duplicate trials. NOT_STATED counts as a level.
+    levels of one of the `factors`, several seeds, builds or options of a store, several machines
+    in one sitting, or duplicate trials. NOT_STATED counts as a level.
 
     The message begins with `name` and ends with `way`, the next step. In `way`, "{column}" and
     "{level}" stand for the column with several levels and its first level.
     """
-    for column in ("machine", *(one for one in factors if one not in PER_STORE), "seed"):
+    for _, own in rows.groupby("sitting").machine:
+        _refuse(own, f"{name}: several levels of machine", way)
+    for column in (*(one for one in factors if one not in PER_STORE), "seed"):
         _refuse(rows[column], f"{name}: several levels of {column}", way)
     for column in (one for one in PER_STORE if one in (*factors, *BUILD)):
         for store, own in rows.groupby("full_name")[column]:

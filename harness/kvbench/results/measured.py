@@ -12,7 +12,7 @@ from kvbench.cell.factors import DEFAULT, DURABILITY, OPERATIONS, UNCAPPED
 from kvbench.cell.workload import ROUNDS, parse
 from kvbench.common.messages import BadInput, listed
 from kvbench.experiment.factors import FACTORS, NOT_STATED
-from kvbench.results.frames import BUILD, Frames, refuse_several, sitting_of, stated
+from kvbench.results.frames import BUILD, Frames, machine_of, refuse_several, sitting_of, stated
 from kvbench.results.warm import warm
 
 Point = tuple[int, int]  # bytes of a value, number of records
@@ -79,7 +79,7 @@ class Measured:
         rows = _reached(found.operations, access)
         self.rows = rows[rows.cell.isin(self.cells.cell) & rows.operation.isin(OPERATIONS)]
         refuse_several(self.rows, found.name, (), CHOOSE)
-        self.machine = found.machines.set_index("machine").loc[self.cells.machine.iloc[0]]
+        self.machine = machine_of(self.cells, found.machines)
 
     @classmethod
     def of(

@@ -56,6 +56,7 @@ OPTIONS: dict[tuple[str, str], dict[str, str]] = {
     ("advise", "--space"): {"nowhere": "nowhere"},
     ("sweep", "--time-limit"): {"": "''", "0": "0", "x": "'x'", "nan": "nan", "1e9": "'1e9'"},
     ("sweep", "--repeats"): {"": "''", "-1": "-1", "x": "'x'", "1.5": "'1.5'", "999": "0<=x<=100"},
+    ("sweep", "--after"): {"nowhere": "nowhere"},
     ("sweep", "--minutes"): {"": "''", "0": "0", "x": "'x'", "1e9": "'1e9'", "nan": "nan"},
     ("sweep", "--scale"): {"": "''", "tiyn": "'tiyn'", "0": "0", "nan": "nan", "1e99": "1e+99"},
     ("sweep", "--stores"): {

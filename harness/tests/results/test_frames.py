@@ -193,12 +193,16 @@ def test_a_number_that_is_stated_of_some_stays_whole(tmp_path: Path) -> None:
 
 
 def test_a_sitting_begins_after_hours_without_a_trial() -> None:
-    """The second trial was stopped, and finished in the next sitting: it joins both."""
+    """The second trial was stopped, and finished in the next sitting: it joins both. Each machine
+    has sittings of its own."""
     hours = {1: [0, 1], 2: [1.5, 30], 3: [31, 32], 4: [60, 61], 5: [61.2]}
     rows = [(trial, at) for trial, times in hours.items() for at in times]
     cells = pd.DataFrame(rows, columns=["trial", "hours"])
     started = pd.Timestamp("2026-11-23", tz="UTC") + pd.to_timedelta(cells.hours, unit="h")
     cells["started"] = started.map(pd.Timestamp.isoformat)
-    assert sittings(cells).to_dict() == {1: 1, 2: 1, 3: 1, 4: 2, 5: 2}
+    one = cells.assign(machine="a")
+    assert sittings(one).to_dict() == {1: 1, 2: 1, 3: 1, 4: 2, 5: 2}
+    two = cells.assign(machine=cells.trial.map(lambda trial: "b" if trial in (3, 5) else "a"))
+    assert sittings(two).to_dict() == {1: 1, 2: 1, 3: 2, 4: 3, 5: 4}
     assert pd.Timedelta(hours=1) < BETWEEN < pd.Timedelta(hours=28)
-    assert sittings(cells.assign(started=None)).empty
+    assert sittings(one.assign(started=None)).empty
