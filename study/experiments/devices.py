@@ -115,9 +115,9 @@ def order(measured: Mapping[str, Results], kind: str) -> pd.DataFrame:
 
 def facts(measured: Mapping[str, Results]) -> dict[str, dict[str, str]]:
     """Return, for the text, by kind of request: the time that it takes on the `floor` and on the
-    `slowest` disk; the pairs of stores, over all fields, which that disk turns around, as "3 of
-    156", or "0 of 0" if there was one trial; and the cells, on all disks of the kind, that the
-    machine's host disturbed, likewise. Kinds that were not measured are left out."""
+    `slowest` disk; the cells, on all disks of the kind, that the machine's host `disturbed`, as "3
+    of 156"; and the pairs of stores, over all fields, which the slowest disk `turned` around,
+    likewise, unless there was one trial. Kinds that were not measured are left out."""
     found = {}
     medians = disks(measured).set_index(["request", "asked"])["median"]
     for kind in KINDS:
@@ -128,9 +128,10 @@ def facts(measured: Mapping[str, Results]) -> dict[str, dict[str, str]]:
             found[kind] = {
                 "floor": medians[kind, floor],
                 "slowest": medians[kind, slower[-1]],
-                "turned": f"{shown.turned.sum()} of {shown.pairs.sum()}",
                 "disturbed": f"{cells.disturbed.sum()} of {len(cells)}",
             }
+            if not shown.empty:
+                found[kind]["turned"] = f"{shown.turned.sum()} of {shown.pairs.sum()}"
     return found
 
 

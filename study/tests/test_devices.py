@@ -19,6 +19,10 @@ CHAIN = 300.0  # µs that a sync takes on the floor
 
 @pytest.fixture
 def measured(tmp_path: Path) -> Mapping[str, Results]:
+    return import_disks(tmp_path, trials=3)
+
+
+def import_disks(tmp_path: Path, trials: int) -> Mapping[str, Results]:
     found = {}
     for asked in (10_000, 1, 1000):  # µs
         sync = max(asked, CHAIN)
@@ -30,7 +34,7 @@ def measured(tmp_path: Path) -> Mapping[str, Results]:
             }
             for store, syncs in SYNCS.items()
             for operation in ("overwrite", "insertrandom", "load")
-            for trial in (1, 2, 3)
+            for trial in range(1, trials + 1)
         )
         folder = tmp_path / f"devices-{asked}us"
         table.to_csv(tmp_path / "table.csv", index=False)
@@ -75,6 +79,11 @@ def test_the_text_says_what_the_slowest_disk_turns_around(measured: Mapping[str,
     """The slow store and the lean one each pass the one with two syncs, in both operations."""
     own = {"floor": "300 µs", "slowest": "10 ms", "turned": "4 of 6", "disturbed": "0 of 27"}
     assert devices.facts(measured) == {"sync": own}
+
+
+def test_of_one_trial_nothing_is_said_to_turn(tmp_path: Path) -> None:
+    own = {"floor": "300 µs", "slowest": "10 ms", "disturbed": "0 of 9"}
+    assert devices.facts(import_disks(tmp_path, trials=1)) == {"sync": own}
 
 
 def test_without_slowed_reads_there_is_nothing_to_show(measured: Mapping[str, Results]) -> None:
