@@ -80,6 +80,12 @@ def test_syncs_per_write(
         assert total >= 1
 
 
+@needs_tracing
+def test_the_floor_of_sync_is_one_sync_a_write(tmp_path: Path) -> None:
+    slopes = evidence.syncs_per_write(KNOWN["null"], tmp_path, durability="sync")
+    assert slopes == {"fdatasync": pytest.approx(1)}
+
+
 @pytest.mark.check
 @needs_tracing
 @pytest.mark.parametrize("option", ["two_phase_commit", "quick_repair"])
