@@ -256,31 +256,47 @@ def opening(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def opening_facts(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return, for the text, what the result of read_ends says of level `process`: the `least` and
-    the `most` records; with the most, the shortest and the longest median time to open a store
-    after a loss of power; the stores that grew, whose time after a clean close is GROWN times that
-    with the least records or more; and the `slower` ones, each of whose times with the most records
-    is longer after a loss of power than after a clean close."""
-    found = where(opening(rows), durability="process")
+    """Return, for the text, what the result of read_ends says. Of openings with the `most` records
+    after a loss of power at level process: the shortest and the longest median time, and the stores
+    that open `sooner`, each of whose times is shorter than each after a clean close. Of all
+    levels: the number of stores whose time with the most records is GROWN times that with the
+    `least` or more after a clean close (`grown`), and the stores of which that holds after a crash
+    (`crashed`), with the store, the level and the ratio of the greatest."""
+    found = opening(rows)
     least, most = int(found.records.min()), int(found.records.max())
-    times = found.pivot(index="store", columns=["crash", "records"], values="open_ms")
-    lost = times[KINDS["process"], most].dropna().sort_values()
-    grown = times[CLEAN, most] >= GROWN * times[CLEAN, least]
+    keys = ["crash", "durability", "store"]
+    times = found.pivot(index=keys, columns="records", values="open_ms")
+    lost = times[most][KINDS["process"], "process"].dropna().sort_values()
     ends = where(rows, durability="process", records=most).groupby(["crash", "store"]).open_ms
-    slower = ends.min()[KINDS["process"]] > ends.max()[CLEAN]
+    sooner = ends.max()[KINDS["process"]] < ends.min()[CLEAN]
+    ratio = (times[most] / times[least]).dropna()
+    crashes = ratio.drop(CLEAN)
+    _, level, store = crashes.idxmax()
+    named = {
+        "grown": ratio[CLEAN][ratio[CLEAN] >= GROWN],
+        "crashed": crashes[crashes >= GROWN],
+        "sooner": sooner[sooner],
+    }
+    stores = {
+        name: sorted(set(own.index.get_level_values("store")), key=position)
+        for name, own in named.items()
+    }
     return {
         "least": f"{least:,}",
         "most": f"{most:,}",
         "ends": int(found.ends.min()),
-        "stores": len(lost),
+        "stores": found.store.nunique(),
         "shortest": formats.time(1e6 * lost.iloc[0]),
         "shortest_store": lost.index[0],
         "longest": formats.time(1e6 * lost.iloc[-1]),
         "longest_store": lost.index[-1],
-        "grown": int(grown.sum()),
-        "grown_stores": formats.listed(sorted(grown.index[grown], key=position), "and"),
-        "slower": int(slower.sum()),
-        "slower_stores": formats.listed(sorted(slower.index[slower], key=position), "and"),
+        "greatest": formats.number(crashes.max()),
+        "greatest_store": store,
+        "greatest_level": level,
+        "grown": len(stores["grown"]),
+        "crashed": len(stores["crashed"]),
+        "crashed_stores": formats.listed(stores["crashed"], "and"),
+        "sooner_stores": formats.listed(stores["sooner"], "and"),
     }
 
 
@@ -316,8 +332,9 @@ def draw_opening(rows: pd.DataFrame) -> Figure:
     figure.supxlabel("records", fontsize=7)
     figure.supylabel("time to open [ms]", fontsize=7)
     figures.legend(figure, handles)
+    ends = " to ".join(map(str, sorted({found.ends.min(), found.ends.max()})))
     said = (
-        f"Medians of {found.ends.min()} to {found.ends.max()} ends, with 95% intervals from "
+        f"Medians of {ends} ends, with 95% intervals from "
         f"{FEWEST} ends on; values of {format_bytes(int(rows.value_bytes.max()))}; nothing of the "
         "store in the page cache, except after a kill.\n"
     )
