@@ -35,6 +35,8 @@ fetch_lists() {
 
 build_tokudb() {
     work=$engines/tokudb-build
+    case $work in *[[:space:]]*) work=$(mktemp -d) ;; esac # the library xz inside it refuses blanks
+    echo "TokuDB is compiled in $work" >&2
     rm -rf "$work" && mkdir -p "$work/build" && cd "$work"
     old_apt source --download-only "mariadb-10.5=$mariadb"
     archive=$(ls mariadb-10.5_*.orig.tar.gz)
@@ -60,6 +62,7 @@ build_tokudb() {
 
 unpack_rocksdb() {
     work=$engines/rocksdb-build
+    echo "RocksDB 6 is unpacked in $work" >&2
     rm -rf "$work" && mkdir -p "$work" && cd "$work"
     old_apt download "librocksdb-dev=$rocksdb" "librocksdb6.11=$rocksdb"
     for package in *.deb; do dpkg -x "$package" made; done
@@ -74,5 +77,5 @@ command -v apt-get >/dev/null || leave "apt-get is missing"
 [ -d "$engines/tokudb" ] && [ -d "$engines/rocksdb-6" ] && exit 0
 fetch_lists
 for step in build_tokudb unpack_rocksdb; do
-    sh "$here/old-debian.sh" "$step" || echo "$step failed; its files are in $engines" >&2
+    sh "$here/old-debian.sh" "$step" || echo "$step failed; its files are kept" >&2
 done
