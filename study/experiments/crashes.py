@@ -271,7 +271,7 @@ def opening_facts(rows: pd.DataFrame) -> dict[str, Any]:
     sooner = ends.max()[KINDS["process"]] < ends.min()[CLEAN]
     ratio = (times[most] / times[least]).dropna()
     crashes = ratio.drop(CLEAN)
-    _, level, store = crashes.idxmax()
+    greatest: Any = crashes.idxmax()  # its kind of end, level and store
     named = {
         "grown": ratio[CLEAN][ratio[CLEAN] >= GROWN],
         "crashed": crashes[crashes >= GROWN],
@@ -291,8 +291,8 @@ def opening_facts(rows: pd.DataFrame) -> dict[str, Any]:
         "longest": formats.time(1e6 * lost.iloc[-1]),
         "longest_store": lost.index[-1],
         "greatest": formats.number(crashes.max()),
-        "greatest_store": store,
-        "greatest_level": level,
+        "greatest_store": greatest[2],
+        "greatest_level": greatest[1],
         "grown": len(stores["grown"]),
         "crashed": len(stores["crashed"]),
         "crashed_stores": formats.listed(stores["crashed"], "and"),
