@@ -85,7 +85,7 @@ def sanitized_shims(kind: str = "address", names: Sequence[str] = ()) -> Path:
 def sanitized_environment(shims: Path, logs: Path) -> dict[str, str]:
     """The environment in which a Python process loads sanitized shims; reports go to the folder
     `logs`."""
-    log = f"log_path={logs}/log"
+    log = f"log_path='{logs}/log'"
     libraries = (run(["cc", f"-print-file-name={name}"]).stdout.strip() for name in PRELOADED)
     return {
         "KVBENCH_SHIMS": str(shims),

@@ -137,7 +137,7 @@ def threads(form: Form) -> Row:
             tempfile.TemporaryDirectory(dir=form.place) as logs,
             tempfile.TemporaryDirectory(dir=memory(form.place, 0)) as folder,
         ):
-            environment = {"TSAN_OPTIONS": f"log_path={logs}/log:{TSAN}"}
+            environment = {"TSAN_OPTIONS": f"log_path='{logs}/log':{TSAN}"}
             command: list[str | Path] = [tested, built / f"{store.name}.so", folder, *given]
             done = run(["setarch", "-R", *command], environment)
             text = "".join(log.read_text("utf-8", "replace") for log in Path(logs).glob("log.*"))
@@ -160,7 +160,7 @@ def leaks(built: Path, place: Path) -> Row:
     environment = {
         # Engines lack frame pointers, and the suppressions name functions far up the stack.
         "ASAN_OPTIONS": "detect_leaks=1:fast_unwind_on_malloc=0",
-        "LSAN_OPTIONS": f"suppressions={SOURCES}/leaks.supp:print_suppressions=0",
+        "LSAN_OPTIONS": f"suppressions='{SOURCES}/leaks.supp':print_suppressions=0",
     }
     crashes, notes = 0, [f"{name} {unbuilt[name]}" for name in wanted if name in unbuilt]
     for name in names:
