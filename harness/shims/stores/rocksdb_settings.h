@@ -36,6 +36,8 @@ static const struct kv_setting settings[] = {
               "IO, https://github.com/facebook/rocksdb/wiki/Direct-IO"},
     {"log", "on", .means = "a write goes to the log, as shipped"},
     {"log", "off", .means = "write option disableWAL; refused at a durability above none"},
+    {"recycled_logs", .least = 1,
+     .means = "recycle_log_file_num: so many old logs are written again; as shipped none is"},
     {"background_jobs", .least = 1,
      .means = "max_background_jobs and max_background_compactions: at most so many compactions at "
               "a time, and one flush beside them"},
@@ -112,6 +114,7 @@ static void set_options(rocksdb_options_t *to, const struct kv_option *options, 
     size_t buffer = kv_number(options, count, "write_buffer");
     size_t cache = kv_number(options, count, "block_cache");
     int jobs = (int)kv_number(options, count, "background_jobs");
+    uint64_t logs = kv_number(options, count, "recycled_logs");
     uint64_t file = kv_number(options, count, "target_file_size");
     uint64_t level = kv_number(options, count, "level_base");
     uint64_t bits = kv_number(options, count, "bloom_bits");
@@ -128,6 +131,8 @@ static void set_options(rocksdb_options_t *to, const struct kv_option *options, 
         rocksdb_options_set_max_background_jobs(to, jobs);
         rocksdb_options_set_max_background_compactions(to, jobs);
     }
+    if (logs > 0)
+        rocksdb_options_set_recycle_log_file_num(to, logs);
     if (file > 0)
         rocksdb_options_set_target_file_size_base(to, file);
     if (level > 0)
@@ -161,7 +166,8 @@ static int add_unread(const char *folder_path, char *text, size_t capacity)
                                          "memtable_factory=",
                                          "allow_concurrent_memtable_write=",
                                          "cache_index_and_filter_blocks=",
-                                         "compression_per_level="};
+                                         "compression_per_level=",
+                                         "recycle_log_file_num="};
     char newest[256] = "", path[PATH_MAX + sizeof newest], line[1024];
     DIR *folder = opendir(folder_path);
     if (folder == NULL)

@@ -238,6 +238,7 @@ def test_the_syncs_that_a_store_reports_are_true(store: Store, level: str, tmp_p
             {"target_file_size": str(20 << 20), "level_base": str(100 << 20)},
             {"target_file_size_base": str(20 << 20), "max_bytes_for_level_base": str(100 << 20)},
         ),
+        ("rocksdb", {"recycled_logs": "4"}, {"recycle_log_file_num": "4"}),
         (
             "rocksdb",
             {"block_size": "8192", "bloom_bits": "10", "memory": str(4 << 20)},
