@@ -85,14 +85,15 @@ def rests_on(pair: tuple[KnownStore, str]) -> str:
 def evidence(stores: Sequence[KnownStore], out: Path, place: Path, wanted: Sequence[str]) -> None:
     """Test what each durability level of each STORE does.
 
-    For each level the table shows the sync calls per write, and how many of 20 killed processes
-    and of 20 simulated power failures lost no acknowledged write. A binding is named with its
+    For each level the table shows the sync calls per write, the commits of the file system's
+    journal per write, and how many of 20 killed processes and of 20 simulated power failures lost
+    no acknowledged write. A binding is named with its
     store, as sqlite/diskcache. Without STORE, all stores are tested, but
     for the second builds of engines (-debian).
 
-    Counting syncs needs strace. Power failures need root besides; without root their column stays
-    empty. If the command is stopped, it keeps the rows that are done in OUT.part, and the same
-    command goes on from there.
+    Counting syncs needs strace. Commits and power failures need root besides; without root their
+    columns stay empty. If the command is stopped, it keeps the rows that are done in OUT.part, and
+    the same command goes on from there.
     """
     import pandas as pd
 

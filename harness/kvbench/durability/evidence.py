@@ -4,7 +4,9 @@ simulates power failures.
 At `sync` a store must issue at least one sync call per write; at `none` and `process` it must issue
 none; at `recoverable` it may do either. The sync calls per write are the difference between two
 runs that differ only in the number of writes. Below `sync` an engine may still sync when it flushes
-a buffer; a third run, long enough for that, counts those calls.
+a buffer; a third run, long enough for that, counts those calls. A sync also commits the file
+system's journal if a file became longer or a name changed. Two runs on a disk of their own count
+the commits.
 """
 
 import contextlib
@@ -104,6 +106,39 @@ def syncs_per_write(store: Store, place: Path, **options: str) -> dict[str, floa
     short, long = (count_syncs(store, place, count, SIZE, **options) for count in (SHORT, LONG))
     slopes = {call: (long[call] - short[call]) / (LONG - SHORT) for call in long}
     return {call: slope for call, slope in slopes.items() if slope != 0}
+
+
+def count_commits(store: Store, place: Path, count: int, **options: str) -> int:
+    """Run `count` writes on a new ext4. Returns the number of transactions that its journal
+    committed meanwhile. Needs root."""
+    with tempfile.TemporaryDirectory(dir=place) as aside:
+        image = Path(aside) / "image"
+        make_image(image, IMAGE)
+        with mounted(image, Path(aside) / "mounted") as folder:
+            (folder / STORE).mkdir()
+            os.sync()  # else the writer commits what the mount has left
+            before = _transactions(folder)
+            done = Path(aside) / "done"
+            run_apart(
+                command_of(
+                    "kvbench.durability.writer", store, folder / STORE, count, SIZE, done, **options
+                )
+            )
+            return _transactions(folder) - before
+
+
+def _transactions(folder: Path) -> int:
+    """How many transactions the journal of an ext4 has committed since it was mounted."""
+    number = os.stat(folder).st_dev
+    device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve().name
+    (info,) = Path("/proc/fs/jbd2").glob(f"{device}-*/info")
+    return int(info.read_text().split(maxsplit=1)[0])
+
+
+def commits_per_write(store: Store, place: Path, **options: str) -> float:
+    """The commits of the file system's journal per write. Needs root."""
+    short, long = (count_commits(store, place, count, **options) for count in (SHORT, LONG))
+    return (long - short) / (LONG - SHORT)
 
 
 def interrupt(
@@ -391,6 +426,7 @@ def evidence(store: KnownStore, level: str, place: Path) -> dict[str, Any]:
         "syncs_per_write": round(sum(slopes.values()), 3),
         "calls": ", ".join(f"{call} {slope:.2f}" for call, slope in sorted(slopes.items())),
         "background_syncs": None if flushed is None else flushed.total(),
+        "commits_per_write": round(commits_per_write(store, place, **options), 3) if cut else None,
         "crashes": CRASHES,
         "survived_kill": _survived(survive_kill, store, place, **options),
         "survived_power_loss": (

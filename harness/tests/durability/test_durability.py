@@ -86,6 +86,17 @@ def test_the_floor_of_sync_is_one_sync_a_write(tmp_path: Path) -> None:
     assert slopes == {"fdatasync": pytest.approx(1)}
 
 
+@pytest.mark.parametrize(
+    ("name", "level", "commits"), [("null", "sync", 0), ("flat", "process", 0), ("flat", "sync", 1)]
+)
+def test_a_sync_commits_the_journal_if_a_name_or_a_length_changed(
+    name: str, level: str, commits: int, tmp_path: Path, mountable: None
+) -> None:
+    """The null store overwrites the same block; a folder gets a file, or loses one."""
+    found = evidence.commits_per_write(KNOWN[name], tmp_path, durability=level)
+    assert commits <= found <= 2.5 * commits + 0.01
+
+
 @pytest.mark.check
 @needs_tracing
 @pytest.mark.parametrize("option", ["two_phase_commit", "quick_repair"])
@@ -107,6 +118,23 @@ def test_acknowledged_writes_survive_a_kill(
     store: Store, level: str, acknowledged: int, size: int, tmp_path: Path
 ) -> None:
     count = evidence.survive_kill(store, tmp_path, acknowledged, size, **options_of(level))
+    assert count >= acknowledged
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("acknowledged", [2003, 3001, 3999])
+def test_writes_to_recycled_logs_survive_a_power_failure(
+    acknowledged: int, tmp_path: Path, mountable: None
+) -> None:
+    """An old log holds old records behind the new ones. The write buffer is small, so that logs are
+    recycled."""
+    if not KNOWN["rocksdb"].available:
+        pytest.skip(KNOWN["rocksdb"].reason)
+    options = {"durability": "sync", "recycled_logs": "4", "write_buffer": str(128 << 10)}
+    with tempfile.TemporaryDirectory(dir=tmp_path) as place:  # two disks of 256 MiB
+        count = evidence.survive_power_loss(
+            KNOWN["rocksdb"], Path(place), acknowledged, 1000, **options
+        )
     assert count >= acknowledged
 
 
