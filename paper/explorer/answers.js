@@ -1,10 +1,12 @@
 // What the data say to a question. A question has a level of each factor, the shares of a mix, a
-// measure, whether a file may only grow, whether C must be able to call the store and, at level sync,
-// the time of the device's sync (0: as measured). Nothing here knows the page.
+// measure, whether a file may only grow, what a store must be able to do (`needs`) and, at level sync,
+// the time of the device's sync (0: as measured). Its size and number of records need not have been
+// measured. As harness/kvbench/answers/advise.py does it. Nothing here knows the page.
 
 import { rank } from "./ranking.js";
 
 export const FACTORS = ["access", "memory", "data", "durability", "size", "records"];
+export const TERMS = ["access", "durability", "memory", "data"];
 export const OPERATIONS = ["insert", "get", "update", "remove"];
 export const MEASURES = ["mean", "p99"];
 export const NOT_STATED = "not stated";
@@ -12,18 +14,96 @@ export const LEAST_TRIALS = 5; // with fewer almost every store may be the best
 
 const SHIPPED = "default";
 const SELDOM_SYNCS = 0.1; // a write at level process: flushes of a buffer
+const STEP = 10.24; // largest ratio of a measured size to the question's: 1 KiB / 100 B
 const MOST_OFFERS = 3;
+const UNITS = { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 };
 
 const shares = (mix) => OPERATIONS.filter((operation) => mix[operation] > 0);
 const engine = (store) => store.split("/")[0];
 export const total = (mix) => shares(mix).reduce((sum, operation) => sum + mix[operation], 0);
 
+// The bytes of a size such as "4 KiB" or "4096"; NaN if it is none.
+export function bytesOf(text) {
+  const match = /^\s*(\d{1,12})\s*(B|KiB|MiB|GiB)?\s*$/.exec(text);
+  return match ? Number(match[1]) * UNITS[match[2] ?? "B"] : NaN;
+}
+
+// A number of bytes in its shortest exact form: 10240 is "10 KiB".
+export function sizeOf(bytes) {
+  const unit = Object.keys(UNITS).reverse().find((name) => bytes % UNITS[name] === 0);
+  return `${bytes / UNITS[unit]} ${unit}`;
+}
+
 const keyOf = (levels) => FACTORS.map((factor) => levels[factor]).join("|");
 const indices = new WeakMap(); // of data: its fields by their levels
 
+// The field that was measured at exactly these levels, if any.
 export function fieldOf(data, question) {
   if (!indices.has(data)) indices.set(data, new Map(data.fields.map((field) => [keyOf(field), field])));
   return indices.get(data).get(keyOf(question));
+}
+
+// The two sorted levels around a value with their weights, which are linear in the logs, or the level
+// that is the value; empty if the value is outside.
+function between(levels, value) {
+  const [low, high] = [levels.filter((level) => level <= value).at(-1), levels.find((level) => level >= value)];
+  if (low === undefined || high === undefined) return [];
+  if (low === high) return [[low, 1]];
+  const share = Math.log(value / low) / Math.log(high / low);
+  return [[low, 1 - share], [high, share]];
+}
+
+// The fields around a size and a number of records, each with its weight; empty if there are none.
+function around(fields, size, records) {
+  const numbers = new Map();
+  const sorted = fields.map((field) => [bytesOf(field.size), field.records]).sort(([one, few], [other, many]) => one - other || few - many);
+  for (const [own, count] of sorted) numbers.set(own, [...(numbers.get(own) ?? []), count]);
+  const near = [...numbers.keys()].filter(
+    (own) => numbers.get(own)[0] <= records && records <= numbers.get(own).at(-1) && own / size >= 1 / STEP && own / size <= STEP,
+  );
+  const at = (own, count) => fields.find((field) => bytesOf(field.size) === own && field.records === count);
+  return between(near, size).flatMap(([own, share]) => between(numbers.get(own), records).map(([count, part]) => ({ field: at(own, count), weight: share * part })));
+}
+
+// The field nearest to a size and a number of records: by size first, then by number.
+function nearest(fields, size, records) {
+  const far = (field) => [Math.abs(Math.log(bytesOf(field.size) / size)), Math.abs(Math.log(field.records / records))];
+  const keys = (field) => [...far(field), bytesOf(field.size), field.records];
+  const closer = (one, other) => one.map((key, at) => key - other[at]).find(Boolean) ?? 0;
+  return [...fields].sort((one, other) => closer(keys(one), keys(other)))[0];
+}
+
+// The stores of a field, as shipped those with a guarantee alone.
+const storesOf = (data, field, guarantee) =>
+  Object.keys(field.stores).filter((store) => !guarantee || guaranteeOf(data, field, store) === guarantee);
+
+// The same field at level process, of the same experiment.
+function plainOf(data, field) {
+  const same = fieldOf(data, { ...levelsOf(field), durability: "process" });
+  return same?.source === field.source ? same : undefined;
+}
+
+// The fields on which an answer rests, with their weights, and its grade: those of the first
+// experiment that measured the mix at the terms of a question; of stores as shipped, those with a
+// guarantee. Undefined if none did.
+function basisOf(data, question, guarantee = "") {
+  const timed = (field, operation) => storesOf(data, field, guarantee).some((store) => field.stores[store][question.measure]?.[operation]);
+  const fitting = data.fields.filter(
+    (field) =>
+      TERMS.every((factor) => field[factor] === question[factor]) &&
+      bytesOf(field.size) > 0 && // a range of sizes is no point to interpolate from
+      shares(question.mix).every((operation) => timed(field, operation)) &&
+      (!computed(field, question) || (field.sync > 0 && plainOf(data, field))),
+  );
+  if (!fitting.length) return undefined;
+  const source = Math.min(...fitting.map((field) => field.source));
+  const fields = fitting.filter((field) => field.source === source);
+  const [size, records] = [bytesOf(question.size), question.records];
+  const parts = around(fields, size, records);
+  const grade = parts.length > 1 ? "interpolated" : parts.length ? "measured" : "extrapolated";
+  const chosen = parts.length ? parts : [{ field: nearest(fields, size, records), weight: 1 }];
+  const heaviest = chosen.reduce((most, part) => (part.weight > most.weight ? part : most));
+  return { parts: chosen, grade, field: heaviest.field };
 }
 
 // The levels of a factor that some field has, in order.
@@ -41,19 +121,25 @@ function guaranteeOf(data, field, store) {
   return data.guarantees.includes(level) ? level : NOT_STATED;
 }
 
+// The time of an operation in each trial, interpolated between fields; null where one of them lacks it.
+function interpolated(parts, store, operation, measure, from = (field) => field) {
+  const series = parts.map(({ field, weight }) => [from(field)?.stores[store]?.[measure]?.[operation], weight]);
+  if (series.some(([times]) => !times)) return null;
+  const length = Math.max(...series.map(([times]) => times.length));
+  return [...Array(length).keys()].map((at) =>
+    series.every(([times]) => times[at]) ? Math.exp(series.reduce((sum, [times, weight]) => sum + weight * Math.log(times[at]), 0)) : null,
+  );
+}
+
 // The time of an operation in each trial, as on a device whose sync takes `sync` ns: what a write
 // takes beyond the same write at level process is the device's. Null where that is not known.
-function trialsOf(field, plain, store, operation, question) {
-  const measured = field.stores[store][question.measure]?.[operation];
-  if (!measured || !computed(field, question) || operation === "get") return measured ?? null;
-  const rest = plain?.stores[store]?.[question.measure]?.[operation];
-  const syncs = plain?.stores[store]?.syncs[operation]; // then its wait for the device is not known
-  if (!rest || !field.sync || syncs > SELDOM_SYNCS) return null;
+function trialsOf(data, { parts, field }, store, operation, question) {
+  const measured = interpolated(parts, store, operation, question.measure);
+  if (!measured || !computed(field, question) || operation === "get") return measured;
+  const rest = interpolated(parts, store, operation, question.measure, (own) => plainOf(data, own));
+  if (!rest) return null;
   const scale = question.sync / field.sync;
-  // A field that was decided early has fewer trials.
-  return measured
-    .slice(0, rest.length)
-    .map((value, at) => (value && rest[at] ? rest[at] + Math.max(0, value - rest[at]) * scale : null));
+  return measured.map((value, at) => (value && rest[at] ? rest[at] + Math.max(0, value - rest[at]) * scale : null));
 }
 
 // Whether the times of a question are computed for a device other than the one measured.
@@ -71,72 +157,141 @@ export function mixed(mix, timesOf) {
 
 const geometric = (values) => Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length);
 
-// Why a store does not suit a question, whatever it was measured to take; empty if it does.
+// What was measured with as little memory, for a question whose values exceed the memory of the
+// reader's machine, `ram`; undefined if they do not. `field` is the measured ratio of data to memory
+// nearest to the question's, undefined if none was measured at its level. Inserts, updates and removes
+// count as updates.
+export function beyondMemory(data, question) {
+  const ratio = (bytesOf(question.size) * question.records) / bytesOf(question.ram);
+  if (!(ratio > 1) || question.access !== "c") return undefined;
+  const far = (field) => Math.abs(Math.log(field.ratio / ratio));
+  const [field] = data.beyond.filter((one) => one.durability === question.durability).sort((one, other) => far(one) - far(other));
+  const times = Object.create(null);
+  const gets = question.mix.get / total(question.mix);
+  const parts = [["get", gets], ["update", 1 - gets]].filter(([, share]) => share > 0);
+  for (const [store, own] of Object.entries(field?.stores ?? {})) {
+    if (refused(data, store.split(" ")[0], question) || parts.some(([kind]) => !own[kind])) continue;
+    const found = own[parts[0][0]].map((_, at) =>
+      parts.every(([kind]) => own[kind][at]) ? parts.reduce((sum, [kind, share]) => sum + share * own[kind][at], 0) : null,
+    );
+    if (found.some(Boolean)) times[store] = found;
+  }
+  return { ratio, field, ranked: rankedBy(times, data) };
+}
+
+// Why a store lacks a need at a durability level; empty if it does not.
+export const lacksOf = (facts, need, durability) =>
+  facts.lacks ? (facts.lacks[need]?.[durability] ?? facts.lacks[need]?.[""] ?? "") : "not known: there are no facts about it";
+
+// Why a store does not suit a question, whatever it was measured to take: "grows" or the first need
+// that it lacks; empty if it does.
 export function refused(data, store, question) {
   const facts = Object.hasOwn(data.stores, store) ? data.stores[store] : {};
   if (!question.grow && facts.reuses === false) return "grows";
-  return question.c && facts.c === false ? "foreign" : "";
+  return question.needs.find((need) => lacksOf(facts, need, question.durability)) ?? "";
 }
 
 const weaker = (data, guarantee, than) => guaranteesOf(data).indexOf(guarantee) < guaranteesOf(data).indexOf(than);
 
-// The times of the stores of a field that suit a question, by their guarantee, and by the reason why
-// not the other stores.
-function suited(data, field, question) {
-  const same = question.sync > 0 ? fieldOf(data, { ...levelsOf(field), durability: "process" }) : undefined;
-  const plain = same?.source === field.source ? same : undefined;
-  const times = {};
+// Whether a store syncs at level process, too: then its wait for the device is not known.
+const waits = (data, { parts, field }, store, question) =>
+  computed(field, question) &&
+  shares(question.mix).some(
+    (operation) => operation !== "get" && parts.some((part) => plainOf(data, part.field)?.stores[store]?.syncs[operation] > SELDOM_SYNCS),
+  );
+
+// The times of the stores that suit a question, and by the reason why not the other stores. Trials
+// that no store has at the end were not planned.
+function suited(data, basis, question, guarantee) {
+  const fields = basis.parts.map((part) => part.field);
+  const stores = [...new Set(fields.flatMap((field) => storesOf(data, field, guarantee)))];
+  const asked = { ...question, durability: fields[0].durability };
+  const every = Object.create(null);
   const left = {};
-  for (const store of Object.keys(field.stores)) {
-    const lacks = shares(question.mix).some((operation) => !field.stores[store][question.measure]?.[operation]);
-    const guarantee = guaranteeOf(data, field, store);
-    const below = weaker(data, guarantee, question.durability) ? "below" : "";
-    const unfit = below || refused(data, store, question) || (lacks ? "lacks" : "");
-    const found = unfit ? null : mixed(question.mix, (operation) => trialsOf(field, plain, store, operation, question));
-    const why = unfit || (found?.some(Boolean) ? "" : "computed");
-    if (why) (left[why] ??= []).push(store);
-    else (times[guarantee] ??= Object.create(null))[store] = found;
+  const leave = (why, store) => (left[why] ??= []).push(store);
+  for (const store of stores) {
+    const found = mixed(question.mix, (operation) => trialsOf(data, basis, store, operation, question));
+    if (found?.some(Boolean)) every[store] = found;
+    else leave(refused(data, store, asked) || "lacks", store);
   }
-  if (field.cooled.length) left.cooled = field.cooled;
-  return { field, times, left };
+  const planned = Math.max(0, ...Object.values(every).map((values) => values.findLastIndex(Boolean) + 1));
+  const times = Object.create(null);
+  for (const [store, found] of Object.entries(every)) {
+    const why = refused(data, store, asked) || (waits(data, basis, store, question) ? "computed" : "");
+    if (why) leave(why, store);
+    else times[store] = found.slice(0, planned);
+  }
+  const cooled = [...new Set(fields.flatMap((field) => field.cooled))].filter((store) => !every[store]);
+  if (cooled.length) left.cooled = cooled;
+  return { ...basis, guarantee: guarantee || fields[0].durability, times, left };
 }
 
-// The stores of the same access that a field has not.
-function absentFrom(data, field) {
-  const known = new Set([...Object.keys(field.stores), ...field.cooled]);
-  return Object.keys(data.stores).filter((store) => store.includes("/") === (field.access === "python") && !known.has(store));
+// The stores of the same access that the fields of an answer have not.
+function absentFrom(data, parts) {
+  const known = new Set(parts.flatMap(({ field }) => [...Object.keys(field.stores), ...field.cooled]));
+  const python = parts[0].field.access === "python";
+  return Object.keys(data.stores).filter((store) => store.includes("/") === python && !known.has(store));
 }
 
 const levelsOf = (field) => Object.fromEntries(FACTORS.map((factor) => [factor, field[factor]]));
 
+// The stores as shipped, by guarantee, that reach what a question asks: the strongest first, or the one
+// that was asked for. `below` are those of the same fields that guarantee less.
+function asShipped(data, question) {
+  const shipped = { ...question, durability: SHIPPED };
+  const order = question.durability === SHIPPED ? guaranteesOf(data).reverse() : guaranteesOf(data);
+  const found = order
+    .filter((guarantee) => question.durability === SHIPPED || !weaker(data, guarantee, question.durability))
+    .map((guarantee) => [guarantee, basisOf(data, shipped, guarantee)])
+    .filter(([, basis]) => basis)
+    .map(([guarantee, basis]) => suited(data, basis, shipped, guarantee));
+  const fields = found.flatMap(({ parts }) => parts.map(({ field }) => field));
+  const known = new Set(fields.flatMap((field) => Object.keys(field.stores).filter((store) => weaker(data, guaranteeOf(data, field, store), question.durability))));
+  if (found.length && known.size) found[0].left.below = [...known];
+  return found;
+}
+
 // The times that answer a question: of the stores set for the guarantee, or else of those that reach
 // it, or a stronger one, as shipped.
 function chosen(data, question) {
-  const fields = [fieldOf(data, question), fieldOf(data, { ...question, durability: SHIPPED })].filter(Boolean);
-  const found = fields.map((field) => suited(data, field, question));
-  return found.find(({ times }) => Object.keys(times).length) ?? found[0] ?? { times: {}, left: {} };
+  const basis = question.durability === SHIPPED ? undefined : basisOf(data, question);
+  const set = basis ? [suited(data, basis, question, "")] : [];
+  if (set.some(({ times }) => Object.keys(times).length)) return set;
+  const shipped = asShipped(data, question);
+  return shipped.length ? shipped : set;
 }
 
-export const answered = (data, question) => Object.keys(chosen(data, question).times).length > 0;
+export const answered = (data, question) => chosen(data, question).some(({ times }) => Object.keys(times).length);
 
-// The rankings of a question, one for each guarantee: stores are never ranked across guarantees. Of
-// stores as shipped the strongest comes first, or else the one that was asked for.
+// The rankings of a question, one for each guarantee: stores are never ranked across guarantees.
+// `parts` are the fields on which a ranking rests, `grade` says how, and `field` is the one with the
+// largest weight; those of the answer are those of its first ranking.
 export function answer(data, question) {
-  const { field, times, left } = chosen(data, question);
-  const order = question.durability === SHIPPED ? guaranteesOf(data).reverse() : guaranteesOf(data);
-  const groups = order.filter((guarantee) => times[guarantee]).map((guarantee) => ({
-    guarantee,
-    field,
-    shipped: field.durability === SHIPPED,
-    computed: computed(field, question),
-    ranked: timed(times[guarantee], data),
-  }));
-  const absent = field ? absentFrom(data, field) : [];
-  return { field, groups, left: absent.length ? { ...left, absent } : left };
+  const found = chosen(data, question);
+  const groups = found
+    .filter(({ times }) => Object.keys(times).length)
+    .map(({ guarantee, field, parts, grade, times }) => ({
+      guarantee,
+      field,
+      parts,
+      grade,
+      shipped: field.durability === SHIPPED,
+      computed: computed(field, question),
+      ranked: rankedBy(times, data),
+    }));
+  const left = {};
+  for (const own of found) {
+    for (const [why, stores] of Object.entries(own.left)) left[why] = [...new Set([...(left[why] ?? []), ...stores])];
+  }
+  const parts = found.flatMap((own) => own.parts);
+  const absent = parts.length ? absentFrom(data, parts) : [];
+  if (absent.length) left.absent = absent;
+  const [first] = groups.length ? groups : found;
+  return { field: first?.field, parts: first?.parts, grade: first?.grade, groups, left };
 }
 
 // The ranking of stores by the times of their trials, each with its time.
-export const timed = (times, data) =>
+export const rankedBy = (times, data) =>
   rank(times, data.counted, data.quantiles).map((row) => ({ ...row, time: geometric(times[row.store].filter(Boolean)) }));
 
 // The stores that are or may be the best.
@@ -156,9 +311,20 @@ export function syncsOfWrite(store, question) {
   return writes.reduce((all, operation) => all + question.mix[operation] * (store.syncs[operation] ?? NaN), 0) / sum;
 }
 
-// The operations of a mix that no store of a field has at the measure.
-export const lacking = (field, question) =>
-  shares(question.mix).filter((operation) => !Object.values(field.stores).some((store) => store[question.measure]?.[operation]));
+// The operations of a mix that no field at the terms of a question has at the measure.
+export const lacking = (data, question) =>
+  shares(question.mix).filter(
+    (operation) =>
+      !data.fields.some(
+        (field) =>
+          TERMS.every((factor) => field[factor] === question[factor]) &&
+          Object.values(field.stores).some((store) => store[question.measure]?.[operation]),
+      ),
+  );
+
+// The time of a sync of the device that measured what answers a question at level sync; 0 if it is
+// not known, or of another level.
+export const deviceOf = (data, question) => (question.durability === "sync" && basisOf(data, { ...question, sync: 0 })?.field.sync) || 0;
 
 // All questions that differ from one in a single choice.
 function changes(data, question) {
@@ -174,10 +340,13 @@ function changes(data, question) {
   for (const measure of MEASURES) {
     if (measure !== question.measure) found.push({ factor: "measure", level: measure, question: { ...question, measure } });
   }
-  for (const name of ["grow", "c"]) {
-    found.push({ factor: name, level: !question[name], question: { ...question, [name]: !question[name] } });
+  found.push({ factor: "grow", level: !question.grow, question: { ...question, grow: !question.grow } });
+  for (const need of Object.keys(data.needs)) {
+    const kept = question.needs.filter((name) => name !== need);
+    const needs = kept.length < question.needs.length ? kept : [...kept, need];
+    found.push({ factor: "needs", level: need, question: { ...question, needs } });
   }
-  const devices = question.durability === "sync" && fieldOf(data, question)?.sync > 0 ? data.devices : [];
+  const devices = deviceOf(data, question) ? data.devices : [];
   for (const sync of devices) {
     if (sync !== question.sync) found.push({ factor: "sync", level: sync, question: { ...question, sync } });
   }
@@ -198,15 +367,13 @@ export function flips(data, question, group) {
     const then = asked && !(asked.shipped && weaker(data, level, group.guarantee)) ? asked : of(group.guarantee);
     const stores = then ? best(then) : [];
     const name = factor === "access" ? engine : (store) => store; // a package is its engine from Python
-    if (!stores.length) found.missing += 1;
+    if (!stores.length || then.grade === "extrapolated") found.missing += 1;
     else if (trialsIn(then) < LEAST_TRIALS) found.unsure += 1;
     else if (stores.map(name).includes(name(first))) found.same += 1;
     else found.others.push({ factor, level, stores });
   }
   return found;
 }
-
-const TERMS = ["access", "durability", "memory", "data"];
 
 // The changes of a question, from the least, that make it one with an answer in a field.
 function* nearby(data, field, question) {
@@ -219,25 +386,23 @@ function* nearby(data, field, question) {
     yield moved;
     yield { ...moved, mix };
     yield { ...moved, mix, sync: 0 };
-    yield { ...moved, mix, sync: 0, c: false };
-    yield { ...moved, mix, sync: 0, c: false, grow: true };
-    yield { ...moved, mix, sync: 0, c: false, grow: true, measure: "mean" };
+    yield { ...moved, mix, sync: 0, needs: [] };
+    yield { ...moved, mix, sync: 0, needs: [], grow: true };
+    yield { ...moved, mix, sync: 0, needs: [], grow: true, measure: "mean" };
   }
 }
 
 // The settings in which a question differs from another.
 function differences(question, other) {
-  const names = [...FACTORS, "measure", "grow", "c", "sync"].filter((name) => question[name] !== other[name]);
+  const names = [...FACTORS, "measure", "grow", "needs", "sync"].filter((name) => String(question[name]) !== String(other[name]));
   return OPERATIONS.some((operation) => question.mix[operation] !== other.mix[operation]) ? [...names, "mix"] : names;
 }
 
 // The measured questions nearest to one that was not. Size comes first, then the number of records;
 // one kind keeps the terms as far as it can, the other the records.
 export function offers(data, question) {
-  const order = Object.fromEntries(
-    ["size", "records"].map((factor) => [factor, new Map(data.fields.map((field) => [field[factor], field.order[factor]]))]),
-  );
-  const far = (factor, other) => Math.abs(Math.log(order[factor].get(other[factor]) / order[factor].get(question[factor])));
+  const value = { size: (one) => bytesOf(one.size), records: (one) => one.records };
+  const far = (factor, other) => Math.abs(Math.log(value[factor](other) / value[factor](question)));
   const found = [];
   for (const field of data.fields) {
     for (const other of nearby(data, field, question)) {
@@ -262,12 +427,12 @@ export function grid(field, question, stores) {
   const names = [...new Set(stores.map(engine))];
   const python = field.access === "python";
   const lines = [
-    "# The stores that the paper's data could not tell apart; about five minutes.",
-    "# kvbench sweep mine.toml --out build/mine --minutes 5; kvbench collect build/mine",
+    "# The stores that the paper's data could not tell apart.",
+    "# kvbench sweep mine.toml --out build/mine --minutes 10; kvbench collect build/mine",
     `stores = ${list(names)}`,
     ...(python ? ['access = ["python"]', `bindings = ${list(stores.map((store) => store.split("/")[1]))}`] : []),
-    `record_sizes = ${list([field.size])}`,
-    `records = [${field.records}]`,
+    `record_sizes = ${list([question.size])}`,
+    `records = [${question.records}]`,
     `compressibility = ${list([field.data])}`,
     `durability = ${list([field.durability])}`,
     `memory = ${list([field.memory])}`,

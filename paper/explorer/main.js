@@ -2,8 +2,8 @@
 
 import * as Plot from "@observablehq/plot";
 import {
-  FACTORS, LEAST_TRIALS, MEASURES, NOT_STATED, OPERATIONS, answer, answered, best, fieldOf, flips, grid, lacking, levels, offers,
-  recommended, syncsOfWrite, total, trialsIn,
+  FACTORS, MEASURES, NOT_STATED, OPERATIONS, TERMS, answer, answered, best, beyondMemory, bytesOf, deviceOf, flips, grid, lacking, levels, offers,
+  recommended, sizeOf, syncsOfWrite, total, trialsIn,
 } from "./answers.js";
 import { fieldsOf, join, read } from "./own.js";
 import {
@@ -15,15 +15,16 @@ const form = document.getElementById("choice");
 const LEFT = {
   below: "Below the guarantee asked for, so not recommended",
   grows: "Not ranked, because their files only grow with updates and removes",
-  foreign: "Not ranked, because C cannot call them",
   cooled: "Not ranked, because their files left the page cache",
   lacks: "Not ranked, because an operation of the mix was not measured",
   computed: "Not ranked, because they sync at level process, too, so what another device would take is not known",
   absent: "Not measured at these levels",
 };
+const MOST_SIZE = 64 * 2 ** 20; // bytes
 const [LEAST_SYNC, MOST_SYNC] = [1e4, 1e7]; // ns, at the slider's ends
 const OUTPUTS = ["answer", "offers", "left", "chart", "ranking-caption", "ranking-head", "ranking-body", "prediction", "flips", "caution", "settings-body", "yours", "source"];
 
+const needs = Object.keys(data.needs);
 const syncOf = (place) => (place > 0 ? LEAST_SYNC * (MOST_SYNC / LEAST_SYNC) ** ((place - 1) / 99) : 0);
 const placeOf = (sync) => (sync > 0 ? 1 + (Math.log(sync / LEAST_SYNC) / Math.log(MOST_SYNC / LEAST_SYNC)) * 99 : 0);
 let own = []; // the reader's fields
@@ -33,7 +34,13 @@ let groups = []; // what is shown
 // The form
 
 for (const factor of FACTORS) {
-  form.elements[factor].replaceChildren(...levels(data, factor).map((level) => Object.assign(element("option", word(factor, level)), { value: level })));
+  const place = TERMS.includes(factor) ? form.elements[factor] : page(`measured-${factor}`);
+  place.replaceChildren(...levels(data, factor).map((level) => Object.assign(element("option", word(factor, level)), { value: level })));
+}
+for (const need of needs) {
+  const label = element("label", data.needs[need]);
+  label.prepend(Object.assign(element("input"), { type: "checkbox", name: need }));
+  page("needs").append(label);
 }
 for (const operation of OPERATIONS) {
   const label = element("label", operation);
@@ -47,29 +54,58 @@ function share(text) {
   return match && Number(match[1]) <= 100 ? Number(match[1]) : NaN;
 }
 
+// A size as it is typed: "4KiB", "4096"; empty if it is none.
+function size(text) {
+  const bytes = bytesOf(text);
+  return bytes >= 1 && bytes <= MOST_SIZE ? sizeOf(bytes) : "";
+}
+
+// A number of records as it is typed: "10,000", "100k", "1M", "1e6"; NaN if it is none.
+function records(text) {
+  const match = /^(\d{1,15}|\d{1,12}\.\d{1,9})\s?([kKM]|[eE]\+?\d{1,2})?$/.exec(text.trim().replace(/(?<=\d)[_,](?=\d{3}(?!\d))/g, ""));
+  const scale = { k: "e3", K: "e3", M: "e6" }[match?.[2]] ?? match?.[2] ?? "";
+  const found = match ? Number(`${match[1]}${scale}`) : NaN;
+  return Number.isSafeInteger(found) && found >= 1 ? found : NaN;
+}
+
+function ram(text) {
+  const bytes = bytesOf(text);
+  return bytes >= 1 ? sizeOf(bytes) : "";
+}
+
+const READ = { size, records, ram };
+const ALLOWED = { ram: "a size, such as 16GiB", size: `a size from 1 B to 64 MiB, such as 4KiB`, records: "a number of records, such as 10000, 100k or 1M" };
+const typed = (name) => {
+  const text = form.elements[name].value.trim();
+  return text ? `"${text.slice(0, 40)}"` : "an empty field";
+};
+
 // What the form asks, and what is wrong with it, if anything.
 function question() {
   const value = (name) => form.elements[name].value;
-  const asked = Object.fromEntries(FACTORS.map((factor) => [factor, factor === "records" ? Number(value(factor)) : value(factor)]));
+  const asked = Object.fromEntries(FACTORS.map((factor) => [factor, (READ[factor] ?? String)(value(factor))]));
   asked.mix = Object.fromEntries(OPERATIONS.map((operation) => [operation, share(value(operation))]));
+  asked.ram = ram(value("ram"));
   asked.measure = value("measure");
-  for (const name of ["grow", "c"]) asked[name] = form.elements[name].checked;
-  asked.sync = fieldOf(data, asked)?.sync > 0 && asked.durability === "sync" ? Math.round(syncOf(Number(value("sync")))) : 0;
-  const wrong = OPERATIONS.filter((operation) => Number.isNaN(asked.mix[operation])).map((operation) => {
-    const typed = value(operation).trim();
-    return `${operation}: ${typed ? `"${typed.slice(0, 40)}"` : "an empty field"} is no share; allowed: a number from 0 to 100, such as 0.5.`;
-  });
+  asked.grow = form.elements.grow.checked;
+  asked.needs = needs.filter((need) => form.elements[need].checked);
+  const wrong = Object.keys(READ).filter((name) => !asked[name]).map((name) => `${typed(name)} is not allowed; allowed: ${ALLOWED[name]}.`);
+  for (const operation of OPERATIONS.filter((name) => Number.isNaN(asked.mix[name]))) {
+    wrong.push(`${operation}: ${typed(operation)} is no share; allowed: a number from 0 to 100, such as 0.5.`);
+  }
   if (!wrong.length && !total(asked.mix)) {
     wrong.push("All shares are 0; allowed: at least one operation above 0.");
   }
+  asked.sync = !wrong.length && deviceOf(data, asked) ? Math.round(syncOf(Number(value("sync")))) : 0;
   return { asked, wrong };
 }
 
 function write(asked) {
-  for (const factor of FACTORS) form.elements[factor].value = asked[factor];
+  for (const name of [...FACTORS, "ram"]) form.elements[name].value = asked[name];
   for (const operation of OPERATIONS) form.elements[operation].value = asked.mix[operation];
   form.elements.measure.value = asked.measure;
-  for (const name of ["grow", "c"]) form.elements[name].checked = asked[name];
+  form.elements.grow.checked = asked.grow;
+  for (const need of needs) form.elements[need].checked = asked.needs.includes(need);
   form.elements.sync.value = placeOf(asked.sync ?? 0);
 }
 
@@ -84,12 +120,20 @@ function parse(hash) {
     if (allowed.includes(level)) asked[name] = level;
     else refused.push(`${name}=${given.get(name).slice(0, 40)} is not known; allowed: ${allowed.join(", ")}.`);
   };
-  for (const factor of FACTORS) take(factor, levels(data, factor), factor === "records" ? Number : undefined);
-  take("measure", MEASURES);
-  for (const name of ["grow", "c"]) {
-    take(name, ["yes", "no"]);
-    asked[name] = asked[name] === "yes";
+  for (const factor of TERMS) take(factor, levels(data, factor));
+  for (const [name, read] of Object.entries(READ)) {
+    const found = given.has(name) && read(given.get(name));
+    if (found) asked[name] = found;
+    else if (given.has(name)) refused.push(`${name}=${given.get(name).slice(0, 40)} is not allowed; allowed: ${ALLOWED[name]}.`);
   }
+  take("measure", MEASURES);
+  take("grow", ["yes", "no"]);
+  asked.grow = asked.grow === "yes";
+  asked.needs = (given.get("needs") ?? "").split(" ").filter(Boolean);
+  for (const need of asked.needs.filter((name) => !needs.includes(name))) {
+    refused.push(`needs=${need.slice(0, 40)} is not known; allowed: ${needs.join(", ")}.`);
+  }
+  asked.needs = needs.filter((need) => asked.needs.includes(need));
   if (given.has("mix")) {
     const shares = given.get("mix").split("-");
     asked.mix = Object.fromEntries(OPERATIONS.map((operation, at) => [operation, shares[at] ?? "0"]));
@@ -106,19 +150,19 @@ function fragment(asked) {
   const given = new URLSearchParams(FACTORS.map((factor) => [factor, asked[factor]]));
   given.set("mix", OPERATIONS.map((operation) => asked.mix[operation]).join("-"));
   given.set("measure", asked.measure);
-  for (const name of ["grow", "c"]) if (asked[name]) given.set(name, "yes");
+  if (asked.ram !== data.first.ram) given.set("ram", asked.ram);
+  if (asked.grow) given.set("grow", "yes");
+  if (asked.needs.length) given.set("needs", asked.needs.join(" "));
   if (asked.sync) given.set("sync", asked.sync);
   return `#${given}`;
 }
 
 // Each option says whether it was measured with all other choices; of those chosen the answer says it.
 function label(asked) {
-  for (const factor of FACTORS) {
+  for (const factor of TERMS) {
     levels(data, factor).forEach((level, at) => {
-      const other = { ...asked, [factor]: level };
-      const trials = factor === "records" ? Math.max(0, ...answer(data, other).groups.map(trialsIn)) : LEAST_TRIALS;
-      const few = trials < LEAST_TRIALS ? ` (trials: ${trials})` : "";
-      form.elements[factor].options[at].textContent = word(factor, level) + (level === asked[factor] || answered(data, other) ? few : " (not measured)");
+      const there = level === asked[factor] || answered(data, { ...asked, [factor]: level });
+      form.elements[factor].options[at].textContent = word(factor, level) + (there ? "" : " (not measured)");
     });
   }
 }
@@ -132,9 +176,10 @@ function ask() {
     const { asked, wrong } = question();
     page("wrong").textContent = wrong.join(" ");
     for (const operation of OPERATIONS) form.elements[operation].setAttribute("aria-invalid", Number.isNaN(asked.mix[operation]));
+    for (const name of Object.keys(READ)) form.elements[name].setAttribute("aria-invalid", !asked[name]);
     page("sum").textContent = wrong.length ? "" : summed(asked);
     if (wrong.length) {
-      page("answer").append(element("p", "No answer until the shares are right."));
+      page("answer").append(element("p", "No answer until what you typed is right."));
       page("grid").disabled = true;
       return;
     }
@@ -180,20 +225,20 @@ function show(asked) {
 }
 
 function device(asked) {
-  const field = fieldOf(data, asked);
-  page("device").hidden = !(asked.durability === "sync" && field?.sync > 0);
-  const said = asked.sync ? time(asked.sync) : `${time(field?.sync || 0)}, as measured`;
+  const sync = deviceOf(data, asked);
+  page("device").hidden = !sync;
+  const said = asked.sync ? time(asked.sync) : `${time(sync)}, as measured`;
   form.elements.synced.value = said;
   form.elements.sync.setAttribute("aria-valuetext", said);
 }
 
 // What was not measured, and the nearest questions that were, each a button.
-function unanswered(asked, { field, left }) {
-  const missing = left.lacks ? lacking(field, asked) : [];
+function unanswered(asked, { left }) {
+  const missing = lacking(data, asked);
   const terms = ["size", "records", "access", "memory", "durability"].map((name) => phrase(name, asked[name])).join(", ");
   const what = missing.length ? `${asked.measure === "p99" ? "the 99th percentile of " : ""}${joined(missing)} with ` : "";
   page("answer").append(element("p", `Not measured: ${what}${terms}${asked.sync ? `, ${phrase("sync", asked.sync)}` : ""}.`));
-  leave(left, ["grows", "foreign", "computed"]);
+  leave(left, ["grows", ...needs, "computed"]);
   const found = offers(data, asked);
   if (found.length) page("offers").append(element("p", found.length > 1 ? "The nearest that were measured:" : "The nearest that was measured:"));
   for (const { other, changed } of found) {
@@ -213,19 +258,51 @@ function changedTo(name, other) {
     return joined(OPERATIONS.filter((operation) => other.mix[operation] > 0).map((operation) => `${operation} ${percent((100 * other.mix[operation]) / sum)}`));
   }
   if (name === "grow") return other.grow ? "a file that may only grow" : "a file that stays small";
-  if (name === "c") return other.c ? "C able to call it" : "C need not call it";
+  if (name === "needs") return other.needs.length ? `the ${other.needs.length > 1 ? "needs" : "need"} ${joined(other.needs)}` : "no needs";
   if (name === "sync" && !other.sync) return "the device as measured";
   return phrase(name, other[name]);
 }
 
-function say(asked, { field, groups, left }) {
+// On which fields an answer rests, and what that means, in words.
+function based({ parts, grade, field }) {
+  const names = parts.map((part) => `${word("size", part.field.size)} x ${word("records", part.field.records)}`);
+  if (grade === "measured") return "";
+  if (grade === "interpolated") return `Interpolated between ${joined(names)}.`;
+  const source = data.sources[field.source].split(":")[0];
+  return `Extrapolated, not measured in the ${source[0].toLowerCase()}${source.slice(1)}: these are the stores of their nearest field, ${names[0]} (${field.access === "python" ? "from Python" : "from C"}).`;
+}
+
+// What to use if the data are larger than memory, which comes first.
+function regime(asked) {
+  const found = beyondMemory(data, asked);
+  if (!found) return;
+  const head = `Larger than memory: the data are ${times(found.ratio)} times as large as ${asked.ram}`;
+  const { field, ranked } = found;
+  if (!field || ranked.length < 2) {
+    const why = field ? "no two stores that suit were measured with as little" : "no such data were measured at this level";
+    page("answer").append(element("p", `${head}, and ${why}. If memory held them:`, "warning"));
+    return;
+  }
+  const may = ranked.filter((row) => ["in", "undecided"].includes(row.verdict)).map((row) => row.store);
+  const sure = ranked.filter((row) => row.high < data.recommended).map((row) => row.store);
+  const first = ranked.slice(0, 5).map((row) => `${row.store} ${times(row.regret)}`);
+  const told = sure.length ? `use ${joined(sure, "or")}` : may.length ? `these trials do not tell which of ${joined(may)} is best` : `no store has all trials`;
+  const where = `at ${times(field.ratio)} times the memory (${field.size} x ${field.records.toLocaleString("en")} in ${field.cap}; trials: ${Math.max(...ranked.map((row) => row.trials))})`;
+  page("answer").append(element("p", `${head}. Measured ${where}, ${told}. Times as slow as the fastest, in the mean: ${joined(first)}.`));
+  page("answer").append(element("p", "If memory held the data:", "note"));
+}
+
+function say(asked, found) {
+  const { field, groups, left } = found;
+  regime(asked);
   const apart = groups.length > 1 || field.durability !== asked.durability || field.durability === "default";
   for (const group of groups) page("answer").append(element("p", headedBy(apart && group, sentence(asked, group))));
-  leave(left, Object.keys(LEFT));
+  for (const text of new Set(groups.map(based).filter(Boolean))) page("answer").append(element("p", text, text.startsWith("Extra") ? "warning" : "note"));
+  leave(left, ["below", "grows", ...needs, "cooled", "lacks", "computed", "absent"]);
   draw();
   table(asked, apart);
   const space = Object.values(field.stores).some((store) => store.space) ? ` ${data.space}` : "";
-  page("ranking-caption").textContent = `Geometric means over the trials of ${word("size", field.size)} x ${word("records", field.records)}${apart ? ", as shipped; stores with different guarantees are ranked apart" : ""}.${space} Memory has the engine's caches and the files that it maps. ${data.legend}`;
+  page("ranking-caption").textContent = `Geometric means over the trials; space, memory and syncs are those of ${word("size", field.size)} x ${word("records", field.records)}${apart ? ", as shipped; stores with different guarantees are ranked apart" : ""}.${space} Memory has the engine's caches and the files that it maps. ${data.legend}`;
   page("prediction").textContent = prediction(asked);
   for (const id of ["changes", "copied"]) page(id).hidden = false;
   for (const group of groups.filter((group) => suits(asked, group))) change(asked, group, apart);
@@ -235,8 +312,10 @@ function say(asked, { field, groups, left }) {
 }
 
 function leave(left, reasons) {
-  for (const why of reasons.filter((name) => left[name])) page("left").append(element("li", `${LEFT[why]}: ${list(left[why])}.`));
+  for (const why of reasons.filter((name) => left[name])) page("left").append(element("li", `${LEFT[why] ?? lacked(why)}: ${list(left[why])}.`));
 }
+
+const lacked = (need) => `Left out, because you need a store that ${data.needs[need]}`;
 
 const headedBy = (group, text) => (group ? `${headed(group)}: ${text}` : text[0].toUpperCase() + text.slice(1));
 const headed = (group) =>
@@ -328,7 +407,9 @@ function change(asked, group, apart) {
   const say = (text) => lines.append(element("li", text));
   page("flips").append(...(apart ? [element("p", headed(group))] : []), lines);
   for (const { factor, level, stores } of found.others) {
-    const other = factor === "mix" ? `${NAMES.mix} ${level}` : changedTo(factor, { [factor]: level });
+    const need = `need of a store that ${data.needs[level]}`;
+    const other =
+      factor === "mix" ? `${NAMES.mix} ${level}` : factor === "needs" ? `${asked.needs.includes(level) ? "no" : "the"} ${need}` : changedTo(factor, { [factor]: level });
     say(`With ${other}: ${list(stores)}.`);
   }
   const tried = found.others.length + found.same;

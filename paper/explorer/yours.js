@@ -1,9 +1,9 @@
 // What the page says of the reader's own results.
 
-import { FACTORS, NOT_STATED, OPERATIONS, mixed, refused, timed } from "./answers.js";
+import { FACTORS, NOT_STATED, OPERATIONS, mixed, rankedBy, refused } from "./answers.js";
 import { data, element, interval, joined, nameOf, page, phrase, regret, row, some, survives, time, word } from "./words.js";
 
-const REFUSED = { grows: "“A file may only grow”, since its file does", foreign: "an interface for C" };
+const lack = (why) => (why === "grows" ? "“A file may only grow”, since its file does" : `what you need, a store that ${data.needs[why]}`);
 const MOST_OWN = 8; // fields of the reader's that are shown
 
 const stated = (field, factor) => field.levels[factor] !== "";
@@ -31,10 +31,10 @@ function rankings(asked, field) {
     const lacks = missing.length
       ? `${joined(missing)} of the mix${asked.measure === "p99" ? " (99th percentile)" : ""}`
       : found.some(Boolean) ? "" : "a trial with all operations of the mix";
-    if (why || lacks) short.push({ store, guarantee, why: why ? REFUSED[why] : lacks });
+    if (why || lacks) short.push({ store, guarantee, why: why ? lack(why) : lacks });
     else times.set(guarantee, Object.assign(times.get(guarantee) ?? Object.create(null), { [store]: found }));
   }
-  return { groups: [...times].map(([guarantee, own]) => ({ guarantee, ranked: timed(own, data) })), short };
+  return { groups: [...times].map(([guarantee, own]) => ({ guarantee, ranked: rankedBy(own, data) })), short };
 }
 
 // The reader's ranking where one field is that of the question, by store.

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from kvbench.answers.advise import Query, advise, common, nearest
-from kvbench.common.messages import BadInput
+from kvbench.answers.advise import EXTRAPOLATED, Query, advise, common, nearest
 from kvbench.results.measured import Measured, Point
 from kvbench.stats.regret import IN
 
@@ -21,14 +20,16 @@ ALWAYS = ("sqlite", "lmdb")  # stores that people choose without looking at data
 
 
 class Case(NamedTuple):
-    """A measured field with a mix of operations: the mean time of each store in ns, and the order
-    of the stores that the neighbouring fields predict."""
+    """A measured field with a mix of operations: the mean time of each store in ns, the store that
+    is advised from the other fields, the grade of that advice, and the best of the nearest field.
+    """
 
     durability: str
     mix: str
     point: Point
     times: Mapping[str, float]
     advised: str
+    grade: str
     nearest: str
 
     def regret(self, store: str) -> float:
@@ -44,39 +45,46 @@ def _times(data: Measured, query: Query) -> Mapping[str, float]:
 
 
 def cases(data: Measured, levels: Iterable[str] = ("process", "sync")) -> Iterator[Case]:
-    """Iterate over the fields that lie between others, with each mix."""
+    """Iterate over the fields, with each mix. The advice is extrapolated for those that do not lie
+    between others."""
     for level in levels:
         for name, mix in MIXES.items():
             points = common(data.logs(level, "default", operation) for operation in mix)
             for point in points:
                 query = Query(point[0], point[1], mix, level)
-                try:
-                    told = advise(data, query, without=point)
-                except BadInput:  # a corner: not between other fields
-                    continue
-                times = _times(data, query)
                 others = [other for other in points if other != point]
+                if not others:
+                    continue
+                told = advise(data, query, without=point)
+                times = _times(data, query)
                 size, records = nearest(others, *point) or point
                 close = _times(data, Query(size, records, mix, level))
                 known = [store for store in told.ranking.regrets if store in times]
                 if known and len(times) > 1:
                     near = min((store for store in close if store in times), key=close.__getitem__)
-                    yield Case(level, name, point, times, known[0], near)
+                    yield Case(level, name, point, times, known[0], told.grade, near)
 
 
 def validation(data: Measured) -> pd.DataFrame:
     """Return one row per `rule`: the number of `fields` in which it names a store, the share of
     them in which this store is within 10% of the best (`good`), and the geometric `mean` and the
-    greatest (`most`) of its regret."""
+    greatest (`most`) of its regret. All rules but the one that extrapolates are tried in the fields
+    that lie between others."""
     found = list(cases(data))
-    rules: dict[str, Callable[[Case], str]] = {
-        "advise, from the fields around": lambda case: case.advised,
-        "best store of the nearest field": lambda case: case.nearest,
+    between = [case for case in found if case.grade != EXTRAPOLATED]
+    beyond = [case for case in found if case.grade == EXTRAPOLATED]
+    rules: dict[str, tuple[Callable[[Case], str], list[Case]]] = {
+        "advise, from the fields around": (lambda case: case.advised, between),
+        "best store of the nearest field": (lambda case: case.nearest, between),
     }
-    rules |= {f"always {store}": lambda case, store=store: store for store in ALWAYS}  # type: ignore[misc]
+    for store in ALWAYS:
+        rules[f"always {store}"] = (lambda case, store=store: store, between)  # type: ignore[misc]
+    rules["advise, beyond the other fields"] = (lambda case: case.advised, beyond)
     rows = []
-    for name, rule in rules.items() if found else ():
-        regrets = np.array([case.regret(rule(case)) for case in found])
+    for name, (rule, of) in rules.items():
+        if not of:
+            continue
+        regrets = np.array([case.regret(rule(case)) for case in of])
         regrets = regrets[~np.isnan(regrets)]
         good, mean = float(np.mean(regrets < IN)), float(np.exp(np.mean(np.log(regrets))))
         rows.append((name, len(regrets), good, mean, float(regrets.max())))

@@ -6,6 +6,7 @@ this cost trial by trial, as within a field, so that their regrets have interval
 """
 
 import functools
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,10 +15,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from kvbench.cell.bindings import full_name
-from kvbench.cell.factors import DEFAULT
+from kvbench.cell.factors import DEFAULT, RecordSize
 from kvbench.experiment.factors import NOT_STATED
 from kvbench.results.warm import warm
-from kvbench.stats.regret import RECOMMENDED, Ranking, by_trial, rank
+from kvbench.stats.regret import RECOMMENDED, Ranking, Regret, by_trial, rank
 from kvbench.stores import about, catalogue
 
 from study.common import facts, formats
@@ -305,6 +306,50 @@ def span(data: Results, store: str, level: str) -> dict[str, str]:
         "most": formats.number(found[most]),
         "most_field": most,
     }
+
+
+def crossing(data: Results, store: str, level: str) -> dict[str, str]:
+    """Return, for the text, the size of values from which on a store is about as good as the best:
+    its regret with an equal mix stays below RECOMMENDED. Between measured sizes the regret is
+    interpolated in logs. `size` is that of the estimates, and `least` and `most` those of the
+    limits of their intervals; "every size" and "no size" are those that were measured."""
+    regrets: dict[int, Regret] = {}
+    for size in data.sizes():
+        own = ranking(data, Need(MIXED, level, (size,), FEW)).regrets.get(store)
+        if own is not None and math.isfinite(own.high):
+            regrets[RecordSize.parse(size).high] = own
+    curves = {
+        "size": {size: own.estimate for size, own in regrets.items()},
+        "least": {size: own.low for size, own in regrets.items()},
+        "most": {size: own.high for size, own in regrets.items()},
+    }
+    return {name: _falls_below(curve, RECOMMENDED) for name, curve in curves.items()}
+
+
+def _falls_below(curve: Mapping[int, float], limit: float) -> str:
+    """Return the size from which on a curve over sizes stays below a limit, as text."""
+    sizes = sorted(curve)
+    good = len(sizes)  # the index from which on all are below
+    while good and curve[sizes[good - 1]] < limit:
+        good -= 1
+    if good == len(sizes):
+        return "no size"
+    if good == 0:
+        return "every size"
+    (x0, y0), (x1, y1) = ((math.log(size), math.log(curve[size])) for size in sizes[good - 1 :][:2])
+    found = x0 + (x1 - x0) * (y0 - math.log(limit)) / (y0 - y1)
+    return formats.size(float(f"{math.exp(found):.2g}"))
+
+
+def crossings(places: Mapping[str, Results], store: str) -> pd.DataFrame:
+    """Return crossing() as text: one row per place and level that it measured."""
+    rows = [
+        {"file system": name, "level": level, **crossing(own, store, level)}
+        for name, own in places.items()
+        for level in LEVELS
+        if level in own.level("durability")
+    ]
+    return pd.DataFrame(rows, columns=["file system", "level", "size", "least", "most"])
 
 
 def _key(place: str) -> str:

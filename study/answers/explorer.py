@@ -3,10 +3,14 @@
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from kvbench.answers.needs import NEEDS, Needs, Observed
+from kvbench.answers.regime import FOLDER as BEYOND_MEMORY
+from kvbench.answers.regime import steps
 from kvbench.answers.report import CAUTIONS, LEGEND, SPACE
 from kvbench.cell import factors
 from kvbench.cell.factors import (
@@ -18,16 +22,17 @@ from kvbench.cell.factors import (
     parse_bytes,
 )
 from kvbench.experiment.factors import COMPARED, CONDITION, FACTORS, NOT_STATED
-from kvbench.results.frames import refuse_several
+from kvbench.results.frames import Frames, refuse_several
 from kvbench.results.importer import GIVEN, MOST_BYTES
 from kvbench.results.measured import equal_work
 from kvbench.results.warm import SELDOM, WARM, warm
 from kvbench.stats.regret import IN, RECOMMENDED, look
 from kvbench.stores import catalogue
-from kvbench.stores.about import about, consequence, has_c_interface
+from kvbench.stores.about import about, consequence
 from scipy.special import stdtrit
 
 from study.common.fields import where
+from study.common.notebook import root
 from study.common.results import Results
 
 # The factors of a field, without the operation. The page asks for them in another order.
@@ -38,7 +43,8 @@ DIGITS = 4  # significant digits of a time: no trial repeats more of them
 DEVICES = (2e4, 1e5, 1e6, 1e7)  # times of a sync, in ns
 FIRST = {  # the page's initial choice; if it was not measured, the nearest one that was
     "access": "c", "memory": DEFAULT, "data": "incompressible", "durability": "process",
-    "size": "1 KiB", "records": 10_000, "measure": "mean", "grow": False, "c": False,
+    "size": "1 KiB", "records": 10_000, "measure": "mean", "grow": False,
+    "needs": [], "ram": "16 GiB",
     "mix": {"insert": 5, "get": 90, "update": 5, "remove": 0},
 }  # fmt: skip
 MEASURES = {"mean": "mean_ns", "p99": "p99_ns"}
@@ -156,6 +162,32 @@ def fields(
     return found
 
 
+def beyond_memory(folder: Path) -> list[dict[str, Any]]:
+    """Return what was measured with capped memory, one entry per durability level and ratio of the
+    data to the cap: the trials of gets and updates of each store, as kvbench.answers.regime reads
+    them. Empty if the folder does not exist."""
+    if not (folder / "cells.parquet").exists():
+        return []
+    rows = steps(Frames.read(folder))
+    found = []
+    for (level, ratio), own in rows.groupby(["durability", "ratio"], observed=True):
+        trials, first = int(own.trial.max()), own.iloc[0]
+        found.append(
+            {
+                "durability": level,
+                "ratio": ratio,
+                "size": first.record_size,
+                "records": int(first.records),
+                "cap": first.memory_max,
+                "stores": {
+                    str(store): _trials(part.assign(operation=part.kind), "mean_ns", trials)
+                    for store, part in own.groupby("store")
+                },
+            }
+        )
+    return found
+
+
 def quantiles() -> tuple[list[int], dict[int, dict[int, dict[int, float]]]]:
     """Return the quantiles of Student's t that kvbench.stats.regret uses: the numbers of trials
     that count, by the number of planned trials; and the quantile, by the counted trials, the
@@ -174,7 +206,20 @@ def quantiles() -> tuple[list[int], dict[int, dict[int, dict[int, float]]]]:
     return counted, found
 
 
-def _facts(name: str, guarantee: str, measured: Set[str]) -> dict[str, Any]:
+def _lacks(name: str, levels: Set[str], observed: Observed) -> dict[str, dict[str, str]]:
+    """Return the needs that a store does not meet, with the reason by durability level, or by "" if
+    it is the same at all of these levels."""
+    found = {}
+    for need in NEEDS:
+        asked = Needs((need,), observed)
+        why = {level: asked.refuses(name, level) for level in sorted(levels)}
+        texts = set(why.values())
+        if texts != {""}:
+            found[need] = why if len(texts) > 1 else {"": texts.pop()}
+    return found
+
+
+def _facts(name: str, guarantee: str, measured: Set[str], observed: Observed) -> dict[str, Any]:
     """Return what is known of a store. `guarantee` is what it guarantees as shipped, `measured` the
     durability levels at which it was measured; of a package for Python, others are left out."""
     store, _, binding = name.partition("/")
@@ -184,7 +229,7 @@ def _facts(name: str, guarantee: str, measured: Set[str]) -> dict[str, Any]:
     lost = {level: consequence(name, level, guarantee) for level in DURABILITY if level in levels}
     found: dict[str, Any] = {
         "name": f"{named} from {binding}" if binding else named,
-        "c": has_c_interface(store),
+        "lacks": _lacks(name, {DEFAULT, *DURABILITY}, observed),
         "consequence": {level: text for level, text in lost.items() if text},
     }
     if facts:
@@ -213,7 +258,10 @@ def answers(
 ) -> dict[str, Any]:
     """Return all data that the page needs. If two experiments measured a field, the first one
     counts. `mixes` says in words what is known about sums of operations; `space` is the experiment
-    with the space after equal work."""
+    with the space after equal work. What stores do in crashes, with damaged files and with two
+    processes is that of the paper's data."""
+    paper = root() / "data/reference"
+    observed = Observed(paper)
     equal = equal_space(space)
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     sources = []
@@ -246,13 +294,16 @@ def answers(
     return {
         "fields": list(found.values()),
         "stores": {
-            store: _facts(store, shipped.get(store, ""), measured[store]) for store in named
+            store: _facts(store, shipped.get(store, ""), measured[store], observed)
+            for store in named
         },
         "sources": sources,
         "counted": counted,
         "quantiles": table,
         "guarantees": [level for level in DURABILITY if level != DEFAULT],
         "devices": list(DEVICES),
+        "beyond": beyond_memory(paper.parent / BEYOND_MEMORY),
+        "needs": {name: need.says for name, need in NEEDS.items()},
         "cautions": CAUTIONS,
         "space": SPACE,
         "legend": LEGEND,

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 import pandas as pd
+from kvbench.answers.needs import NEEDS, Needs, Observed
+from kvbench.stores import catalogue
 from kvbench.stores.about import About, everything, position
 
 from study.common import formats
-from study.common.notebook import parameter_table
+from study.common.notebook import parameter_table, root
 
 SHARING = {
     "store": "store", "opens": "opens", "reads": "reads", "sees_new": "sees new records",
@@ -49,3 +51,32 @@ def shared(found: pd.DataFrame) -> str:
     found = found.assign(**answers)
     found = found.sort_values("store", key=lambda names: names.map(position))
     return formats.table(found[list(SHARING)].rename(columns=SHARING))
+
+
+def met(stores: Sequence[str], level: str) -> pd.DataFrame:
+    """Return which needs of `kvbench advise` each store meets at a durability level: one row per
+    store, one column per need, "yes" or "no"."""
+    observed = Observed(root() / "data/reference")
+    return pd.DataFrame(
+        {"store": store}
+        | {
+            need: "no" if Needs((need,), observed).refuses(store, level) else "yes"
+            for need in NEEDS
+        }
+        for store in stores
+    )
+
+
+def limits(stores: Sequence[str]) -> pd.DataFrame:
+    """Return the largest key and value that each available store takes, as its shim declares them:
+    one row per store, as text."""
+    known = catalogue.known()
+    return pd.DataFrame(
+        {
+            "store": store,
+            "largest key": formats.size(known[store].max_key),
+            "largest value": formats.size(known[store].max_value),
+        }
+        for store in stores
+        if known[store].available
+    )

@@ -176,3 +176,27 @@ def test_one_trial_names_what_was_fast_and_recommends_nothing() -> None:
     named = said["choose"].removesuffix(" (not told apart)")
     assert named != said["choose"]
     assert set(named.replace(" or ", ", ").split(", ")) == set(row["may be the best"].split(", "))
+
+
+def evenly(factor: float) -> Mapping[str, float]:
+    return dict.fromkeys(OPERATIONS, factor)
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "size"),
+    [(4, 1, (650, 760)), (4, 2, "no size"), (1, 1, "every size"), (1, 4, "no size")],
+)
+def test_from_which_size_a_store_is_as_good_as_the_best(
+    small: float, large: float, size: tuple[int, int] | str, make: Make
+) -> None:
+    """A regret of 4 at 100 B and 1 at 1 KiB is 1.25 at 704 B."""
+    other = {"sqlite": evenly(1)}
+    data = make({"flat": evenly(small)} | other, larger={"flat": evenly(large)} | other)
+    found = decision.crossing(data, "flat", "process")
+    if isinstance(size, str):
+        assert found["size"] == size
+    else:
+        bytes_of = {name: float(text.removesuffix(" B")) for name, text in found.items()}
+        assert size[0] < bytes_of["least"] <= bytes_of["size"] <= bytes_of["most"] < size[1]
+    shown = decision.crossings({"ext4": data}, "flat")
+    assert shown.to_dict("records") == [{"file system": "ext4", "level": "process", **found}]

@@ -1,39 +1,38 @@
 """Ranks the stores for given records and a mix of operations, from measured results.
 
-Each observation is the log of a trial's mean time. The measured fields of a durability level are
-points in a plane, whose axes are the logs of record size and number of records. They are
-triangulated (B. Delaunay, 1934), and within a triangle the log of a time is interpolated linearly.
-Nothing is extrapolated. The time of a mix is the mean of its operations' times, weighted by their
-shares. Stores are then ranked trial by trial, as in a field; see kvbench.stats.regret.
+Each observation is the log of a trial's mean time. It is interpolated linearly in the logs of the
+number of records and the record size, between the measured fields of a durability level. Beyond
+them an answer is that of the nearest field, and its grade says so. The time of a mix is the mean of
+its operations' times, weighted by their shares. Stores are then ranked trial by trial, as in a
+field; see kvbench.stats.regret.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.spatial import Delaunay, QhullError
 
-from kvbench.answers.recovery import Recovery
+from kvbench.answers.needs import Needs
 from kvbench.cell.bindings import full_name
-from kvbench.cell.factors import DEFAULT, DURABILITY, OPERATIONS, format_bytes
+from kvbench.cell.factors import DEFAULT, DURABILITY, OPERATIONS
 from kvbench.common.messages import BadInput, listed
 from kvbench.experiment.factors import NOT_STATED
 from kvbench.results.measured import FLOOR, Measured, Point
 from kvbench.stats.regret import RECOMMENDED, Ranking, by_trial, rank
-from kvbench.stores.about import has_c_interface, reuses
+from kvbench.stores.about import reuses
 from kvbench.stores.bindings import BINDINGS
 
 STEP = 10.24  # largest ratio of a measured size to the query's: 1 KiB / 100 B
 NOT_WHOLE = "not measured, or not warm, in a field that the answer rests on"
 SYNCS = "it syncs at level process, too, so what another device would take is not known"
 SELDOM_SYNCS = 0.1  # syncs per write: level process allows syncs when a buffer is flushed
-RUST = "its library has no interface for C"
+MEASURED, INTERPOLATED, EXTRAPOLATED = "measured", "interpolated", "extrapolated"  # grades
 GROWS = "its file only grows with updates and removes; --may-grow ranks it, too"
-MOST_SIZES = 3  # most sizes in a message
+NO_NEEDS = Needs()
 PLAIN = {"process", "sync"}  # the difference of their times is a write's wait for the device
 Floats = npt.NDArray[Any]
 
@@ -45,10 +44,8 @@ class Query:
     `size` is the bytes of a value, `records` the number of records, and `mix` the share of each
     operation. `sync_ns` is the time of a sync on the application's device; None means the measured
     device's. If the mix overwrites or removes records, stores whose file only grows are ranked only
-    with `may_grow`. With `c_interface` only stores that C can call are ranked. With `comes_back`
-    only stores are ranked that came back from all crash states that were tried. Of stores as
-    shipped, only those that provide the durability level `guarantee` are ranked; see
-    interpretations().
+    with `may_grow`. Stores that do not meet the `needs` are not ranked. Of stores as shipped, only
+    those that provide the durability level `guarantee` are ranked; see interpretations().
     """
 
     size: int
@@ -58,8 +55,7 @@ class Query:
     memory: str = DEFAULT
     sync_ns: float | None = None
     may_grow: bool = False
-    c_interface: bool = False
-    comes_back: Recovery | None = None
+    needs: Needs = NO_NEEDS
     guarantee: str = ""
 
     @property
@@ -72,17 +68,16 @@ class Query:
         engine = store.partition("/")[0]
         if not self.may_grow and not reuses(engine):
             return GROWS
-        if self.c_interface and not has_c_interface(engine):
-            return RUST
-        return self.comes_back.refuses(store, self.durability) if self.comes_back else ""
+        return self.needs.refuses(store, self.durability)
 
 
 @dataclass(frozen=True)
 class Advice:
     """The answer to a query: the ranking, the mean time of each store, the fields it was
-    interpolated from with their weights, and the stores left out with the reason. `space` is each
-    store's disk space over its live bytes after equal work; empty where that was not measured
-    around the query."""
+    interpolated from with their weights, and the stores left out with the reason. `grade` is
+    EXTRAPOLATED if the query lies beyond the measured fields; then the answer is that of the
+    nearest one. `space` is each store's disk space over its live bytes after equal work; empty
+    where that was not measured around the query."""
 
     query: Query
     ranking: Ranking
@@ -90,6 +85,7 @@ class Advice:
     rests_on: Mapping[Point, float]
     left_out: Mapping[str, str]
     space: Mapping[str, float]
+    grade: str
 
     @property
     def trials(self) -> int:
@@ -171,39 +167,6 @@ def check(data: Measured, query: Query) -> None:
             raise BadInput(f"--sync-time: {data.name} has no time of its own device's sync")
 
 
-def weights(points: Floats, target: Floats) -> dict[int, float]:
-    """The indices of the points around a target in the plane, with weights whose weighted mean is
-    the target: the corners of its triangle, or the ends of a segment if all points are collinear.
-    Empty if the target is outside."""
-    exact = np.flatnonzero(np.isclose(points, target).all(axis=1))
-    if len(exact):
-        return {int(exact[0]): 1.0}
-    try:
-        mesh = Delaunay(points)
-    except (QhullError, ValueError):  # fewer than three points, or all collinear
-        return _between(points, target)
-    at = int(mesh.find_simplex(target, tol=1e-9))
-    if at < 0:
-        return {}
-    change = mesh.transform[at]
-    first = change[:2] @ (target - change[2])
-    corners = zip(mesh.simplices[at], [*first, 1 - first.sum()], strict=True)
-    return {int(index): float(weight) for index, weight in corners if weight > 1e-9}
-
-
-def _between(points: Floats, target: Floats) -> dict[int, float]:
-    """The weights for sorted points that are collinear."""
-    way = points[-1] - points[0]
-    if not way.any():
-        return {}
-    along, share = ((point - points[0]) @ way / (way @ way) for point in (points, target))
-    if not 0 < share < 1 or not np.allclose(points[0] + share * way, target):
-        return {}
-    to = int(np.searchsorted(along, share))
-    weight = float((share - along[to - 1]) / (along[to] - along[to - 1]))
-    return {to - 1: 1 - weight, to: weight}
-
-
 def _elsewhere(plain: Floats, synced: Floats, scale: float) -> Floats:
     """The time of a synced write on another device: the difference from the same write at level
     process is the device's, and is scaled."""
@@ -228,19 +191,38 @@ def nearest(points: Iterable[Point], size: int, records: int) -> Point | None:
 
 def around(points: Iterable[Point], size: int, records: int) -> dict[Point, float]:
     """The measured fields around these records, with their interpolation weights; empty if there
-    are none. Fields whose size differs by more than a factor of STEP are ignored."""
-    near = [point for point in points if 1 / STEP <= point[0] / size <= STEP]
-    if not near:
-        return {}
-    plane = np.log(np.array(near, dtype=float)).reshape(-1, 2)
-    by_index = weights(plane, np.log(np.array([size, records], dtype=float)))
-    return {near[at]: weight for at, weight in by_index.items()}
+    are none. Of the sizes whose measured numbers of records include `records`, the two nearest to
+    `size` count, if neither differs by more than a factor of STEP; within each, the two nearest
+    numbers."""
+    numbers: dict[int, list[int]] = {}
+    for own, count in sorted(points):
+        numbers.setdefault(own, []).append(count)
+    sizes = [own for own, counts in numbers.items() if counts[0] <= records <= counts[-1]]
+    near = [own for own in sizes if 1 / STEP <= own / size <= STEP]
+    return {
+        (own, count): share * part
+        for own, share in _between(near, size)
+        for count, part in _between(numbers[own], records)
+    }
+
+
+def _between(levels: Sequence[int], value: int) -> list[tuple[int, float]]:
+    """The two sorted levels around a value with their weights, or the level that is the value;
+    empty if the value is outside. The weights are linear in the logs."""
+    low = max((level for level in levels if level <= value), default=None)
+    high = min((level for level in levels if level >= value), default=None)
+    if low is None or high is None:
+        return []
+    if low == high:
+        return [(low, 1.0)]
+    share = math.log(value / low) / math.log(high / low)
+    return [(low, 1 - share), (high, share)]
 
 
 def advise(data: Measured, query: Query, without: Point | None = None) -> Advice:
     """The advice for one interpretation of a query. `without` is a field to leave out, so that its
-    interpolation can be compared with its measurement. Raises BadInput if the query is outside the
-    measured range."""
+    interpolation can be compared with its measurement. Raises BadInput if no field has all that the
+    query needs."""
     check(data, query)
     level = query.durability, query.memory, query.guarantee
     tables = {name: data.logs(level[0], level[1], name, level[2]) for name in query.mix}
@@ -248,14 +230,7 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
     if query.sync_ns is not None:
         plain = {name: data.logs("process", query.memory, name) for name in tables if name != "get"}
     measured = [p for p in common([*tables.values(), *plain.values()]) if p != without]
-    chosen = around(measured, query.size, query.records)
-    if not chosen:
-        near = nearest(measured, query.size, query.records)
-        nearest_field = near and f"; the nearest field is {format_bytes(near[0])} x {near[1]:,}"
-        raise BadInput(
-            f"--record-size, --records: {format_bytes(query.size)} x {query.records:,} is beyond "
-            f"what was measured; allowed: {_shown(measured)}{nearest_field or ''}"
-        )
+    chosen, grade = _basis(measured, query)
     scale = (query.sync_ns or 0) / (1000 * float(data.machine.sync_p50_us or 1))
     parts = []
     for operation, share in query.mix.items():
@@ -281,7 +256,20 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
     left_out = data.absent(chosen, query.durability, query.memory)
     for store in sorted(set(data.at(data.rows, *level).store) - set(values)):
         left_out[store] = left(store) or NOT_WHOLE
-    return Advice(query, ranking, times_of, chosen, left_out, _space(data, query))
+    return Advice(query, ranking, times_of, chosen, left_out, _space(data, query), grade)
+
+
+def _basis(measured: list[Point], query: Query) -> tuple[dict[Point, float], str]:
+    """The fields on which an answer rests, with their weights, and its grade. Raises BadInput if
+    there is no field."""
+    if chosen := around(measured, query.size, query.records):
+        return chosen, INTERPOLATED if len(chosen) > 1 else MEASURED
+    if (near := nearest(measured, query.size, query.records)) is None:
+        raise BadInput(
+            f"--mix: no field has {listed(query.mix)} of all stores; leave an operation out, or "
+            "sweep them"
+        )
+    return {near: 1.0}, EXTRAPOLATED
 
 
 def unmeasured(data: Measured) -> dict[str, str]:
@@ -317,20 +305,6 @@ def _space(data: Measured, query: Query) -> dict[str, float]:
         return {}
     ratios = _interpolated(pd.DataFrame(np.log(table)), chosen).dropna()
     return {str(store): float(value) for store, value in ratios.items()}
-
-
-def _shown(points: Iterable[Point]) -> str:
-    """The measured range of record numbers for each size, in words."""
-    counts: dict[int, list[int]] = {}
-    for size, records in points:
-        counts.setdefault(size, []).append(records)
-    ranges = [
-        f"{format_bytes(size)} x {' to '.join(f'{n:,}' for n in sorted({min(each), max(each)}))}"
-        for size, each in counts.items()
-    ]
-    if len(ranges) > MOST_SIZES:
-        ranges[1:-1] = ["..."]
-    return f"between {', '.join(ranges)}" if ranges else "nothing that all stores have"
 
 
 def _interpolated(table: pd.DataFrame, chosen: Mapping[Point, float]) -> "pd.Series[float]":

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def _packages(data: Measured | str, query: Query) -> dict[str, Any]:
     point = nearest(common(tables.values()), query.size, query.records)
     if point is None:
         return {"why": why}
+    needs = replace(query.needs, names=tuple(n for n in query.needs.names if n != FROM_C))
     whole = sum(query.mix.values())
     parts = [
         pd.Series(math.e ** tables[name][point] * (share / whole))
@@ -66,7 +68,7 @@ def _packages(data: Measured | str, query: Query) -> dict[str, Any]:
     values = {
         store: trials
         for store, trials in by_trial(sum(parts[1:], parts[0]).dropna()).items()
-        if not (query.comes_back and query.comes_back.refuses(store, settings[store]))
+        if not needs.refuses(store, settings[store])
     }
     trials = max((trial for own in values.values() for trial in own), default=0)
     regrets = rank(values, range(1, trials + 1), sittings=data.sittings).regrets
@@ -86,6 +88,7 @@ def _packages(data: Measured | str, query: Query) -> dict[str, Any]:
     return found | {"why": "", "data": str(data.name), "guarantee": level, "packages": rows}
 
 
+FROM_C = "c-interface"  # the need that is none of a program in Python
 FOLDERS = ("python-levels", "python")  # set to a level, and as shipped
 REGRET = {"regret": "estimate", "low": "low", "high": "high"}
 

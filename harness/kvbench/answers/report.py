@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from tabulate import tabulate
 
-from kvbench.answers.advise import Advice
+from kvbench.answers.advise import EXTRAPOLATED, MEASURED, Advice
+from kvbench.answers.needs import NEEDS
 from kvbench.answers.recovery import Recovery
-from kvbench.cell.factors import DEFAULT, format_bytes
+from kvbench.cell.factors import DEFAULT, format_bytes, parse_bytes
 from kvbench.experiment.factors import NOT_STATED
 from kvbench.results.measured import Measured
 from kvbench.stats.regret import IN, RECOMMENDED
@@ -19,6 +20,9 @@ from kvbench.stores import catalogue
 from kvbench.stores.about import about, consequence
 
 MOST_REGRET = 1000  # a larger upper bound is not shown
+COMES_BACK = "comes-back"  # of the needs
+LARGEST = 50 << 30  # bytes of values, the limit of a grid
+MEASURING = "10min"  # that the command of an answer proposes
 MOST_SHOWN = 5  # stores whose settings are printed
 LEGEND = (
     f"in: surely less than {IN - 1:.0%} slower than the best; out: surely more; undecided: not "
@@ -116,13 +120,15 @@ def report(data: Measured, advice: Advice, recovery: Recovery | None = None) -> 
         )
     return {
         "computed": computed,
+        "grade": advice.grade,
         "data": str(data.name),
         "query": {
             "record_size": format_bytes(query.size), "records": query.records,
             "mix": dict(query.mix), "access": _level(data.access),
             "durability": _level(query.durability), "guarantee": _level(query.level),
             "memory": _level(query.memory), "sync_ns": query.sync_ns, "may_grow": query.may_grow,
-            "c_interface": query.c_interface, "comes_back": query.comes_back is not None,
+            "needs": list(query.needs.names), "largest_value": _bytes(query.needs.value),
+            "largest_key": _bytes(query.needs.key),
         },
         "trials": advice.trials,
         "average": data.average,
@@ -134,6 +140,10 @@ def report(data: Measured, advice: Advice, recovery: Recovery | None = None) -> 
         "left_out": dict(advice.left_out),
         "machine": None if pd.isna(data.machine.cpu) else str(data.machine.cpu),
     }  # fmt: skip
+
+
+def _bytes(size: int) -> str | None:
+    return format_bytes(size) if size else None
 
 
 def _level(name: str) -> str | None:
@@ -161,27 +171,39 @@ def interval(low: float | None, high: float | None) -> str:
     return f"{number(low)} to {number(high)}" if known else f"{number(low)} or more"
 
 
+def field_of(values: Mapping[str, Any]) -> str:
+    """The field of a report with the largest weight, in words."""
+    heaviest = max(values["rests_on"], key=lambda at: at["weight"])
+    return f"{heaviest['record_size']} x {heaviest['records']:,}"
+
+
 def answer(values: Mapping[str, Any]) -> list[str]:
     """The recommendation of a report in one or two lines; for computed times, which stores to
     measure."""
     rows = values["stores"]
     maybe = [row["store"] for row in rows if row["candidate"]]
     sure = [row["store"] for row in rows if row["recommended"]]
+    far = values.get("grade") == EXTRAPOLATED
     if values["computed"]:
         device = time(values["query"]["sync_ns"])
         return [
             f"computed, not measured: times as on a device that syncs in {device}",
+            *([f"extrapolated from the nearest measured field, {field_of(values)}"] if far else []),
             f"to measure there: {', '.join(maybe) or 'no store was measured whole here'}",
         ]
     others = [store for store in maybe if sure and store not in sure]
+    at = field_of(values) if far else ""
+    beyond = f"extrapolated, not measured: at the nearest measured field, {at}, " if far else ""
     if sure:
-        lines = [f"use {' or '.join(sure)}"]
+        lines = [f"{beyond}use {' or '.join(sure)}"]
     elif maybe:
-        lines = [f"not told apart: {', '.join(maybe)}"]
+        lines = [f"{beyond}not told apart: {', '.join(maybe)}"]
     else:
         one, two = ("was measured whole here", "were measured whole here")
-        if values["query"]["comes_back"]:
-            one, two = ("is known to come back", "are known to come back")
+        needs = values["query"]["needs"]
+        if needs or values["query"]["largest_value"] or values["query"]["largest_key"]:
+            known = "to come back" if needs == [COMES_BACK] else "to meet these needs"
+            one, two = (f"is known {known}", f"are known {known}")
         lines = [f"no two stores {two}, so none is ranked"]
         if len(rows) == 1:
             lines = [f"{rows[0]['store']} alone {one}, so it is not ranked"]
@@ -227,7 +249,7 @@ def _crashes(chosen: Sequence[Mapping[str, Any]], required: bool) -> str:
         came = ", ".join(f"{row['store']} {row['crash_states']:,}" for row in chosen)
         return f"crash states from which each came back: {came}"
     found = [f"{row['store']} {row['comes_back']}" for row in chosen if row["comes_back"]]
-    return f"{'; '.join(found)}; --comes-back leaves such stores out" if found else ""
+    return f"{'; '.join(found)}; --needs {COMES_BACK} leaves such stores out" if found else ""
 
 
 def _asked(query: Mapping[str, Any]) -> str:
@@ -238,7 +260,41 @@ def _asked(query: Mapping[str, Any]) -> str:
     level = f"durability {guarantee}"
     if durability == DEFAULT:
         level = f"as shipped, which amounts to durability {guarantee}"
-    return f"for {query['record_size']} x {query['records']:,}; {mix}; {level}"
+    needs = [NEEDS[name].says for name in query["needs"]]
+    needs += [
+        f"holds a {what} of {query[f'largest_{what}']}"
+        for what in ("value", "key")
+        if query[f"largest_{what}"]
+    ]
+    asked = f"; a store that {' and '.join(needs)}" if needs else ""
+    return f"for {query['record_size']} x {query['records']:,}; {mix}; {level}{asked}"
+
+
+def _closed(size: str | None) -> str:
+    """A size without blanks, for a command line."""
+    return (size or "").replace(" ", "")
+
+
+def command(query: Mapping[str, Any]) -> str:
+    """The command that measures the records of a query on this machine; empty if there is none:
+    `kvbench advise` measures no packages, no stores as shipped and no more than LARGEST bytes."""
+    level = query["durability"]
+    large = parse_bytes(query["record_size"]) * query["records"] > LARGEST
+    if query["access"] == "python" or level == DEFAULT or large:
+        return ""
+    mix = ",".join(
+        f"{name}={share:.9f}".rstrip("0").rstrip(".") for name, share in query["mix"].items()
+    )
+    memory = "" if query["memory"] == DEFAULT else query["memory"]
+    given = {
+        "record-size": _closed(query["record_size"]), "records": query["records"], "mix": mix,
+        "durability": level, "memory": _closed(memory),
+        "needs": ",".join(query["needs"]), "largest-value": _closed(query["largest_value"]),
+        "largest-key": _closed(query["largest_key"]),
+    }  # fmt: skip
+    words = [f"--{name} {value}" for name, value in given.items() if value]
+    more = ["--may-grow"] * query["may_grow"]
+    return " ".join(["kvbench advise", *words, *more, f"--measure {MEASURING}"])
 
 
 def text(values: Mapping[str, Any]) -> str:
@@ -252,21 +308,21 @@ def text(values: Mapping[str, Any]) -> str:
         lines.append(_settings(chosen))
         lines.append("\n".join(f"{row['store']}: {row['known']}" for row in chosen if row["known"]))
         lines.append(CAUTIONS.get(query["guarantee"], ""))
-    lines.append(_crashes(chosen, query["comes_back"]))
+    lines.append(_crashes(chosen, COMES_BACK in query["needs"]))
     fields = [
         f"{at['record_size']} x {at['records']:,} ({at['weight']:.0%})" for at in values["rests_on"]
     ]
     lines.append(LEGEND)
     if len(fields) > 1:
-        heaviest = max(values["rests_on"], key=lambda at: at["weight"])
-        at = f"{heaviest['record_size']} x {heaviest['records']:,}"
-        lines.append(f"P99, memory and syncs are those of {at}")
+        lines.append(f"P99, memory and syncs are those of {field_of(values)}")
     lines.append(SPACE if any(row["space"] for row in rows) else NO_SPACE)
     some = "s" if values["trials"] != 1 else ""
     how = "measured in" if len(fields) == 1 else "interpolated between"
     machine = values["machine"] or f"machine {NOT_STATED}"
     trials = f"{values['trials']} trial{some}"
     lines.append(f"{how} {', '.join(fields)} of {values['data']}; {trials}; {machine}")
+    if values["grade"] != MEASURED and (measuring := command(query)):
+        lines.append(f"to measure your records here: {measuring}")
     if values["average"] == "median":
         lines.append("times are medians: no mean time is stated")
     for reason in sorted(set(values["left_out"].values())):

@@ -1,5 +1,6 @@
 """The command that chooses a store: advise."""
 
+import math
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kvbench.answers.needs import NEEDS
 from kvbench.cell.factors import DEFAULT, MAX_RECORD_SIZE, MOST, OPERATIONS, parse_bytes
 from kvbench.cli.ends import GOES_ON, NOTHING_KEPT, SOME_FAILED, STOPPED, kept
 from kvbench.cli.options import AS_JSON, PATH, Read
@@ -30,6 +32,13 @@ def _size(text: str) -> int:
     size = parse_bytes(text)
     if not 1 <= size <= MAX_RECORD_SIZE:
         raise BadInput(f"{text!r:.60} is out of range; allowed: 1 B to 64 MiB")
+    return size
+
+
+def _bytes(text: str) -> int:
+    size = parse_bytes(text)
+    if not 1 <= size <= MOST:
+        raise BadInput(f"{text!r:.60} is out of range; allowed: 1 B to 2^63 - 1")
     return size
 
 
@@ -133,14 +142,33 @@ def _level(text: str) -> tuple[str, str]:
     "that device.",
 )
 @click.option(
+    "--machine-memory",
+    type=Read(_bytes),
+    metavar="SIZE",
+    help="Memory of your machine: 16GiB. If the records exceed it, the answer is that of data "
+    "larger than memory, from the folder beyond-memory beside FOLDER.  [default: that of the "
+    "machine that measured FOLDER]",
+)
+@click.option(
     "--may-grow", is_flag=True, help="Rank stores whose file only grows with updates and removes."
 )
-@click.option("--c-interface", is_flag=True, help="Rank only stores that programs in C can call.")
 @click.option(
-    "--comes-back",
-    is_flag=True,
-    help="Rank only stores that opened, with no record of before lost or wrong, after each of the "
-    "simulated losses of power in faults/states.csv, beside FOLDER.",
+    "--needs",
+    multiple=True,
+    metavar="NAME,...",
+    help=f"Rank only stores that meet these needs: {', '.join(NEEDS)}. May be repeated.",
+)
+@click.option(
+    "--largest-value",
+    type=Read(_size),
+    metavar="SIZE",
+    help="Rank only stores that hold a value of this size, which may exceed --record-size.",
+)
+@click.option(
+    "--largest-key",
+    type=Read(_size),
+    metavar="SIZE",
+    help="Rank only stores that hold a key of this size.",
 )
 @click.option(
     "--where",
@@ -180,9 +208,11 @@ def advise(
     access: str,
     memory: str | None,
     sync_time: float | None,
+    machine_memory: int | None,
     may_grow: bool,
-    c_interface: bool,
-    comes_back: bool,
+    needs: Sequence[str],
+    largest_value: int | None,
+    largest_key: int | None,
     where: Sequence[tuple[str, str]],
     data: Path | None,
     space: Path | None,
@@ -193,10 +223,16 @@ def advise(
     """Say which stores are best for some records and a mix of operations.
 
     The answer rests on the results in FOLDER. It interpolates between the record sizes and numbers
-    that were measured there, never beyond them. It lists the stores by how many times slower each
-    is than the best (its regret), with an interval, the settings to use, and what a crash may cost.
-    Then come the packages for Python that guarantee the same, in the nearest field of the folder
-    python-levels beside FOLDER or, if it has none, of the folder python.
+    that were measured there. Beyond them it is that of the nearest field, and says so. Of records
+    larger than the memory of the machine, it is that of stores with as little memory. It lists the
+    stores by how many times slower each is than the best (its regret), with an interval, the
+    settings to use, and what a crash may cost. Then come the packages for Python that guarantee the
+    same, in the nearest field of the folder python-levels beside FOLDER or, if it has none, of the
+    folder python.
+
+    Each of --needs is a fact that was observed or has a source; `docs/measuring.md` explains them.
+    What stores do in a crash, with damaged files and with two processes is read from the tables
+    beside FOLDER.
 
     Stores as shipped survive different things: those that survive the same are ranked together, and
     those that survive less than --durability asks for are left out.
@@ -204,17 +240,23 @@ def advise(
     --measure adds trials on this machine until it is known which stores are best. If its time ends
     before, the answer rests on FOLDER, and the exit status is 3, or 130 after Ctrl-C.
     """
+    import pandas as pd
+
     from kvbench.answers import packages, report
     from kvbench.answers.advise import Query
+    from kvbench.answers.needs import Needs, Observed, read
+    from kvbench.answers.recovery import Recovery
+    from kvbench.answers.regime import beyond_memory
 
-    _check_together(access, c_interface, sync_time, budget, out)
+    wanted = read(needs)
+    _check_together(access, wanted, sync_time, budget, out)
     device = None if sync_time is None else 1e9 * sync_time
     folders = _folders(data, access)
-    recovery = _recovery(folders[0], comes_back)
+    recovery = Recovery.beside(folders[0])
+    needed = Needs(wanted, Observed(folders[0]), largest_value or 0, largest_key or 0)
     query = Query(
-        record_size, records, mix, durability or "", memory or "", device, may_grow, c_interface,
-        recovery if comes_back else None,
-    )  # fmt: skip
+        record_size, records, mix, durability or "", memory or "", device, may_grow, needed
+    )
     known, found = _answers(query, folders, access, _levels(where), space)
     shown = [report.report(known, one, recovery) for one in found]
     if access == "c":  # otherwise the answer itself is of packages
@@ -223,18 +265,40 @@ def advise(
             values | {"python": packages.packages(measured, one.query)}
             for values, one in zip(shown, found, strict=True)
         ]
+    own = known.machine.memory_bytes
+    memory_bytes = machine_memory or (math.inf if pd.isna(own) else float(own))
+    shown = [
+        values
+        | {
+            "beyond_memory": None
+            if access == "python"
+            else beyond_memory(folders[0], one.query, memory_bytes)
+        }
+        for values, one in zip(shown, found, strict=True)
+    ]
     as_shipped = found[0].query.durability == DEFAULT
     if budget is None:
         told: Any = {"guarantees": shown} if as_shipped else shown[0]
-        parts = [report.text(values) + _python(values) for values in shown]
+        parts = [_beyond(values) + report.text(values) + _python(values) for values in shown]
         click.echo(report.to_json(told) if as_json else "\n\n\n".join(parts))
         return
     if as_shipped:
         raise BadInput("--measure: not of stores as shipped; allowed: with --durability LEVEL")
     told, status = _measured(found[0], shown[0], recovery, budget, out)
-    click.echo(report.to_json(told) if as_json else report.both(told) + _python(shown[0]))
+    text = _beyond(shown[0]) + report.both(told) + _python(shown[0])
+    click.echo(report.to_json(told) if as_json else text)
     if status:
         sys.exit(status)
+
+
+def _beyond(values: dict[str, Any]) -> str:
+    """The part of a report's text on data larger than memory, which comes first; empty if the data
+    are not."""
+    from kvbench.answers import regime
+
+    found = values["beyond_memory"]
+    head = f"{regime.text(found, values['query'])}\n\n\n" if found else ""
+    return f"{head}if memory held the data: " if head else ""
 
 
 def _python(values: dict[str, Any]) -> str:
@@ -246,8 +310,9 @@ def _python(values: dict[str, Any]) -> str:
 
 
 def _check_together(
-    access: str, c_interface: bool, sync_time: float | None, budget: float | None, out: Path | None
-) -> None:
+    access: str, needs: Sequence[str], sync_time: float | None, budget: float | None,
+    out: Path | None,
+) -> None:  # fmt: skip
     """Raise BadInput if one option has no effect because of another."""
     if out is not None and budget is None:
         raise BadInput(f"--out: {brief(str(out))!r} is of no use without --measure")
@@ -255,8 +320,8 @@ def _check_together(
         raise BadInput(
             f"--sync-time: {sync_time:g} s is of no use with --measure: here is this device"
         )
-    if access == "python" and (c_interface or budget is not None):
-        option = "--c-interface" if c_interface else "--measure"
+    if access == "python" and ("c-interface" in needs or budget is not None):
+        option = "--needs c-interface" if "c-interface" in needs else "--measure"
         raise BadInput(f"{option}: not allowed with --access python; allowed: with --access c")
 
 
@@ -278,19 +343,6 @@ def _folders(data: Path | None, access: str) -> list[Path]:
         raise BadInput(
             f"--data: there is no {folders[0]} here; allowed: the {folders[0]} of the paper's "
             "repository, or a folder of your own after `kvbench collect`"
-        )
-    return found
-
-
-def _recovery(folder: Path, needed: bool) -> "Recovery | None":
-    """The crash states beside a folder of results. Raises BadInput if they are needed and there are
-    none."""
-    from kvbench.answers.recovery import TABLE, Recovery
-
-    found = Recovery.beside(folder)
-    if needed and found is None:
-        raise BadInput(
-            f"--comes-back: there is no {folder.parent / TABLE}; `kvbench crash --explore` makes it"
         )
     return found
 
@@ -334,7 +386,7 @@ def _measured(
     if done.data is not None:
         own = report.report(done.data, advised(done.data, found.query), recovery)
     if own is not None and not done.why:
-        beside = {"python": known["python"], "known": known}
+        beside = {name: known[name] for name in ("python", "beyond_memory")} | {"known": known}
         return own | {"measured": {"finished": True, "why": "", "report": None}} | beside, 0
     why = done.why or "no trial has all stores"
     status = STOPPED if done.interrupted else SOME_FAILED

@@ -7,7 +7,7 @@ store, estimates of how long its cells take, and the families it belongs to. It 
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -24,6 +24,7 @@ C = "c"  # the key of the shim's rates
 CITED = (  # the facts that have a source
     "licence", "latest", "maintained_by", "platforms", "processes", "known", "consequence"
 )  # fmt: skip
+READ_ON = "2026-11-23"  # the day on which the sources of all facts were read
 LAST = 10_000  # position of a store without a file
 USUAL = {  # by level, what a crash may cost in an engine that keeps a log
     "none": "a crash of the process, or a loss of power, may lose the last writes",
@@ -63,11 +64,15 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """The contents of a store's file. Facts are texts, which are empty if they do not apply or were
     not found.
 
-    `ordered`: whether records can be read in key order. `processes`: whether several processes may
+    `ordered`: whether records can be read in key order. `systems`: where it runs, of the three,
+    by `platforms`. `copyleft`: whether its licence asks for the source of a program that ships with
+    it, in all that it offers without a fee. `transactions`: whether a crash leaves all or none of
+    several records that are written together. `one_file`: whether a closed store, at the level
+    process, is one file, beside a file of locks at most. `processes`: whether several processes may
     use the store at once. `known`: what a user should know. `reuses`: whether the space of
     overwritten and removed records is reused without a call by the program. `sources`: the address
-    of the source of each fact that has one (read on 2026-11-23). `consequence`: what a crash may
-    cost, by durability level or, as shipped, by binding, where it differs from the usual; see
+    of the source of each fact that has one (read on READ_ON). `consequence`: what a crash may cost,
+    by durability level or, as shipped, by binding, where it differs from the usual; see
     consequence(). `rates`: those of the shim, as `c`, and of bindings that use the engine in a
     different way.
     """
@@ -76,6 +81,10 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     what: str = ""
     language: str = ""
     ordered: bool = False
+    systems: tuple[Literal["linux", "macos", "windows"], ...] = ()
+    copyleft: bool = False
+    transactions: bool = False
+    one_file: bool = False
     licence: str = ""
     latest: str = ""
     maintained_by: str = ""

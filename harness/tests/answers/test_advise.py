@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
-from kvbench.answers.advise import Query, advise, nearest, weights
+from kvbench.answers.advise import Query, advise, around, nearest
+from kvbench.answers.needs import NEEDS, Needs, Observed
 from kvbench.answers.report import report
 from kvbench.cell.bindings import full_name
 from kvbench.cell.factors import OPERATIONS
@@ -92,15 +93,61 @@ def test_a_mix_is_the_sum_of_its_operations(make: Make) -> None:
 
 
 @pytest.mark.parametrize("changed", [("--record-size", "99B"), ("--records", "10001")])
-def test_beyond_what_was_measured_nothing_is_said(
+def test_beyond_what_was_measured_the_answer_is_that_of_the_nearest_field(
     changed: tuple[str, str], kvbench: Run, make: Make
 ) -> None:
     folder = make({"lmdb": by_size, "leveldb": even})
     plain = {"--record-size": "1KiB", "--records": "1000"} | dict([changed])
     command = [word for pair in plain.items() for word in pair]
     done = kvbench("advise", *command, "--data", folder)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "is beyond what was measured; allowed: between 100 B x 100 to 10,000" in done.stderr
+    near = "100 B x 1,000" if "--record-size" in changed else "1 KiB x 10,000"
+    said = f"extrapolated, not measured: at the nearest measured field, {near}, use "
+    assert done.stdout.startswith(said)
+    measuring = " ".join(["kvbench advise", *command, "--mix get=0.5,update=0.5"])
+    assert f"here: {measuring} --durability process --measure 10min" in done.stdout
+    found = json.loads(kvbench("advise", *command, "--data", folder, "--json").stdout)
+    assert found["grade"] == "extrapolated" and found["beyond_memory"] is None
+
+
+@pytest.mark.parametrize(
+    ("records", "grade"), [("1000", "measured"), ("2000", "interpolated"), ("1M", "extrapolated")]
+)
+def test_each_answer_has_a_grade(records: str, grade: str, kvbench: Run, make: Make) -> None:
+    folder = make({"lmdb": by_size, "leveldb": even})
+    command = ("advise", "--record-size", "1KiB", "--records", records, "--data", folder)
+    assert json.loads(kvbench(*command, "--json").stdout)["grade"] == grade
+    assert ("to measure your records here" in kvbench(*command).stdout) == (grade != "measured")
+
+
+@pytest.mark.parametrize(
+    ("size", "records", "ratio"),
+    [("10KiB", "10M", 8), ("30KiB", "5M", 8), ("2KiB", "1e9", 8), ("1KiB", "20M", 2)],
+)
+def test_of_data_larger_than_memory_the_answer_is_that_of_as_little_memory(
+    size: str, records: str, ratio: float, kvbench: Run
+) -> None:
+    command = ("advise", "--record-size", size, "--records", records, "--data", REFERENCE)
+    memory = ("--machine-memory", "16GiB")
+    found = json.loads(kvbench(*command, *memory, "--json").stdout)["beyond_memory"]
+    assert found["ratio"] > 1 and found["nearest"] == ratio
+    assert len(found["stores"]) > 5 and found["stores"][0]["regret"] == 1
+    text = kvbench(*command, *memory).stdout
+    assert "\nlarger than memory: the data are " in text
+    assert "\nif memory held the data: " in text
+    found = json.loads(kvbench(*command, "--machine-memory", "9999GiB", "--json").stdout)
+    assert found["beyond_memory"] is None
+
+
+def test_of_data_larger_than_memory_it_is_said_what_was_not_measured(
+    kvbench: Run, make: Make
+) -> None:
+    small = ("--record-size", "1KiB", "--records", "1000", "--machine-memory", "100KiB")
+    folder = make({"lmdb": by_size, "leveldb": even})
+    text = kvbench("advise", *small, "--data", folder).stdout
+    assert text.startswith("larger than memory: the data are 10 times as large as the memory, and ")
+    assert f"there is no {folder.parent / 'beyond-memory'}" in text
+    command = ("advise", *small, "--data", REFERENCE, "--durability", "sync")
+    assert "no such data at durability sync" in kvbench(*command).stdout
 
 
 BAD = {
@@ -133,7 +180,7 @@ def test_the_report_names_stores_settings_and_what_it_rests_on(kvbench: Run, mak
     assert found["stores"][2]["regret"] == pytest.approx(1.25, rel=0.02)
     assert found["stores"][0]["licence"]
     assert "MDB_NOSYNC" in found["stores"][0]["settings"]
-    assert 2 <= len(found["rests_on"]) <= 3
+    assert len(found["rests_on"]) == 4
     text = kvbench(*command, "--data", folder).stdout
     assert text.startswith("use lmdb or redb\n")
     assert "interpolated between" in text
@@ -170,18 +217,99 @@ def test_fields_of_another_size_say_nothing_of_more_records() -> None:
     """Of 10 KiB, 10,000 records are the most. A million of 100 B is no evidence for more."""
     data = Measured.of(REFERENCE)
     query = Query(10 << 10, 20_000, {"get": 0.9, "update": 0.1}, "sync")
-    with pytest.raises(BadInput, match="the nearest field is 10 KiB x 10,000"):
-        advise(data, query)
-    advise(data, replace(query, size=300, records=100_000))
+    found = advise(data, query)
+    assert (found.grade, found.rests_on) == ("extrapolated", {(10 << 10, 10_000): 1.0})
+    assert advise(data, replace(query, size=300, records=5_000)).grade == "interpolated"
+    assert advise(data, replace(query, size=300, records=100_000)).grade == "extrapolated"
 
 
 def test_stores_that_c_cannot_call_are_left_out_on_demand() -> None:
     data = Measured.of(REFERENCE)
     query = Query(100 << 10, 10_000, {"get": 0.9, "update": 0.1}, "sync")
-    found = advise(data, replace(query, c_interface=True))
+    found = advise(data, replace(query, needs=Needs(("c-interface",))))
     assert {"redb", "fjall"} <= set(advise(data, query).ranking.regrets)
     assert not {"redb", "fjall"} & set(found.ranking.regrets)
     assert "interface for C" in found.left_out["redb"]
+
+
+LACKING = {  # by need, stores that lack it, and stores that do not
+    "c-interface": ({"redb", "fjall"}, {"lmdb", "flat"}),
+    "ordered": ({"flat", "tkrzw-hash", "sqlite/sqlitedict"}, {"lmdb", "sqlite"}),
+    "processes": ({"leveldb", "bdb", "redb"}, {"lmdb", "mdbx", "sqlite", "flat"}),
+    "transactions": ({"flat", "kyoto-hash", "sqlite/diskcache"}, {"leveldb", "sqlite"}),
+    "comes-back": ({"flat"}, {"rocksdb"}),
+    "reports-rot": ({"lmdb", "sqlite"}, {"wiredtiger-btree"}),
+    "backup": ({"flat", "leveldb"}, {"sqlite", "lmdb"}),
+    "one-file": ({"flat", "leveldb", "rocksdb"}, {"lmdb", "sqlite", "redb"}),
+    "no-copyleft": ({"wiredtiger-btree", "bdb", "basho"}, {"rocksdb", "lmdb", "flat"}),
+    "maintained": ({"leveldb", "wiredtiger-btree"}, {"lmdb", "rocksdb", "sqlite", "flat"}),
+    "linux": (set(), {"lmdb", "flat"}),
+    "macos": (set(), {"lmdb", "fjall"}),
+    "windows": ({"fjall"}, {"lmdb", "leveldb"}),
+}
+
+
+@pytest.mark.parametrize("need", NEEDS)
+def test_stores_that_lack_a_need_are_named_with_the_reason(need: str) -> None:
+    asked = Needs((need,), Observed(REFERENCE))
+    lacking, meeting = LACKING[need]
+    refused = {store: asked.refuses(store, "process") for store in lacking | meeting}
+    assert {store for store, why in refused.items() if why} == lacking
+
+
+def test_needs_are_given_together_or_one_by_one(kvbench: Run) -> None:
+    command = ("advise", "--record-size", "1KiB", "--records", "1k", "--data", REFERENCE, "--json")
+    found = json.loads(kvbench(*command, "--needs", "ordered,processes").stdout)
+    again = kvbench(*command, "--needs", "processes", "--needs", "ordered, processes").stdout
+    assert {row["store"] for row in found["stores"]} == {"lmdb", "mdbx", "sqlite"}
+    assert {row["store"] for row in json.loads(again)["stores"]} == {"lmdb", "mdbx", "sqlite"}
+    assert found["left_out"]["leveldb"] == "a second process is refused"
+    assert found["query"]["needs"] == ["ordered", "processes"]
+    done = kvbench(*command, "--needs", "ordered,fast")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "--needs: 'fast' is unknown; allowed: c-interface, ordered" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("need", "table", "text", "said"),
+    [
+        (
+            "processes",
+            "durability/sharing.csv",
+            None,
+            "there is no .*sharing.csv; `kvbench sharing",
+        ),
+        ("processes", "durability/sharing.csv", "store,opens\nlmdb,yes\n", "no column 'reads'"),
+        (
+            "reports-rot",
+            "faults/rot.csv",
+            "store,checks,wrong,damages\nlmdb,default,x,1\n",
+            "inval",
+        ),
+        ("reports-rot", "faults/rot.csv", "store,checks,wrong,damages\nlmdb\n", "int"),
+    ],
+)
+def test_tables_of_what_stores_do_that_cannot_be_used_are_refused(
+    need: str, table: str, text: str | None, said: str, kvbench: Run, make: Make
+) -> None:
+    folder = make({"lmdb": by_size, "leveldb": even})
+    path = folder.parent / table
+    path.parent.mkdir()
+    if text is not None:
+        path.write_text(text)
+    command = ("advise", "--record-size", "1KiB", "--records", "1k", "--data", folder)
+    done = kvbench(*command, "--needs", need)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert re.search(said, done.stderr)
+
+
+def test_stores_whose_limits_are_too_small_are_left_out(kvbench: Run) -> None:
+    command = ("advise", "--record-size", "1KiB", "--records", "1k", "--data", REFERENCE, "--json")
+    found = json.loads(kvbench(*command, "--largest-key", "2KiB").stdout)
+    assert found["left_out"]["lmdb"] == "its largest key is 511 B"
+    assert "sqlite" in {row["store"] for row in found["stores"]}
+    found = json.loads(kvbench(*command, "--largest-value", "64 MiB").stdout)
+    assert not [why for why in found["left_out"].values() if why.startswith("its largest value")]
 
 
 STATES = """store,durability,states,recoverable,cannot_be_mounted,does_not_open
@@ -206,22 +334,22 @@ def test_only_stores_that_come_back_after_a_loss_of_power_are_ranked_on_demand(
     kvbench: Run, tried: Path
 ) -> None:
     command = ("advise", "--record-size", "1KiB", "--records", "100", "--data", tried)
-    found = json.loads(kvbench(*command, "--comes-back", "--json").stdout)
+    found = json.loads(kvbench(*command, "--needs", "comes-back", "--json").stdout)
     assert [row["store"] for row in found["stores"]] == ["leveldb", "rocksdb"]
     assert [row["crash_states"] for row in found["stores"]] == [2000, 200]
     left = found["left_out"]
     assert left["lmdb"] == "did not come back from 12 of 2,000 crash states at process"
     assert left["flat"] == "tested in only 199 crash states; 200 are needed"
     assert left["sqlite"].startswith("not tested: ") and "states.csv has no row" in left["sqlite"]
-    said = kvbench(*command, "--comes-back").stdout
+    said = kvbench(*command, "--needs", "comes-back").stdout
     assert said.startswith("use leveldb\n")
     assert "crash states from which each came back: leveldb 2,000\n" in said
     assert "left out: lmdb (did not come back from 12 of 2,000 crash states" in said
     (tried.parent / "faults/states.csv").write_text("".join(STATES.splitlines(True)[:2]))
-    said = kvbench(*command, "--comes-back").stdout
+    said = kvbench(*command, "--needs", "comes-back").stdout
     assert said.startswith("leveldb alone is known to come back, so it is not ranked\n")
     (tried.parent / "faults/states.csv").write_text(STATES.splitlines(True)[0])
-    said = kvbench(*command, "--comes-back").stdout
+    said = kvbench(*command, "--needs", "comes-back").stdout
     assert said.startswith("no two stores are known to come back, so none is ranked\n")
 
 
@@ -232,7 +360,9 @@ def test_broken_states_of_torn_blocks_alone_are_told_apart(kvbench: Run, tried: 
         head, *rows = STATES.splitlines()
         counted = [f"{row},{torn}" for row in rows]
         table.write_text("\n".join([f"{head},violations_torn", *counted]) + "\n")
-        found = json.loads(kvbench(*command, "--comes-back", "--json").stdout)["left_out"]["lmdb"]
+        found = json.loads(kvbench(*command, "--needs", "comes-back", "--json").stdout)["left_out"][
+            "lmdb"
+        ]
         assert found == f"did not come back from 12 of 2,000 crash states at process{said}"
 
 
@@ -242,7 +372,7 @@ def test_what_breaks_a_store_at_recoverable_counts_for_weaker_levels(
     table = tried.parent / "faults/states.csv"
     command = ("advise", "--record-size", "1KiB", "--records", "100", "--data", tried)
     table.write_text(f"{STATES}leveldb,recoverable,2000,1995,0,5\n")
-    left = json.loads(kvbench(*command, "--comes-back", "--json").stdout)["left_out"]
+    left = json.loads(kvbench(*command, "--needs", "comes-back", "--json").stdout)["left_out"]
     assert left["leveldb"] == "did not come back from 5 of 2,000 crash states at recoverable"
 
 
@@ -250,7 +380,10 @@ def test_a_recommended_store_that_does_not_come_back_is_named(kvbench: Run, trie
     command = ("advise", "--record-size", "1KiB", "--records", "100", "--data", tried)
     said = kvbench(*command).stdout
     assert said.startswith("use lmdb\n")
-    assert "\nlmdb did not come back from 12 of 2,000 crash states at process; --comes-back" in said
+    assert (
+        "\nlmdb did not come back from 12 of 2,000 crash states at process; --needs comes-back"
+        in said
+    )
     (tried.parent / "faults/states.csv").unlink()
     assert "crash states" not in kvbench(*command).stdout
 
@@ -258,7 +391,7 @@ def test_a_recommended_store_that_does_not_come_back_is_named(kvbench: Run, trie
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        (None, "--comes-back: there is no .*faults/states.csv"),
+        (None, "--needs: there is no .*faults/states.csv"),
         ("store,durability,states\nlmdb,process,5\n", "no column 'recoverable'"),
         (STATES.replace("1988", "many"), "invalid literal"),
         (STATES.replace("1988", "3000"), "lmdb: 3000 of 2000 states"),
@@ -270,7 +403,7 @@ def test_crash_states_that_cannot_be_used_are_refused(
     path = tried.parent / "faults/states.csv"
     path.unlink() if table is None else path.write_text(table)
     command = ("advise", "--record-size", "1KiB", "--records", "100", "--data", tried)
-    done = kvbench(*command, "--comes-back")
+    done = kvbench(*command, "--needs", "comes-back")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert re.search(said, done.stderr)
 
@@ -352,19 +485,31 @@ def test_with_one_candidate_there_is_nothing_to_measure(kvbench: Run, make: Make
     assert "\n\nuse lmdb\n" in done.stdout
 
 
+FIELDS = [(size, count) for size in (100, 1000, 10_000) for count in (10, 1000)]
+
+
 def test_weights_meet_their_target() -> None:
-    points = np.array([[0, 0], [0, 4], [4, 0], [4, 4]], dtype=float)
-    for target in ([1, 2], [0, 3], [4, 4], [3.5, 0.5]):
-        found = weights(points, np.array(target, dtype=float))
-        assert sum(found.values()) == pytest.approx(1)
-        assert min(found.values()) > 0
-        middle = sum(weight * points[at] for at, weight in found.items())
-        assert middle == pytest.approx(target)
-    assert weights(points, np.array([5.0, 0.0])) == {}
-    line = points[:2]
-    assert weights(line, np.array([0.0, 1.0])) == pytest.approx({0: 0.75, 1: 0.25})
-    assert weights(line, np.array([1.0, 1.0])) == {}
-    assert weights(line[:1], np.array([1.0, 1.0])) == {}
+    """In the logs, whatever is around."""
+    for size, records in ((100, 10), (300, 50), (1000, 999), (10_000, 1000), (9999, 11)):
+        found = around(FIELDS, size, records)
+        assert sum(found.values()) == pytest.approx(1) and min(found.values()) > 0
+        middle = sum(np.log(point) * weight for point, weight in found.items())
+        assert np.exp(middle) == pytest.approx((size, records))
+    assert around(FIELDS, 1000, 10) == {(1000, 10): 1.0}
+    assert len(around(FIELDS, 1000, 100)) == 2 and len(around(FIELDS, 500, 100)) == 4
+
+
+def test_nothing_is_around_what_lies_beyond_the_fields() -> None:
+    assert around([], 100, 10) == {}
+    for size, records in ((99, 10), (10_001, 10), (1000, 9), (1000, 1001)):
+        assert around(FIELDS, size, records) == {}
+    assert around([(100, 10), (10_000, 10)], 1500, 10) == {}  # a size of 10,000 B is near, 100 not
+
+
+def test_a_size_without_these_numbers_is_passed_over() -> None:
+    points = [*FIELDS, (5000, 10)]
+    assert {size for size, _ in around(points, 5000, 100)} == {1000, 10_000}
+    assert around(points, 5000, 10) == {(5000, 10): 1.0}
 
 
 def test_advice_is_validated_against_the_field_that_was_left_out(make: Make) -> None:

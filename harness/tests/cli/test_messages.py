@@ -273,7 +273,7 @@ def test_options_that_make_another_useless_are_refused(kvbench: Run) -> None:
     for given, said in (
         (("--sync-time", "2ms", "--measure", "9s", "--durability", "sync"), "with --measure"),
         (("--access", "python", "--measure", "9s"), "--access python"),
-        (("--access", "python", "--c-interface"), "--access python"),
+        (("--access", "python", "--needs", "c-interface"), "--access python"),
     ):
         rest = [word for pair in ADVISE.items() for word in pair]
         assert_one_line(kvbench("advise", *rest, *given), said)

@@ -1,6 +1,7 @@
 """What is said of the stores: facts of each store that is compared, each with its source, and what
 becomes of a store of which nothing, or nothing that can be read, is said."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from kvbench.stores.about import (
 from kvbench.stores.bindings import BINDINGS
 from kvbench.stores.catalogue import compared, known, names
 from kvbench.stores.identity import checksum
+from kvbench.stores.opened import open_store
 from kvbench.stores.page import renewed
 from support import ROOT, SHIMS, Run
 
@@ -54,6 +56,43 @@ def test_a_store_is_ordered_if_it_can_scan(store: str) -> None:
     facts, own = about(store), known()[store]
     if facts is not None and own.available:
         assert facts.ordered == ("scan" in own.capabilities), store
+
+
+@pytest.mark.parametrize("store", [name for name in names() if compared(name)])
+def test_a_closed_store_is_one_file_if_its_facts_say_so(store: str, tmp_path: Path) -> None:
+    """A file of locks beside it does not count. A store without the level is as shipped."""
+    facts, own = about(store), known()[store]
+    if facts is None or not own.available:
+        pytest.skip(own.reason or "added here")
+    level = {} if own.lacks("durability", "process") else {"durability": "process"}
+    (tmp_path / "store").mkdir()
+    opened = open_store(own, tmp_path / "store", **level)
+    for number in range(200):
+        opened.insert(f"key {number:012}".encode(), b"value" * 20)
+    opened.close()
+    found = [path.name for path in (tmp_path / "store").rglob("*") if path.is_file()]
+    kept = [name for name in found if not re.search(r"lock|lck", name, re.IGNORECASE)]
+    assert (len(kept) == 1) == facts.one_file, found
+
+
+@pytest.mark.parametrize("store", FILES)
+def test_folders_write_no_records_together(store: str) -> None:
+    facts = entry(store)
+    assert not facts.transactions and "batch" not in known()[store].capabilities
+
+
+def test_stores_that_write_together_take_batches() -> None:
+    for store, facts in everything().items():
+        own = known().get(store)
+        if own is not None and own.available and facts.transactions:
+            assert "batch" in own.capabilities, store
+
+
+def test_a_copyleft_licence_is_one_without_a_choice_that_is_none() -> None:
+    for store, facts in everything().items():
+        choices = re.split(r" OR ", facts.licence)
+        asks = all(re.search(r"(?<!L)GPL|Sleepycat", choice) for choice in choices)
+        assert facts.copyleft == (asks and bool(facts.licence)), store
 
 
 def test_another_build_has_its_engine_s_facts() -> None:
