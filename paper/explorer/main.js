@@ -283,9 +283,10 @@ function regime(asked) {
     page("answer").append(element("p", `${head}, and ${why}. If memory held them:`, "warning"));
     return;
   }
-  const may = ranked.filter((row) => ["in", "undecided"].includes(row.verdict)).map((row) => row.store);
-  const sure = ranked.filter((row) => row.high < data.recommended).map((row) => row.store);
-  const first = ranked.slice(0, 5).map((row) => `${row.store} ${times(row.regret)}`);
+  const named = ({ store }) => store.replace(/^\S+/, nameOf); // with the label of its settings
+  const may = ranked.filter((row) => ["in", "undecided"].includes(row.verdict)).map(named);
+  const sure = ranked.filter((row) => row.high < data.recommended).map(named);
+  const first = ranked.slice(0, 5).map((row) => `${named(row)} ${times(row.regret)}`);
   const told = sure.length ? `use ${joined(sure, "or")}` : may.length ? `these trials do not tell which of ${joined(may)} is best` : `no store has all trials`;
   const where = `at ${times(field.ratio)} times the memory (${field.size} x ${field.records.toLocaleString("en")} in ${field.cap}; trials: ${Math.max(...ranked.map((row) => row.trials))})`;
   page("answer").append(element("p", `${head}. Measured ${where}, ${told}. Times as slow as the fastest, in the mean: ${joined(first)}.`));

@@ -643,7 +643,8 @@ def test_the_page_and_kvbench_advise_agree(
         larger = "Larger than memory" in state["answer"]
         assert larger == (beyond is not None and bool(rows)), given
         if larger and beyond and len(beyond.get("stores", ())) > 1:
-            first = beyond["stores"][0]["store"]
+            base, *label = beyond["stores"][0]["store"].split(" ")
+            first = " ".join([DATA["stores"][base]["name"], *label])
             assert f"at {beyond['nearest']:g} times the memory" in state["answer"], given
             assert f"fastest, in the mean: {first} 1, " in state["answer"], given
 

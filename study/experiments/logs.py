@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 from kvbench.cell.factors import RecordSize
+from kvbench.experiment.factors import NOT_STATED
 
 from study.common import formats, levels
 from study.common.fields import each, where
@@ -15,6 +16,7 @@ GROWING, RECYCLED = "growing log", "recycled log"  # the labels of harness/grids
 WRITE = "overwrite"
 BY = ["file_system", "record_size"]
 EVIDENCE = ["store", "durability", "syncs_per_write", "commits_per_write"]
+OFTEN = 0.5  # commits per write
 SINGLE = ("insert", "update")
 
 
@@ -68,8 +70,8 @@ def written(data: Results, evidence: pd.DataFrame) -> pd.DataFrame:
     counted = where(evidence, durability="sync").set_index("store")
     shown = pd.DataFrame(
         {
-            "syncs": counted.syncs_per_write.reindex(wide.index),
-            "journal commits": counted.commits_per_write.reindex(wide.index),
+            "syncs": pd.to_numeric(counted.syncs_per_write).reindex(wide.index),
+            "journal commits": pd.to_numeric(counted.commits_per_write).reindex(wide.index),
             **{f"{name}: written": wide["written"][name] for name in SINGLE},
             **{name: wide["mean_ns"][name] for name in SINGLE},
         }
@@ -77,11 +79,19 @@ def written(data: Results, evidence: pd.DataFrame) -> pd.DataFrame:
     return shown.sort_values(f"{SINGLE[0]}: written").reset_index()
 
 
-def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
-    """Return, for the text, the `ratio` by file system and record size, as table() shows it, and
-    the number of `trials`."""
+def facts(found: pd.DataFrame, writes: pd.DataFrame, data: Results) -> dict[str, Any]:
+    """Return, for the text, the `ratio` by file system and record size, as table() shows it; the
+    stores that commit the journal with about each write (`committing`), of the result of written(),
+    and the most commits per write of the others (`seldom`); and the number of `trials`."""
     ratios: dict[str, dict[str, str]] = {}
     for row in each(found):
         of_place = ratios.setdefault(row.file_system, {})
         of_place[row.record_size.replace(" ", "_")] = levels.ratio_text(row)
-    return {"ratio": ratios, "trials": data.trials}
+    commits = writes.set_index("store")["journal commits"].dropna()
+    often = commits > OFTEN
+    return {
+        "ratio": ratios,
+        "committing": formats.listed(list(commits.index[often]), "and"),
+        "seldom": formats.number(commits[~often].max()) if (~often).any() else NOT_STATED,
+        "trials": data.trials,
+    }

@@ -41,7 +41,9 @@ def test_exchanging_the_logs_inverts_the_ratio(places: Mapping[str, Results]) ->
 
 def test_the_text_has_what_the_table_has(places: Mapping[str, Results]) -> None:
     found = logs.costs(places)
-    text = logs.facts(found, places["ext4"])
+    writes = pd.DataFrame({"store": ["a", "b", "c"], "journal commits": [1.0, 0.25, 0.9]})
+    text = logs.facts(found, writes, places["ext4"])
+    assert (text["committing"], text["seldom"]) == ("a and c", "0.25")
     shown = logs.table(found).set_index(["file system", "record size"])
     assert text["ratio"]["XFS"]["1_KiB"] == shown.ratio["XFS", "1 KiB"]
     assert text["trials"] == 7

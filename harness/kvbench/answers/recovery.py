@@ -29,10 +29,10 @@ class Tried(NamedTuple):
 
 
 class Recovery:
-    """The crash states by store and durability level, and the name of their table."""
+    """The crash states by store and durability level."""
 
-    def __init__(self, name: str, tried: Mapping[tuple[str, str], Tried]) -> None:
-        self.name, self._tried = name, tried
+    def __init__(self, tried: Mapping[tuple[str, str], Tried]) -> None:
+        self._tried = tried
 
     @classmethod
     def beside(cls, folder: Path) -> Self | None:
@@ -49,7 +49,7 @@ class Recovery:
             raise BadInput(f"{path}: no column {error}; write it anew, or move it away") from None
         except (OSError, ValueError, TypeError, csv.Error) as error:
             raise BadInput(f"{path}: {error!s:.150}; write it anew, or move it away") from None
-        return cls(str(path), found)
+        return cls(found)
 
     def tried(self, store: str, level: str) -> Tried | None:
         """The states of a store at a level; None if it was not tested there."""
@@ -61,7 +61,7 @@ class Recovery:
             return said
         found = self.tried(store, level)
         if found is None:
-            return f"not tested: {self.name} has no row of it at {level}"
+            return f"not tested: {TABLE} has no row of it at {level}"
         few = f"tested in only {found.states:,} crash states; {LEAST} are needed"
         return few if found.states < LEAST else ""
 
