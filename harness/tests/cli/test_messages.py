@@ -27,7 +27,6 @@ OPTIONS: dict[tuple[str, str], dict[str, str]] = {
     ("advise", "--records"): {
         "": "''", "0": "'0'", "-5": "'-5'", "1e99": "'1e99'", "1.5": "'1.5'", "10.000": "'10.000'",
         "1,5k": "'1,5k'", "10G": "'10G'", "nan": "'nan'", "9" * 400: "is not a number",
-        "10M": "the nearest field is 1 KiB x 10,000",
     },
     ("advise", "--mix"): {
         "": "''", "read=": "'read='", "read=0.9": "insert, get, update, remove", "get": "'get'",
@@ -42,6 +41,10 @@ OPTIONS: dict[tuple[str, str], dict[str, str]] = {
     ("advise", "--memory"): {
         "much": "'much'", "4MB": "'4MB'", "1MiB": "'1 MiB' was not measured", "0": "'0'",
     },
+    ("advise", "--machine-memory"): {"": "''", "0": "'0'", "16GB": "'16GB'", "big": "'big'"},
+    ("advise", "--needs"): {"": "''", "speed": "'speed'", "ordered,": "''", "Ordered": "'Ordered'"},
+    ("advise", "--largest-value"): {"": "''", "0": "'0'", "1KB": "'1KB'", "65MiB": "'65MiB'"},
+    ("advise", "--largest-key"): {"": "''", "0": "'0'", "x": "'x'", "65MiB": "'65MiB'"},
     ("advise", "--sync-time"): {
         "": "''", "10": "'10'", "0ms": "'0ms'", "2h": "'2h'", "99s": "10 s at most",
         "-1ms": "'-1ms'", "2ms": "allowed with --durability sync",
