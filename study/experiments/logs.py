@@ -12,7 +12,7 @@ from study.common import formats, levels
 from study.common.fields import each, where
 from study.common.results import Results
 
-GROWING, RECYCLED = "growing log", "recycled log"  # the labels of harness/grids/logs.toml
+LOGS = GROWING, RECYCLED = "growing log", "recycled log"  # the labels of harness/grids/logs.toml
 WRITE = "overwrite"
 BY = ["file_system", "record_size"]
 EVIDENCE = ["store", "durability", "syncs_per_write", "commits_per_write"]
@@ -28,12 +28,14 @@ def costs(places: Mapping[str, Results]) -> pd.DataFrame:
     found = []
     for name, data in places.items():
         rows = where(data.operations, operation=WRITE)
-        data.require(rows, f"time of {WRITE}")
+        rows = rows[rows.label.isin(LOGS) & rows.mean_ns.notna()]
         rows = rows.assign(file_system=name, written=rows.device_write_bytes / rows.n)
         ratio = levels.ratios(rows, BY, "label", GROWING, RECYCLED)
+        data.require(ratio, f"{WRITE} to a {GROWING} and to a {RECYCLED}")
         wide = rows.pivot_table(
             index=BY, columns="label", values=["mean_ns", "written"], aggfunc="median"
         )
+        wide = wide.reindex(columns=pd.MultiIndex.from_product([["mean_ns", "written"], LOGS]))
         wide.columns = pd.Index([": ".join(column[::-1]) for column in wide.columns])
         found.append(ratio.merge(wide.reset_index(), on=BY).sort_values("record_size", key=_bytes))
     return pd.concat(found, ignore_index=True)
@@ -43,12 +45,16 @@ def _bytes(sizes: "pd.Series[str]") -> "pd.Series[int]":
     return sizes.map(lambda size: RecordSize.parse(size).high)
 
 
+def _size(count: float) -> str:
+    return NOT_STATED if pd.isna(count) else formats.size(count)
+
+
 def table(found: pd.DataFrame) -> pd.DataFrame:
     """Return the costs as text."""
     shown = found[BY].assign(ratio=[levels.ratio_text(row) for row in each(found)])
     for label in (GROWING, RECYCLED):
         shown[label] = found[f"{label}: mean_ns"].map(formats.time)
-        shown[f"{label}: written"] = found[f"{label}: written"].map(formats.size)
+        shown[f"{label}: written"] = found[f"{label}: written"].map(_size)
     return shown[
         [*BY, GROWING, RECYCLED, "ratio", f"{GROWING}: written", f"{RECYCLED}: written"]
     ].rename(columns=formats.heading)
@@ -67,6 +73,7 @@ def written(data: Results, evidence: pd.DataFrame) -> pd.DataFrame:
         index="store", columns="operation", values=["written", "mean_ns"], aggfunc="median"
     )
     evidence = evidence.reindex(columns=[*evidence.columns.union(EVIDENCE)])
+    wide = wide.reindex(columns=pd.MultiIndex.from_product([["written", "mean_ns"], SINGLE]))
     counted = where(evidence, durability="sync").set_index("store")
     shown = pd.DataFrame(
         {
