@@ -88,6 +88,7 @@ def test_the_page_on_grids_is_the_output_of_the_command(kvbench: Run) -> None:
 
 
 LISTED = read(ROOT).served()
+GRID_OF = {one.name: one.grid for one in LISTED}
 RERUNS = [one.name for one in LISTED if one.scale == "reference" and one.name != "reference"]
 # Every sitting adds trials of the core fields.
 WHOLE = ("1", "shipped", "levels")
@@ -96,7 +97,7 @@ TRIALS = {"builds": 15, "checks": 6, "python-levels": 4}
 OTHERS = [one.name for one in LISTED if one.name not in RERUNS]
 
 
-@pytest.mark.parametrize("name", ["second-machine", *OTHERS])
+@pytest.mark.parametrize("name", ["second-machine", "map", *OTHERS])
 def test_committed_data_are_of_the_schema_and_small(name: str) -> None:
     tables = read_tables(DATA / name)
     cells = tables["cells"].to_pandas()
@@ -131,7 +132,7 @@ def test_what_was_measured_at_a_scale_is_complete(name: str) -> None:
     cells["binding"] = cells.binding.fillna("")
     planned = {
         cell
-        for grid in read_grids(GRIDS / f"{name}.toml", KNOWN, scale="reference")
+        for grid in read_grids(GRIDS / f"{GRID_OF[name]}.toml", KNOWN, scale="reference")
         for cell in grid.cells()
     }
     factors = ["store", "record_size", "records", "compressibility", *sorted(LEVELS), "trial"]
