@@ -621,7 +621,7 @@ def test_the_page_and_kvbench_advise_agree(
         given |= {"mix": "-".join(map(str, shares)), "needs": " ".join(needs), "ram": "16 GiB"}
         given |= {"grow": "yes"} if grow else {}
         browser.execute_script("location.hash = arguments[0]", urlencode(given))
-        browser.execute_async_script("setTimeout(arguments[0], 0)")  # after its event
+        WebDriverWait(browser, 20, 0.01).until(lambda b: "access=" in b.current_url)  # answered
         state = browser.execute_script(STATE)
         mix = {name: share for name, share in zip(OPERATIONS, shares, strict=True) if share}
         query = Query(size, records, mix, level, may_grow=grow, needs=Needs(needs, OBSERVED))
@@ -630,8 +630,11 @@ def test_the_page_and_kvbench_advise_agree(
         own = {DATA["stores"][name]["name"]: one for name, one in found.ranking.regrets.items()}
         assert rows.keys() == own.keys(), given
         for name, one in own.items():
-            # The page's times have four digits, so a bound may fall on the other side.
-            near = min(abs(bound / IN - 1) for bound in (one.low, one.high))
+            # The page's times have four digits, so a bound may fall on the other side, or another
+            # store may be one of those that may be the best.
+            bounds = [bound / IN for bound in (one.low, one.high)]
+            bounds += [other.low for other in own.values() if other.estimate > 1]
+            near = min((abs(bound - 1) for bound in bounds if bound > 0), default=1)
             assert rows[name]["verdict"] == one.verdict or near < 0.002, given
             if not np.isnan(one.estimate):
                 regret = float(rows[name]["regret"].replace(",", ""))
