@@ -10,7 +10,7 @@ import pandas as pd
 from tabulate import tabulate
 
 from kvbench.answers.advise import Query, common, nearest
-from kvbench.answers.report import answer, interval, number, time
+from kvbench.answers.report import answer, finite, interval, number, time
 from kvbench.cell.factors import DEFAULT, format_bytes
 from kvbench.common.messages import BadInput
 from kvbench.results.measured import Measured
@@ -80,7 +80,7 @@ def _packages(data: Measured | str, query: Query) -> dict[str, Any]:
             "recommended": own.recommended,
             "candidate": own.verdict in ("in", "undecided"),
             "time_ns": math.exp(sum(map(math.log, values[store].values())) / len(values[store])),
-            **{name: _known(getattr(own, at)) for name, at in REGRET.items()},
+            **{name: finite(getattr(own, at)) for name, at in REGRET.items()},
         }
         for store, own in regrets.items()
     ]
@@ -91,10 +91,6 @@ def _packages(data: Measured | str, query: Query) -> dict[str, Any]:
 FROM_C = "c-interface"  # the need that is none of a program in Python
 FOLDERS = ("python-levels", "python")  # set to a level, and as shipped
 REGRET = {"regret": "estimate", "low": "low", "high": "high"}
-
-
-def _known(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def _logs(data: Measured, level: str, as_set: set[str], operation: str) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import pandas as pd
 from tabulate import tabulate
 
 from kvbench.answers.advise import Query
-from kvbench.answers.report import answer, interval, number, time
+from kvbench.answers.report import answer, finite, interval, number, time
 from kvbench.cell.factors import UNCAPPED, format_bytes, parse_bytes
 from kvbench.experiment.factors import NOT_STATED
 from kvbench.results.frames import Frames, sitting_of
@@ -65,9 +65,9 @@ def beyond_memory(folder: Path, query: Query, memory: float) -> dict[str, Any] |
             "recommended": own.recommended,
             "candidate": own.verdict in ("in", "undecided"),
             "time_ns": math.exp(float(np.mean(np.log(list(values[store].values()))))),
-            "regret": _known(own.estimate),
-            "low": _known(own.low),
-            "high": _known(own.high),
+            "regret": finite(own.estimate),
+            "low": finite(own.low),
+            "high": finite(own.high),
         }
         for store, own in regrets.items()
     ]
@@ -77,10 +77,6 @@ def beyond_memory(folder: Path, query: Query, memory: float) -> dict[str, Any] |
         "record_size": format_bytes(int(first.record_size_min)), "records": int(first.records),
         "cap": first.memory_max,
     }  # fmt: skip
-
-
-def _known(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def steps(found: Frames) -> pd.DataFrame:

@@ -43,7 +43,8 @@ SPACE = "Space is that of all records after each was written once and overwritte
 NO_SPACE = "Space was not measured after equal work around these records, so none is shown."
 
 
-def _known(value: float) -> float | None:
+def finite(value: float) -> float | None:
+    """A value that JSON can state, or None."""
     return float(value) if math.isfinite(value) else None
 
 
@@ -94,7 +95,7 @@ def _facts(data: Measured, advice: Advice, store: str, recovery: Recovery | None
         "broken_states": tried.broken if tried else None,
         "comes_back": recovery.says(store, query.durability) if recovery else "",
     }
-    return {name: _known(value) for name, value in found.items()} | texts | crashed
+    return {name: finite(value) for name, value in found.items()} | texts | crashed
 
 
 def report(data: Measured, advice: Advice, recovery: Recovery | None = None) -> dict[str, Any]:
@@ -112,9 +113,9 @@ def report(data: Measured, advice: Advice, recovery: Recovery | None = None) -> 
                 "recommended": own.recommended and not computed,
                 "candidate": store in advice.candidates,
                 "time_ns": advice.times[store],
-                "regret": _known(own.estimate),
-                "low": _known(own.low),
-                "high": _known(own.high),
+                "regret": finite(own.estimate),
+                "low": finite(own.low),
+                "high": finite(own.high),
                 **_facts(data, advice, store, recovery),
             }
         )
