@@ -2,6 +2,7 @@
 # make test       set up, then test the code, every store and the notebooks (20 minutes on two cores)
 # make check      the longer tests: settings, power failures, random histories, faults (45 minutes)
 # make render     render the paper from committed data; measures nothing
+# make site       paper, supplement and explorer as a folder for any static host: build/site
 # make measure    measure this machine again
 # make figures    redraw figures/, _variables.yml, the notebooks and tables from data/ (tracked files)
 # make setup      install what all of these need
@@ -45,7 +46,7 @@ export MPLCONFIGDIR := $(CURDIR)/build/matplotlib
 unexport PYTHONSTARTUP
 
 .NOTPARALLEL: # a measurement needs the machine to itself
-.PHONY: help paper test check engines render measure figures reference headline verify archive bench faults torture sanitize lock setup bare-loops clean
+.PHONY: help paper test check engines render site measure figures reference headline verify archive bench faults torture sanitize lock setup bare-loops clean
 
 paper: build/this-machine/.done render
 	@echo "The paper:        $(CURDIR)/build/paper/paper/index.html"
@@ -118,6 +119,17 @@ build/this-machine/.done: $(LOCAL)/.done $(NOTEBOOKS) build/.installed
 render: setup
 	python paper/render.py $(RENDERER)
 	python paper/check.py build/paper
+
+# The page of this machine is its own alone. The explorer's picture in README is one of a browser, so its bytes
+# depend on that: cp build/site/explorer.png figures/ publishes it.
+site: render
+	rm -rf build/site
+	cp -R build/paper/paper build/site
+	rm -f build/site/this-machine.html
+	python paper/check.py build/site
+	chromium --headless=new --no-sandbox --hide-scrollbars --virtual-time-budget=5000 --window-size=1280,860 \
+	    --screenshot=build/site/explorer.png file://$(CURDIR)/build/site/explorer.html 2>build/site.log
+	@echo "The site: $(CURDIR)/build/site/index.html; its explorer is one file: explorer.html"
 
 figures: setup
 	rm -rf build/figures

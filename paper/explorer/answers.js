@@ -106,8 +106,10 @@ function basisOf(data, question, guarantee = "") {
   return { parts: chosen, grade, field: heaviest.field };
 }
 
-// The levels of a factor that some field has, in order.
+// The levels of a factor that some field has, in order. Those of durability are all, since stores as
+// shipped may reach one to which none was set.
 export function levels(data, factor) {
+  if (factor === "durability") return [SHIPPED, ...data.guarantees];
   const order = new Map(data.fields.map((field) => [field[factor], field.order[factor]]));
   return [...order.keys()].sort((first, second) => order.get(first) - order.get(second));
 }
@@ -159,8 +161,8 @@ const geometric = (values) => Math.exp(values.reduce((sum, value) => sum + Math.
 
 // What was measured with as little memory, for a question whose values exceed the memory of the
 // reader's machine, `ram`; undefined if they do not. `field` is the measured ratio of data to memory
-// nearest to the question's, undefined if none was measured at its level. Inserts, updates and removes
-// count as updates.
+// nearest to the question's, undefined if none was measured at its level, and `group` ranks its stores,
+// if two suit. Inserts, updates and removes count as updates.
 export function beyondMemory(data, question) {
   const ratio = (bytesOf(question.size) * question.records) / bytesOf(question.ram);
   if (!(ratio > 1) || question.access !== "c") return undefined;
@@ -168,15 +170,13 @@ export function beyondMemory(data, question) {
   const [field] = data.beyond.filter((one) => one.durability === question.durability).sort((one, other) => far(one) - far(other));
   const times = Object.create(null);
   const gets = question.mix.get / total(question.mix);
-  const parts = [["get", gets], ["update", 1 - gets]].filter(([, share]) => share > 0);
+  const mix = { get: gets, update: 1 - gets };
   for (const [store, own] of Object.entries(field?.stores ?? {})) {
-    if (refused(data, store.split(" ")[0], question) || parts.some(([kind]) => !own[kind])) continue;
-    const found = own[parts[0][0]].map((_, at) =>
-      parts.every(([kind]) => own[kind][at]) ? parts.reduce((sum, [kind, share]) => sum + share * own[kind][at], 0) : null,
-    );
-    if (found.some(Boolean)) times[store] = found;
+    const found = refused(data, store.split(" ")[0], question) ? null : mixed(mix, (kind) => own[kind]);
+    if (found?.some(Boolean)) times[store] = found;
   }
-  return { ratio, field, ranked: rankedBy(times, data) };
+  const ranked = rankedBy(times, data);
+  return { ratio, field, group: ranked.length > 1 ? { ranked } : undefined };
 }
 
 // Why a store lacks a need at a durability level; empty if it does not.

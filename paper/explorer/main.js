@@ -5,6 +5,8 @@ import {
   FACTORS, MEASURES, NOT_STATED, OPERATIONS, TERMS, answer, answered, best, beyondMemory, bytesOf, deviceOf, flips, grid, lacking, levels, offers,
   recommended, sizeOf, syncsOfWrite, total, trialsIn,
 } from "./answers.js";
+import { card } from "./cards.js";
+import { map } from "./map.js";
 import { fieldsOf, join, read } from "./own.js";
 import {
   MOST_REGRET, NAMES, data, element, heading, interval, joined, list, nameOf, page, percent, phrase, regret, row, some, survives, time, times, word,
@@ -20,9 +22,14 @@ const LEFT = {
   computed: "Not ranked, because they sync at level process, too, so what another device would take is not known",
   absent: "Not measured at these levels",
 };
+const MOST_NAMED = 4; // stores of another level's answer
 const MOST_SIZE = 64 * 2 ** 20; // bytes
 const [LEAST_SYNC, MOST_SYNC] = [1e4, 1e7]; // ns, at the slider's ends
-const OUTPUTS = ["answer", "offers", "left", "chart", "ranking-caption", "ranking-head", "ranking-body", "prediction", "flips", "caution", "settings-body", "yours", "source"];
+const BESIDES = ["process", "recoverable", "sync"]; // levels whose answers always stand beside each other
+const OUTPUTS = [
+  "answer", "asked", "besides", "offers", "left", "chart", "ranking-caption", "ranking-head", "ranking-body", "prediction", "flips", "map", "caution", "cards",
+  "yours", "source",
+];
 
 const needs = Object.keys(data.needs);
 const syncOf = (place) => (place > 0 ? LEAST_SYNC * (MOST_SYNC / LEAST_SYNC) ** ((place - 1) / 99) : 0);
@@ -194,7 +201,7 @@ function ask() {
 function clear() {
   groups = [];
   for (const id of OUTPUTS) page(id).replaceChildren();
-  for (const id of ["changes", "copied"]) page(id).hidden = true;
+  for (const id of ["ranked", "changes", "where", "copied"]) page(id).hidden = true;
   for (const id of ["wrong", "sum", "typed"]) page(id).textContent = "";
 }
 
@@ -217,11 +224,52 @@ function summed(asked) {
 function show(asked) {
   const found = answer(data, asked);
   groups = found.groups;
+  page("asked").textContent = inWords(asked);
+  page("needed").value = asked.needs.length ? asked.needs.join(", ") : "none";
+  page("more").value = ["memory", "data"].map((name) => word(name, asked[name])).concat(asked.grow ? ["may grow"] : [], word("measure", asked.measure)).join(", ");
   device(asked);
   if (groups.length) say(asked, found);
   else unanswered(asked, found);
+  for (const durability of BESIDES.filter((level) => level !== asked.durability)) page("besides").append(briefly({ ...asked, durability, sync: 0 }));
   drop(asked, own);
   page("grid").disabled = !groups.some((group) => best(group).length);
+}
+
+// The question in one line.
+function inWords(asked) {
+  const mix = shared(asked.mix);
+  return `${word("records", asked.records)} x ${asked.size}: ${mix}; from ${word("access", asked.access)}.`;
+}
+
+const shared = (mix) =>
+  joined(OPERATIONS.filter((operation) => mix[operation] > 0).map((operation) => `${operation} ${percent((100 * mix[operation]) / total(mix))}`));
+
+// The answer to a question in a few words, as a link to all of it.
+function briefly(asked) {
+  const line = element("li");
+  const link = Object.assign(element("a", `If a write must survive ${word("durability", asked.durability)}`), { href: fragment(asked) });
+  const larger = beyondMemory(data, asked);
+  const { groups: found } = answer(data, asked);
+  const group = larger?.group ?? found.find((one) => suits(asked, one));
+  const how = [
+    larger && (larger.group ? "larger than memory" : "if memory held the data"),
+    !larger?.group && group?.shipped && "as shipped",
+    !larger?.group && group?.grade === "extrapolated" && "extrapolated",
+  ].filter(Boolean);
+  line.append(link, `: ${(group && told(group, MOST_NAMED)) || "not measured"}${group && how.length ? ` (${how.join(", ")})` : ""}.`);
+  if (group && !larger) line.append(element("div", costs(group), "warning"));
+  return line;
+}
+
+// What a crash may cost the stores that a group's answer names, in words.
+function costs(group) {
+  const sure = recommended(data, group);
+  const stores = new Map();
+  for (const store of sure.length ? sure : best(group)) {
+    const cost = data.stores[store]?.consequence?.[group.field.durability];
+    if (cost) stores.set(cost, [...(stores.get(cost) ?? []), store]);
+  }
+  return [...stores].map(([cost, names]) => `${list(names)}: ${cost}.`).join(" ");
 }
 
 function device(asked) {
@@ -253,10 +301,7 @@ function unanswered(asked, { left }) {
 }
 
 function changedTo(name, other) {
-  if (name === "mix") {
-    const sum = total(other.mix);
-    return joined(OPERATIONS.filter((operation) => other.mix[operation] > 0).map((operation) => `${operation} ${percent((100 * other.mix[operation]) / sum)}`));
-  }
+  if (name === "mix") return shared(other.mix);
   if (name === "grow") return other.grow ? "a file that may only grow" : "a file that stays small";
   if (name === "needs") return other.needs.length ? `the ${other.needs.length > 1 ? "needs" : "need"} ${joined(other.needs)}` : "no needs";
   if (name === "sync" && !other.sync) return "the device as measured";
@@ -277,27 +322,37 @@ function regime(asked) {
   const found = beyondMemory(data, asked);
   if (!found) return;
   const head = `Larger than memory: the data are ${times(found.ratio)} times as large as ${asked.ram}`;
-  const { field, ranked } = found;
-  if (!field || ranked.length < 2) {
+  const { field, group } = found;
+  if (!group) {
     const why = field ? "no two stores that suit were measured with as little" : "no such data were measured at this level";
     page("answer").append(element("p", `${head}, and ${why}. If memory held them:`, "warning"));
     return;
   }
-  const named = ({ store }) => store.replace(/^\S+/, nameOf); // with the label of its settings
-  const may = ranked.filter((row) => ["in", "undecided"].includes(row.verdict)).map(named);
-  const sure = ranked.filter((row) => row.high < data.recommended).map(named);
-  const first = ranked.slice(0, 5).map((row) => `${named(row)} ${times(row.regret)}`);
-  const told = sure.length ? `use ${joined(sure, "or")}` : may.length ? `these trials do not tell which of ${joined(may)} is best` : `no store has all trials`;
-  const where = `at ${times(field.ratio)} times the memory (${field.size} x ${field.records.toLocaleString("en")} in ${field.cap}; trials: ${Math.max(...ranked.map((row) => row.trials))})`;
-  page("answer").append(element("p", `${head}. Measured ${where}, ${told}. Times as slow as the fastest, in the mean: ${joined(first)}.`));
+  const first = group.ranked.slice(0, 5).map((row) => `${nameOf(row.store)} ${times(row.regret)}`);
+  const where = `at ${times(field.ratio)} times the memory (${field.size} x ${field.records.toLocaleString("en")} in ${field.cap}; trials: ${trialsIn(group)})`;
+  page("answer").append(element("p", `${head}. Measured ${where}, ${told(group) || "no store has all trials"}. Times as slow as the fastest, in the mean: ${joined(first)}.`));
   page("answer").append(element("p", "If memory held the data:", "note"));
+}
+
+// The stores of a group to use or, if none is surely good, those that may be the best, if they are not more than `most`;
+// empty if none is ranked.
+function told(group, most = Infinity) {
+  const sure = recommended(data, group);
+  if (sure.length) return `use ${list(sure, "or")}`;
+  const may = best(group);
+  if (may.length > most) return `these trials do not tell ${may.length} stores apart`;
+  return may.length ? `these trials do not tell which of ${list(may)} is best` : "";
 }
 
 function say(asked, found) {
   const { field, groups, left } = found;
+  for (const id of ["ranked", "changes", "where", "copied"]) page(id).hidden = false; // or the chart has no width
   regime(asked);
   const apart = groups.length > 1 || field.durability !== asked.durability || field.durability === "default";
-  for (const group of groups) page("answer").append(element("p", headedBy(apart && group, sentence(asked, group))));
+  for (const group of groups) {
+    page("answer").append(element("p", headedBy(apart && group, sentence(asked, group))));
+    if (suits(asked, group)) page("answer").append(element("p", costs(group), "warning"));
+  }
   for (const text of new Set(groups.map(based).filter(Boolean))) page("answer").append(element("p", text, text.startsWith("Extra") ? "warning" : "note"));
   leave(left, ["below", "grows", ...needs, "cooled", "lacks", "computed", "absent"]);
   draw();
@@ -305,8 +360,8 @@ function say(asked, found) {
   const space = Object.values(field.stores).some((store) => store.space) ? ` ${data.space}` : "";
   page("ranking-caption").textContent = `Geometric means over the trials; space, memory and syncs are those of ${word("size", field.size)} x ${word("records", field.records)}${apart ? ", as shipped; stores with different guarantees are ranked apart" : ""}.${space} Memory has the engine's caches and the files that it maps. ${data.legend}`;
   page("prediction").textContent = prediction(asked);
-  for (const id of ["changes", "copied"]) page(id).hidden = false;
   for (const group of groups.filter((group) => suits(asked, group))) change(asked, group, apart);
+  picture(asked);
   settings(asked);
   page("caution").textContent = data.cautions[field.durability] ?? "";
   page("source").textContent = data.sources[field.source];
@@ -336,12 +391,11 @@ function sentence(asked, group) {
   if (!suits(asked, group)) return `not recommended, since a crash of the process may cost writes: ${list(stores)}.`;
   if (ranked.length === 1) return `only ${list(stores)} was measured, so there is nothing to compare it with.${basis}`;
   if (!may.length) return `no two stores were measured whole here, so none is ranked.${basis}`;
-  const told = sure.length ? list(sure, "or") : "";
   if (group.computed) {
-    const would = told ? `${told} would be best` : `the trials do not tell which of ${list(may)} would be best`;
+    const would = sure.length ? `${list(sure, "or")} would be best` : `the trials do not tell which of ${list(may)} would be best`;
     return `computed, not measured, for a device that syncs in ${time(asked.sync)}: ${would}.${others} Measure before you choose.${basis}`;
   }
-  return `${told ? `use ${told}.` : `these trials do not tell which of ${list(may)} is best.`}${others}${basis}`;
+  return `${told(group)}.${others}${basis}`;
 }
 
 function prediction(asked) {
@@ -424,19 +478,20 @@ function change(asked, group, apart) {
   else say(`${list([found.first])} is or may be among the best after ${found.same || "none"} of ${some(tried, "single change")} that the data can tell.${unknown}`);
 }
 
+// Where a store of the ranking is best: the reader's choice of it, if it is there.
+function picture(asked) {
+  const shown = page("pictured");
+  const before = shown.value;
+  const stores = groups.filter((group) => suits(asked, group)).flatMap((group) => group.ranked.map((found) => found.store));
+  shown.replaceChildren(...stores.map((store) => Object.assign(element("option", nameOf(store)), { value: store })));
+  if (stores.includes(before)) shown.value = before;
+  page("where").hidden = !stores.length;
+  if (stores.length) page("map").replaceChildren(...map(asked, shown.value));
+}
+
 function settings(asked) {
   for (const { field, ranked, guarantee, shipped } of groups.filter((group) => suits(asked, group))) {
-    for (const { store } of ranked.filter((found) => found.verdict !== "out")) {
-      const facts = data.stores[store];
-      const set = element("div", shipped ? "as shipped" : (facts.settings?.[field.durability] ?? ""));
-      const cost = facts.consequence?.[field.durability];
-      const beside = element("div", cost ? `${cost[0].toUpperCase()}${cost.slice(1)}.` : "", "warning");
-      const cell = element("div");
-      cell.append(set, beside);
-      const name = store.includes("/") ? facts.name : `${facts.name} (${store})`;
-      const rest = [facts.language, facts.licence, field.stores[store].version, facts.latest, facts.processes, facts.known];
-      page("settings-body").append(row([[name], [cell], [survives(guarantee)], ...rest.map((text) => [text ?? ""])]));
-    }
+    for (const { store } of ranked.filter((found) => found.verdict !== "out")) page("cards").append(card(store, field, guarantee, shipped));
   }
 }
 
@@ -475,6 +530,7 @@ form.addEventListener("input", ({ target }) => {
 });
 form.addEventListener("submit", (event) => event.preventDefault());
 
+page("pictured").addEventListener("change", () => picture(question().asked));
 page("grid").addEventListener("click", () => {
   const { asked } = question();
   const [{ field }] = groups;

@@ -140,7 +140,7 @@ def test_stores_that_c_cannot_call_are_left_out_on_demand(
 ) -> None:
     opened_at(browser, folder, "#durability=sync&size=100+KiB&mix=5-90-5-0")
     assert {"redb", "Fjall"} <= set(ranking(browser).index)
-    browser.find_element(By.NAME, "c-interface").click()
+    tick(browser, "c-interface")
     assert not {"redb", "Fjall"} & set(ranking(browser).index)
     assert "needs=c-interface" in browser.current_url
     assert "because you need a store that programs in C can call: " in shown(browser, "left")
@@ -190,7 +190,7 @@ def test_a_file_that_only_grows_is_ranked_on_demand(
     assert not names & set(ranking(browser).index)
     left = shown(browser, "left")
     assert any(f"their files only grow with updates and removes: {name}" in left for name in names)
-    browser.find_element(By.NAME, "grow").click()
+    tick(browser, "grow")
     assert names & set(ranking(browser).index)
     assert "grow=yes" in browser.current_url
     opened_at(browser, folder, "#mix=0-100-0-0")
@@ -242,6 +242,14 @@ control.dispatchEvent(new Event(arguments[2], { bubbles: true }));
 
 def choose(browser: webdriver.Chrome, name: str, value: object, event: str = "change") -> None:
     browser.execute_script(SET, name, value, event)
+
+
+def tick(browser: webdriver.Chrome, name: str) -> None:
+    """Unfold what has a box, and click the box."""
+    box = browser.find_element(By.NAME, name)
+    fold = box.find_element(By.XPATH, "ancestor::details")
+    fold.find_element(By.TAG_NAME, "summary").click()
+    box.click()
 
 
 def drop(browser: webdriver.Chrome, *files: Path) -> str:
@@ -671,7 +679,8 @@ def test_what_would_change_the_answer_does(browser: webdriver.Chrome, folder: Pa
     kept = re.search(r"after (?:each of the|(\w+) of) (\d+) single", said)
     others = [int(number) for number in re.findall(r"(\d+) (?:has|have|was|were) ", said)]
     assert kept
-    changes = sum(len({field[name] for field in DATA["fields"]}) - 1 for name in FACTORS)
+    others_of = {name: len({field[name] for field in DATA["fields"]}) - 1 for name in FACTORS}
+    changes = sum((others_of | {"durability": len(DATA["guarantees"])}).values())
     changes += len(OPERATIONS) + len(DATA["needs"]) + 2  # whether it may grow, and the measure
     assert int(kept[2]) + sum(others) == changes
     assert said.count("With ") == int(kept[2]) - int(kept[1] or kept[2])
@@ -685,17 +694,70 @@ def test_settings_stand_beside_what_a_crash_may_cost(
 ) -> None:
     for durability in ("process", "sync"):
         opened_at(browser, folder, fragment({"durability": durability, "size": "100 KiB"}))
-        lines = browser.find_elements(By.CSS_SELECTOR, "#settings-body tr")
-        assert lines
-        for line in lines:
-            name, settings = (
-                cell.text for cell in line.find_elements(By.CSS_SELECTOR, "th, td")[:2]
-            )
+        cards = browser.find_elements(By.CSS_SELECTOR, "#cards article")
+        assert cards
+        for card in cards:
+            name, settings = (card.find_element(By.TAG_NAME, "h3").text, card.text)
             facts = DATA["stores"][re.sub(r".*\((.*)\)$", r"\1", name)]
             cost = facts["consequence"].get(durability, "")
-            assert facts["settings"][durability] in settings
+            assert facts["settings"][durability].lower() in settings.lower()
             assert cost.lower() in settings.lower()
             assert "MDB_NOSYNC" not in settings or "whole store" in settings
+
+
+def test_the_answer_names_what_a_crash_may_cost(browser: webdriver.Chrome, folder: Path) -> None:
+    """Of each store that it recommends, before anything else is read."""
+    opened_at(browser, folder, fragment({"durability": "process"}))
+    said = shown(browser, "answer")
+    used = re.search(r"^Use (.*?)\.", said)
+    assert used
+    for name in re.split(", | or ", used[1]):
+        (facts,) = (own for own in DATA["stores"].values() if own["name"] == name)
+        assert f"{name}: {facts['consequence']['process']}" in said or (
+            facts["consequence"]["process"] in said
+        )
+
+
+def test_the_levels_answer_beside_each_other(browser: webdriver.Chrome, folder: Path) -> None:
+    """Each as it does when it is chosen, which its link does."""
+    for chosen in ("process", "sync", "default"):
+        asked = {"durability": chosen, "size": "10 KiB"}
+        opened_at(browser, folder, fragment(asked))
+        lines = browser.find_elements(By.CSS_SELECTOR, "#besides li")
+        others = [level for level in ("process", "recoverable", "sync") if level != chosen]
+        assert [line.find_element(By.TAG_NAME, "a").text for line in lines] == [
+            f"If a write must survive {words(level)}" for level in others
+        ]
+        told = re.split(r"\.| \(", lines[-1].text.partition(": ")[2])[0]
+        lines[-1].find_element(By.TAG_NAME, "a").send_keys(Keys.ENTER)
+        WebDriverWait(browser, 10).until(
+            lambda _, level=others[-1]: f"durability={level}" in browser.current_url
+        )
+        assert told.lower() in shown(browser, "answer").lower()
+        assert "size=10+KiB" in browser.current_url
+
+
+def words(level: str) -> str:
+    return {
+        "process": "a crash of the process (process)",
+        "recoverable": "a loss of power, but for the last writes (recoverable)",
+        "sync": "a loss of power (sync)",
+    }[level]
+
+
+def test_a_store_is_shown_where_it_was_measured(browser: webdriver.Chrome, folder: Path) -> None:
+    """With the regret of the ranking there."""
+    opened_at(browser, folder, fragment({"durability": "sync", "size": "1 KiB"}))
+    stores = Select(browser.find_element(By.ID, "pictured"))
+    for store in ("lmdb", "flat"):
+        stores.select_by_value(store)
+        lines = {
+            line.find_element(By.TAG_NAME, "th").text: line.text
+            for line in browser.find_elements(By.CSS_SELECTOR, "#map tbody tr")
+        }
+        own = ranking(browser).loc[DATA["stores"][store]["name"]]
+        assert f"{own.regret} {own.verdict}" in lines["1 KiB"]
+        assert list(lines) == ["100 B", "1 KiB", "10 KiB", "100 KiB", "1 MiB"]
 
 
 def test_a_grid_for_what_is_undecided_can_be_swept(browser: webdriver.Chrome, folder: Path) -> None:
@@ -948,7 +1010,7 @@ def test_an_error_leaves_no_answer_standing(browser: webdriver.Chrome, tmp_path:
     state = browser.execute_script(STATE)
     assert state["answer"].startswith("No answer: ")
     assert not state["groups"] and state["flips"] == ""
-    for part in ("chart", "settings-body", "left", "yours", "ranking-caption"):
+    for part in ("chart", "besides", "map", "cards", "left", "yours", "ranking-caption"):
         assert shown(browser, part) == ""
     choose(browser, "size", "1 KiB")
     assert check(browser)["groups"]
@@ -966,7 +1028,7 @@ def test_stores_whose_guarantee_is_not_stated_are_ranked_apart(
     (tmp_path / "explorer.html").write_text(page(tmp_path / "answers.json"))
     levels = {"access": "python", "size": "10 KiB", "durability": "default"}
     opened_at(browser, tmp_path, fragment(levels))
-    last = shown(browser, "answer").split("\n")[-1]
+    *_, last = (line for line in shown(browser, "answer").split("\n") if ": use " in line)
     assert last.startswith("What it survives is not stated: use SQLite from diskcache.")
     choose(browser, "durability", "process")
     assert "SQLite" not in shown(browser, "answer")

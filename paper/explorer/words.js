@@ -42,7 +42,7 @@ export function time(exact) {
 }
 
 export const times = (ratio) => Number(ratio.toPrecision(3)).toLocaleString("en");
-export const nameOf = (store) => known(data.stores, store)?.name ?? store;
+export const nameOf = (store) => known(data.stores, store)?.name ?? store.replace(/^\S+(?= \()/, (engine) => nameOf(engine)); // "lmdb (recommended)" has a label
 export const joined = (words, last = "and") => (words.length > 1 ? `${words.slice(0, -1).join(", ")} ${last} ${words[words.length - 1]}` : words.join(""));
 export const list = (stores, last) => joined(stores.map(nameOf), last);
 

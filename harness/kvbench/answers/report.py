@@ -39,6 +39,12 @@ CAUTIONS = {  # the risk that remains at a level
     "atomic avoids that, and makes updates slower. Kyoto Cabinet's hash tears updates, too.",
     DEFAULT: "As shipped, stores survive different things: see the paper's table of levels.",
 }
+NOT_MEASURED: dict[str, Any] = {
+    "grade": None,
+    "recommended": [],
+    "candidates": [],
+    "consequences": {},
+}
 SPACE = "Space is that of all records after each was written once and overwritten once more."
 NO_SPACE = "Space was not measured after equal work around these records, so none is shown."
 
@@ -141,6 +147,35 @@ def report(data: Measured, advice: Advice, recovery: Recovery | None = None) -> 
         "left_out": dict(advice.left_out),
         "machine": None if pd.isna(data.machine.cpu) else str(data.machine.cpu),
     }  # fmt: skip
+
+
+def short(advice: Advice, level: str) -> dict[str, Any]:
+    """The advice at a durability level without its ranking: the stores to use or, if none is surely
+    good, those that may be the best, and what a crash may cost them."""
+    query, regrets = advice.query, advice.ranking.regrets
+    sure = [store for store, own in regrets.items() if own.recommended]
+    found = sure or advice.candidates
+    costs = {store: consequence(store, query.durability, query.guarantee) for store in found}
+    return {
+        "durability": level,
+        "grade": advice.grade,
+        "recommended": sure,
+        "candidates": [store for store in advice.candidates if store not in sure],
+        "consequences": {store: cost for store, cost in costs.items() if cost},
+    }
+
+
+def _beside(values: Mapping[str, Any]) -> str:
+    """What short() says, as a line."""
+    if sure := values["recommended"]:
+        told = f"use {' or '.join(sure)}"
+    elif maybe := values["candidates"]:
+        told = f"not told apart: {', '.join(maybe)}"
+    else:
+        told = "none is ranked" if values["grade"] else "not measured"
+    far = " (extrapolated)" if values["grade"] == EXTRAPOLATED else ""
+    costs = "".join(f"; {store}: {cost}" for store, cost in values["consequences"].items())
+    return f"at level {values['durability']}{far}: {told}{costs}"
 
 
 def _bytes(size: int) -> str | None:
@@ -301,7 +336,8 @@ def command(query: Mapping[str, Any]) -> str:
 def text(values: Mapping[str, Any]) -> str:
     """The report as text, the answer first."""
     rows, query = values["stores"], values["query"]
-    lines = [*answer(values), _asked(query), table(values)]
+    besides = "\n".join(map(_beside, values.get("other_levels", [])))
+    lines = [*answer(values), besides, _asked(query), table(values)]
     candidates = [row for row in rows if row["candidate"] or row["recommended"]]
     sure = [row for row in candidates if row["recommended"]]
     chosen = (sure or candidates or rows)[:MOST_SHOWN]

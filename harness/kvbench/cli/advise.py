@@ -4,6 +4,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kvbench.results.measured import Measured
 
 REPOSITORY = {"c": ["reference"], "python": ["python", "bindings"]}  # in data, by access
+BESIDES = ("process", "recoverable", "sync")  # levels whose answers stand beside each other
 MOST_SYNC = 10  # seconds of a device's sync
 MOST_MEASURING = 600_000  # seconds
 TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
@@ -276,6 +278,8 @@ def advise(
         }
         for values, one in zip(shown, found, strict=True)
     ]
+    if not durability:
+        shown[0] |= {"other_levels": _besides(known, query, found[0].query.durability)}
     as_shipped = found[0].query.durability == DEFAULT
     if budget is None:
         told: Any = {"guarantees": shown} if as_shipped else shown[0]
@@ -289,6 +293,22 @@ def advise(
     click.echo(report.to_json(told) if as_json else text)
     if status:
         sys.exit(status)
+
+
+def _besides(known: "Measured", query: "Query", answered: str) -> list[dict[str, Any]]:
+    """The answers at the other levels, in short, of a query that asks for none."""
+    from kvbench.answers import report
+    from kvbench.answers.advise import answers
+
+    found = []
+    for level in (name for name in BESIDES if name != answered):
+        try:
+            first, *_ = answers(known, replace(query, durability=level))
+        except BadInput:  # not measured there
+            found.append(report.NOT_MEASURED | {"durability": level})
+        else:
+            found.append(report.short(first, level))
+    return found if any(own["grade"] for own in found) else []
 
 
 def _beyond(values: dict[str, Any]) -> str:

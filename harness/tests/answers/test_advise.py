@@ -808,3 +808,20 @@ def test_beside_a_setting_stands_what_a_crash_may_cost(kvbench: Run, make: Make)
     said = {row["store"]: row["consequence"] for row in found["stores"]}
     assert {name for name, text in said.items() if "corrupt" in text} == set(said) - {"leveldb"}
     assert "what a crash may cost" in kvbench(*command).stdout
+
+
+def test_where_no_level_is_asked_for_the_others_answer_beside_it(kvbench: Run) -> None:
+    """As they do when they are asked for; of a level without data it is said."""
+    asked = ["advise", "--record-size", "4KiB", "--records", "10k", "--mix", "get=9,update=1"]
+    asked += ["--data", str(ROOT / "data/reference")]
+    besides = json.loads(kvbench(*asked, "--json").stdout)["other_levels"]
+    assert [own["durability"] for own in besides] == ["recoverable", "sync"]
+    missing, sync = besides
+    assert missing["grade"] is None
+    alone = json.loads(kvbench(*asked, "--durability", "sync", "--json").stdout)
+    assert "other_levels" not in alone
+    assert sync["recommended"] == [row["store"] for row in alone["stores"] if row["recommended"]]
+    assert sync["grade"] == alone["grade"]
+    said = kvbench(*asked).stdout
+    assert "at level recoverable: not measured\n" in said
+    assert f"at level sync: use {' or '.join(sync['recommended'])}\n" in said

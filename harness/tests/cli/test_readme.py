@@ -64,6 +64,26 @@ def test_the_stores_that_a_loss_of_power_may_cost_are_named() -> None:
         assert not about.reuses(store) or names[store] in sentence
 
 
+def test_the_three_lines_say_what_the_paper_says() -> None:
+    """The stores with the least bound, and each bound, in the order of README."""
+    variables: Any = yaml.safe_load((ROOT / "_variables.yml").read_text(encoding="utf-8"))
+    found, needs = (variables["reference"][name] for name in ("safest", "needs"))
+    process, small, large = (found[name] for name in ("process", "sync_small", "sync_large"))
+    said = README.partition("## The answer in three lines")[2].partition("\n## ")[0]
+    flat = [
+        needs[f"equal_mix_{size}_{level}"]["flat"]
+        for level in ("process", "sync")
+        for size in ("100_B", "1_MiB")
+    ]
+    stores = [own["store"] for own in (process, small, large)]
+    assert re.findall(r"`(\w+)`[^`;]*?\([\d.]+\)", said) == stores
+    assert re.findall(r"(?<![\d.])\d+\.\d+", said.replace("23.5 GiB", "")) == [
+        process["most"], *flat[:2], small["most"], large["most"], *flat[2:],
+        *(own["second_machine"] for own in (process, small, large)), process["anywhere"],
+    ]  # fmt: skip
+    assert f"{process['anywhere']} on {process['place']}" in said
+
+
 @pytest.mark.parametrize("step", ["sentence", "variable", "notebook", "grid", "clock"])
 def test_every_step_of_the_trace_is_where_readme_says(step: str) -> None:
     path, quoted = TRACE[step]
