@@ -1,6 +1,6 @@
 // What the data say to a question. A question has a level of each factor, the shares of a mix, a
-// measure, whether a file may only grow, what a store must be able to do (`needs`) and, at level sync,
-// the time of the device's sync (0: as measured). Its size and number of records need not have been
+// measure, whether a file may only grow, what a store must be able to do (`needs`), how much memory it
+// may take (`most`, a size; empty: any) and, at level sync, the time of the device's sync (0: as measured). Its size and number of records need not have been
 // measured. As harness/kvbench/answers/advise.py does it. Nothing here knows the page.
 
 import { rank } from "./ranking.js";
@@ -9,6 +9,7 @@ export const FACTORS = ["access", "memory", "data", "durability", "size", "recor
 export const TERMS = ["access", "durability", "memory", "data"];
 export const OPERATIONS = ["insert", "get", "update", "remove"];
 export const MEASURES = ["mean", "p99"];
+export const MOST = ["", "4 MiB", "16 MiB", "64 MiB", "256 MiB", "1 GiB"]; // memory that a store may take
 export const NOT_STATED = "not stated";
 export const LEAST_TRIALS = 5; // with fewer almost every store may be the best
 
@@ -200,6 +201,9 @@ const waits = (data, { parts, field }, store, question) =>
     (operation) => operation !== "get" && parts.some((part) => plainOf(data, part.field)?.stores[store]?.syncs[operation] > SELDOM_SYNCS),
   );
 
+// Whether a store takes more memory than it may, or is not known to take less, in the field with the largest weight.
+const large = ({ field }, store, question) => (question.most && !(field.stores[store]?.memory <= bytesOf(question.most)) ? "most" : "");
+
 // The times of the stores that suit a question, and by the reason why not the other stores. Trials
 // that no store has at the end were not planned.
 function suited(data, basis, question, guarantee) {
@@ -217,7 +221,7 @@ function suited(data, basis, question, guarantee) {
   const planned = Math.max(0, ...Object.values(every).map((values) => values.findLastIndex(Boolean) + 1));
   const times = Object.create(null);
   for (const [store, found] of Object.entries(every)) {
-    const why = refused(data, store, asked) || (waits(data, basis, store, question) ? "computed" : "");
+    const why = refused(data, store, asked) || large(basis, store, question) || (waits(data, basis, store, question) ? "computed" : "");
     if (why) leave(why, store);
     else times[store] = found.slice(0, planned);
   }
@@ -386,15 +390,16 @@ function* nearby(data, field, question) {
     yield moved;
     yield { ...moved, mix };
     yield { ...moved, mix, sync: 0 };
-    yield { ...moved, mix, sync: 0, needs: [] };
-    yield { ...moved, mix, sync: 0, needs: [], grow: true };
-    yield { ...moved, mix, sync: 0, needs: [], grow: true, measure: "mean" };
+    const free = { ...moved, mix, sync: 0, needs: [], most: "" };
+    yield free;
+    yield { ...free, grow: true };
+    yield { ...free, grow: true, measure: "mean" };
   }
 }
 
 // The settings in which a question differs from another.
 function differences(question, other) {
-  const names = [...FACTORS, "measure", "grow", "needs", "sync"].filter((name) => String(question[name]) !== String(other[name]));
+  const names = [...FACTORS, "measure", "grow", "needs", "most", "sync"].filter((name) => String(question[name]) !== String(other[name]));
   return OPERATIONS.some((operation) => question.mix[operation] !== other.mix[operation]) ? [...names, "mix"] : names;
 }
 

@@ -2,7 +2,7 @@
 
 import * as Plot from "@observablehq/plot";
 import {
-  FACTORS, MEASURES, NOT_STATED, OPERATIONS, TERMS, answer, answered, best, beyondMemory, bytesOf, deviceOf, flips, grid, lacking, levels, offers,
+  FACTORS, MEASURES, MOST, NOT_STATED, OPERATIONS, TERMS, answer, answered, best, beyondMemory, bytesOf, deviceOf, flips, grid, lacking, levels, offers,
   recommended, sizeOf, syncsOfWrite, total, trialsIn,
 } from "./answers.js";
 import { card } from "./cards.js";
@@ -16,6 +16,7 @@ import { beside, drop, summary } from "./yours.js";
 const form = document.getElementById("choice");
 const LEFT = {
   below: "Below the guarantee asked for, so not recommended",
+  most: "Left out, because their process takes more memory, or it was not measured",
   grows: "Not ranked, because their files only grow with updates and removes",
   cooled: "Not ranked, because their files left the page cache",
   lacks: "Not ranked, because an operation of the mix was not measured",
@@ -49,6 +50,7 @@ for (const need of needs) {
   label.prepend(Object.assign(element("input"), { type: "checkbox", name: need }));
   page("needs").append(label);
 }
+form.elements.most.replaceChildren(...MOST.map((size) => Object.assign(element("option", size || "any"), { value: size })));
 for (const operation of OPERATIONS) {
   const label = element("label", operation);
   label.append(Object.assign(element("input"), { type: "text", inputMode: "decimal", name: operation, size: 6 }));
@@ -95,6 +97,7 @@ function question() {
   asked.ram = ram(value("ram"));
   asked.measure = value("measure");
   asked.grow = form.elements.grow.checked;
+  asked.most = value("most");
   asked.needs = needs.filter((need) => form.elements[need].checked);
   const wrong = Object.keys(READ).filter((name) => !asked[name]).map((name) => `${typed(name)} is not allowed; allowed: ${ALLOWED[name]}.`);
   for (const operation of OPERATIONS.filter((name) => Number.isNaN(asked.mix[name]))) {
@@ -112,6 +115,7 @@ function write(asked) {
   for (const operation of OPERATIONS) form.elements[operation].value = asked.mix[operation];
   form.elements.measure.value = asked.measure;
   form.elements.grow.checked = asked.grow;
+  form.elements.most.value = asked.most;
   for (const need of needs) form.elements[need].checked = asked.needs.includes(need);
   form.elements.sync.value = placeOf(asked.sync ?? 0);
 }
@@ -119,7 +123,7 @@ function write(asked) {
 // The question of an address, and in words what it asks that is not there.
 function parse(hash) {
   const given = new URLSearchParams(hash.slice(1));
-  const asked = { ...data.first, sync: 0 };
+  const asked = { ...data.first, most: "", sync: 0 };
   const refused = [];
   const take = (name, allowed, read = (text) => text) => {
     if (!given.has(name)) return;
@@ -134,6 +138,7 @@ function parse(hash) {
     else if (given.has(name)) refused.push(`${name}=${given.get(name).slice(0, 40)} is not allowed; allowed: ${ALLOWED[name]}.`);
   }
   take("measure", MEASURES);
+  take("most", MOST);
   take("grow", ["yes", "no"]);
   asked.grow = asked.grow === "yes";
   asked.needs = (given.get("needs") ?? "").split(" ").filter(Boolean);
@@ -159,6 +164,7 @@ function fragment(asked) {
   given.set("measure", asked.measure);
   if (asked.ram !== data.first.ram) given.set("ram", asked.ram);
   if (asked.grow) given.set("grow", "yes");
+  if (asked.most) given.set("most", asked.most);
   if (asked.needs.length) given.set("needs", asked.needs.join(" "));
   if (asked.sync) given.set("sync", asked.sync);
   return `#${given}`;
@@ -225,7 +231,7 @@ function show(asked) {
   const found = answer(data, asked);
   groups = found.groups;
   page("asked").textContent = inWords(asked);
-  page("needed").value = asked.needs.length ? asked.needs.join(", ") : "none";
+  page("needed").value = [...asked.needs, ...(asked.most ? [`memory up to ${asked.most}`] : [])].join(", ") || "none";
   page("more").value = ["memory", "data"].map((name) => word(name, asked[name])).concat(asked.grow ? ["may grow"] : [], word("measure", asked.measure)).join(", ");
   device(asked);
   if (groups.length) say(asked, found);
@@ -286,7 +292,7 @@ function unanswered(asked, { left }) {
   const terms = ["size", "records", "access", "memory", "durability"].map((name) => phrase(name, asked[name])).join(", ");
   const what = missing.length ? `${asked.measure === "p99" ? "the 99th percentile of " : ""}${joined(missing)} with ` : "";
   page("answer").append(element("p", `Not measured: ${what}${terms}${asked.sync ? `, ${phrase("sync", asked.sync)}` : ""}.`));
-  leave(left, ["grows", ...needs, "computed"]);
+  leave(left, ["grows", ...needs, "most", "computed"]);
   const found = offers(data, asked);
   if (found.length) page("offers").append(element("p", found.length > 1 ? "The nearest that were measured:" : "The nearest that was measured:"));
   for (const { other, changed } of found) {
@@ -303,6 +309,7 @@ function unanswered(asked, { left }) {
 function changedTo(name, other) {
   if (name === "mix") return shared(other.mix);
   if (name === "grow") return other.grow ? "a file that may only grow" : "a file that stays small";
+  if (name === "most") return "any memory of the store";
   if (name === "needs") return other.needs.length ? `the ${other.needs.length > 1 ? "needs" : "need"} ${joined(other.needs)}` : "no needs";
   if (name === "sync" && !other.sync) return "the device as measured";
   return phrase(name, other[name]);
@@ -354,7 +361,7 @@ function say(asked, found) {
     if (suits(asked, group)) page("answer").append(element("p", costs(group), "warning"));
   }
   for (const text of new Set(groups.map(based).filter(Boolean))) page("answer").append(element("p", text, text.startsWith("Extra") ? "warning" : "note"));
-  leave(left, ["below", "grows", ...needs, "cooled", "lacks", "computed", "absent"]);
+  leave(left, ["below", "grows", ...needs, "most", "cooled", "lacks", "computed", "absent"]);
   draw();
   table(asked, apart);
   const space = Object.values(field.stores).some((store) => store.space) ? ` ${data.space}` : "";

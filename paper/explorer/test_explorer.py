@@ -625,14 +625,16 @@ def test_the_page_and_kvbench_advise_agree(
         shares = shares if any(shares) else [1, 1, 1, 1]
         needs = tuple(numbers.sample([*DATA["needs"]], numbers.choice([0, 0, 1, 2])))
         level, grow = numbers.choice(["process", "sync"]), numbers.random() < 0.3
+        most = numbers.choice(["", "", "", "16 MiB", "256 MiB"])
         given = {"size": format_bytes(size), "records": records, "durability": level}
         given |= {"mix": "-".join(map(str, shares)), "needs": " ".join(needs), "ram": "16 GiB"}
-        given |= {"grow": "yes"} if grow else {}
+        given |= ({"grow": "yes"} if grow else {}) | ({"most": most} if most else {})
         browser.execute_script("location.hash = arguments[0]", urlencode(given))
         WebDriverWait(browser, 20, 0.01).until(lambda b: "access=" in b.current_url)  # answered
         state = browser.execute_script(STATE)
         mix = {name: share for name, share in zip(OPERATIONS, shares, strict=True) if share}
-        query = Query(size, records, mix, level, may_grow=grow, needs=Needs(needs, OBSERVED))
+        wanted = Needs(needs, OBSERVED, memory=parse_bytes(most) if most else 0)
+        query = Query(size, records, mix, level, may_grow=grow, needs=wanted)
         (found,) = answers(data, query)
         rows = state["groups"][0][1] if state["groups"] else {}
         own = {DATA["stores"][name]["name"]: one for name, one in found.ranking.regrets.items()}

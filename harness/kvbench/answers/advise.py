@@ -244,8 +244,12 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
     writes = set(query.mix) - {"get"}
     waiting = data.syncing(query.memory, writes, chosen, SELDOM_SYNCS) if plain else set()
 
+    heaviest = max(chosen, key=lambda point: chosen[point])
+    memory = data.memory(*level, heaviest)
+
     def left(store: str) -> str:
-        return query.refuses(store) or (SYNCS if store in waiting else "")
+        large = query.needs.exceeds(memory.get(store))
+        return query.refuses(store) or large or (SYNCS if store in waiting else "")
 
     values = {store: trials for store, trials in every.items() if not left(store)}
     last = max((trial for trials in every.values() for trial in trials), default=0)

@@ -3,7 +3,9 @@ has a source; `kvbench advise --needs` and the explorer leave out the stores tha
 
 import csv
 import io
+import math
 import re
+import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,12 +21,15 @@ from kvbench.stores import catalogue
 from kvbench.stores.about import READ_ON, About, about, has_c_interface
 from kvbench.stores.known import KnownStore
 
-SHARING, ROT = "durability/sharing.csv", "faults/rot.csv"  # beside the folder of results
+# Beside the folder of results.
+SHARING, ROT, OPENINGS = "durability/sharing.csv", "faults/rot.csv", "age/openings.csv"
 MOST_BYTES = 1 << 20
 YEARS = 2  # since the last release of an engine that is maintained
 RELEASED = re.compile(r"\b(20\d\d)(?:-(\d\d)-(\d\d))?\b")
 FOLDERS = ("flat", "nested")  # have no engine that could be released, or abandoned
+OPENED, SOON = 100_000, 100.0  # records of 1 KiB, and the ms in which a store of them opens soon
 SHIPPED = "default"  # of an engine's own checks
+OPENING = ("store", "durability", "crash")  # what tells openings apart
 SHARED = ("reads", "sees_new", "writes", "intact")  # what a second process can do, or not
 UNKNOWN = "not known, since there are no facts about it"
 
@@ -58,13 +63,33 @@ class Observed:
                 found[row["store"]].append(row)
         return found
 
+    @cached_property
+    def openings(self) -> Mapping[str, float]:
+        """By store, the ms in which a store of OPENED records opens: the greatest, over durability
+        levels and over losses of power and clean closes, of the medians; infinite if one did not
+        open."""
+        found = defaultdict(list)
+        for row in self._read(OPENINGS, "crash", ("records",), OPENING, ("open_ms",)):
+            if row["records"] == OPENED:
+                found[tuple(row[name] for name in OPENING)].append(row["open_ms"])
+        most: dict[str, float] = defaultdict(float)
+        for (store, *_), times in found.items():
+            most[store] = max(most[store], statistics.median(times))
+        return most
+
     def _lacking(self, table: str, command: str) -> str:
         return f"there is no {self.folder.parent / table}; `kvbench {command}` makes it"
 
     def _read(
-        self, table: str, command: str, numbers: Sequence[str], texts: Sequence[str]
+        self,
+        table: str,
+        command: str,
+        numbers: Sequence[str],
+        texts: Sequence[str],
+        times: Sequence[str] = (),
     ) -> list[dict[str, Any]]:
-        """The rows of a table, with these columns as whole numbers and these as text."""
+        """The rows of a table, with these columns as whole numbers, these as text, and these as
+        times, of which a missing one is infinite."""
         path = self.folder.parent / table
         if not path.is_file():
             raise BadInput(f"--needs: {self._lacking(table, command)}")
@@ -73,6 +98,7 @@ class Observed:
             return [
                 {name: int(row[name]) for name in numbers}
                 | {name: _text(row[name], name) for name in texts}
+                | {name: float(_text(row[name], name) or "inf") for name in times}
                 for row in rows
             ]
         except KeyError as error:
@@ -207,6 +233,13 @@ def _reports(asked: Asked) -> str:
     return _unless(not wrong, f"returned a wrong value after {wrong:,} of {damages:,} damages")
 
 
+def _opens(asked: Asked) -> str:
+    found = asked.observed.openings.get(asked.name)
+    if found is None:
+        return "not tried with so many records"
+    return _unless(found < SOON, f"took {found:.3g} ms")
+
+
 NEEDS = {  # each says what completes "a store that"
     "c-interface": Need("programs in C can call", _from_c),
     "ordered": Need("reads records in the order of their keys", _fact(_ordered)),
@@ -216,6 +249,7 @@ NEEDS = {  # each says what completes "a store that"
     "reports-rot": Need("never returned a wrong value from a damaged file", _reports),
     "backup": Need("copies itself while it is open", _backup),
     "one-file": Need("is one file once it is closed", _fact(_one_file)),
+    "opens-soon": Need(f"opens {OPENED:,} records of 1 KiB in {SOON / 1000:g} s", _opens),
     "no-copyleft": Need("does not ask for your program's source", _fact(_free)),
     "maintained": Need(f"was released in the last {YEARS} years", _fact(_maintained)),
     "linux": _on("linux", "Linux"),
@@ -226,13 +260,23 @@ NEEDS = {  # each says what completes "a store that"
 
 @dataclass(frozen=True)
 class Needs:
-    """What an answer asks of a store: the names of needs, and the bytes of the largest value and
-    the largest key that it must hold."""
+    """What an answer asks of a store: the names of needs, the bytes of the largest value and the
+    largest key that it must hold, and the bytes of memory that its process may take."""
 
     names: tuple[str, ...] = ()
     observed: Observed = field(default_factory=lambda: Observed(Path()))
     value: int = 0
     key: int = 0
+    memory: int = 0
+
+    def exceeds(self, taken: float | None) -> str:
+        """The reason why a store does not meet them that takes so many bytes of memory in a field;
+        empty if it does. None: not known."""
+        if not self.memory:
+            return ""
+        if taken is None or math.isnan(taken):
+            return "the memory that it takes was not measured"
+        return _unless(taken <= self.memory, f"took {taken / 2**20:.0f} MiB of memory")
 
     def refuses(self, store: str, level: str) -> str:
         """The first reason why a store, by its full name, does not meet the needs at a durability

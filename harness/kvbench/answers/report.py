@@ -23,6 +23,7 @@ MOST_REGRET = 1000  # a larger upper bound is not shown
 COMES_BACK = "comes-back"  # of the needs
 LARGEST = 50 << 30  # bytes of values, the limit of a grid
 MEASURING = "10min"  # that the command of an answer proposes
+LIMITS = ("largest_value", "largest_key", "most_memory")  # that a query may set
 MOST_SHOWN = 5  # stores whose settings are printed
 LEGEND = (
     f"in: surely less than {IN - 1:.0%} slower than the best; out: surely more; undecided: not "
@@ -135,7 +136,7 @@ def report(data: Measured, advice: Advice, recovery: Recovery | None = None) -> 
             "durability": _level(query.durability), "guarantee": _level(query.level),
             "memory": _level(query.memory), "sync_ns": query.sync_ns, "may_grow": query.may_grow,
             "needs": list(query.needs.names), "largest_value": _bytes(query.needs.value),
-            "largest_key": _bytes(query.needs.key),
+            "largest_key": _bytes(query.needs.key), "most_memory": _bytes(query.needs.memory),
         },
         "trials": advice.trials,
         "average": data.average,
@@ -237,7 +238,7 @@ def answer(values: Mapping[str, Any]) -> list[str]:
     else:
         one, two = ("was measured whole here", "were measured whole here")
         needs = values["query"]["needs"]
-        if needs or values["query"]["largest_value"] or values["query"]["largest_key"]:
+        if needs or any(values["query"][name] for name in LIMITS):
             known = "to come back" if needs == [COMES_BACK] else "to meet these needs"
             one, two = (f"is known {known}", f"are known {known}")
         lines = [f"no two stores {two}, so none is ranked"]
@@ -302,6 +303,7 @@ def _asked(query: Mapping[str, Any]) -> str:
         for what in ("value", "key")
         if query[f"largest_{what}"]
     ]
+    needs += [f"takes {query['most_memory']} of memory at most"] * bool(query["most_memory"])
     asked = f"; a store that {' and '.join(needs)}" if needs else ""
     return f"for {query['record_size']} x {query['records']:,}; {mix}; {level}{asked}"
 
@@ -327,6 +329,7 @@ def command(query: Mapping[str, Any]) -> str:
         "durability": level, "memory": _closed(memory),
         "needs": ",".join(query["needs"]), "largest-value": _closed(query["largest_value"]),
         "largest-key": _closed(query["largest_key"]),
+        "most-memory": _closed(query["most_memory"]),
     }  # fmt: skip
     words = [f"--{name} {value}" for name, value in given.items() if value]
     more = ["--may-grow"] * query["may_grow"]

@@ -173,6 +173,13 @@ def _level(text: str) -> tuple[str, str]:
     help="Rank only stores that hold a key of this size.",
 )
 @click.option(
+    "--most-memory",
+    type=Read(_bytes),
+    metavar="SIZE",
+    help="Rank only stores that took at most this much memory, caches and mapped files included, "
+    "in the measured field that counts most: 100MiB.",
+)
+@click.option(
     "--where",
     type=Read(_level),
     multiple=True,
@@ -215,6 +222,7 @@ def advise(
     needs: Sequence[str],
     largest_value: int | None,
     largest_key: int | None,
+    most_memory: int | None,
     where: Sequence[tuple[str, str]],
     data: Path | None,
     space: Path | None,
@@ -255,7 +263,8 @@ def advise(
     device = None if sync_time is None else 1e9 * sync_time
     folders = _folders(data, access)
     recovery = Recovery.beside(folders[0])
-    needed = Needs(wanted, Observed(folders[0]), largest_value or 0, largest_key or 0)
+    sizes = (size or 0 for size in (largest_value, largest_key, most_memory))
+    needed = Needs(wanted, Observed(folders[0]), *sizes)
     query = Query(
         record_size, records, mix, durability or "", memory or "", device, may_grow, needed
     )

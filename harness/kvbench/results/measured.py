@@ -142,6 +142,15 @@ class Measured:
             index="store", columns=POINT, values="ratio", aggfunc="median"
         )
 
+    def memory(
+        self, durability: str, memory: str, guarantee: str, point: Point
+    ) -> dict[str, float]:
+        """Bytes that each store takes in a point, the median over the trials."""
+        cells = self.at(self.cells, durability, memory, guarantee)
+        here = cells[(cells.record_size == point[0]) & (cells.records == point[1])]
+        found = here.groupby("store").memory_bytes.median()
+        return {str(store): float(value) for store, value in found.items()}
+
     def syncing(
         self, memory: str, writes: Iterable[str], points: Iterable[Point], seldom: float
     ) -> set[str]:

@@ -241,6 +241,7 @@ LACKING = {  # by need, stores that lack it, and stores that do not
     "reports-rot": ({"lmdb", "sqlite"}, {"wiredtiger-btree"}),
     "backup": ({"flat", "leveldb"}, {"sqlite", "lmdb"}),
     "one-file": ({"flat", "leveldb", "rocksdb"}, {"lmdb", "sqlite", "redb"}),
+    "opens-soon": ({"rocksdb", "bdb", "fjall", "tokyocabinet-tree"}, {"lmdb", "sqlite", "flat"}),
     "no-copyleft": ({"wiredtiger-btree", "bdb", "basho"}, {"rocksdb", "lmdb", "flat"}),
     "maintained": ({"leveldb", "wiredtiger-btree"}, {"lmdb", "rocksdb", "sqlite", "flat"}),
     "linux": (set(), {"lmdb", "flat"}),
@@ -287,6 +288,14 @@ def test_needs_are_given_together_or_one_by_one(kvbench: Run) -> None:
             "inval",
         ),
         ("reports-rot", "faults/rot.csv", "store,checks,wrong,damages\nlmdb\n", "int"),
+        ("opens-soon", "age/openings.csv", None, "there is no .*openings.csv; `kvbench crash"),
+        ("opens-soon", "age/openings.csv", "store,records\nlmdb,1\n", "no column 'durability'"),
+        (
+            "opens-soon",
+            "age/openings.csv",
+            "store,durability,crash,records,open_ms\nlmdb,sync,clean close,100000,soon\n",
+            "could not convert",
+        ),
     ],
 )
 def test_tables_of_what_stores_do_that_cannot_be_used_are_refused(
@@ -310,6 +319,32 @@ def test_stores_whose_limits_are_too_small_are_left_out(kvbench: Run) -> None:
     assert "sqlite" in {row["store"] for row in found["stores"]}
     found = json.loads(kvbench(*command, "--largest-value", "64 MiB").stdout)
     assert not [why for why in found["left_out"].values() if why.startswith("its largest value")]
+
+
+def test_stores_that_take_more_memory_are_left_out(kvbench: Run) -> None:
+    command = ("advise", "--record-size", "1KiB", "--records", "10k", "--data", REFERENCE, "--json")
+    every = json.loads(kvbench(*command).stdout)
+    taken = {row["store"]: row["memory_bytes"] for row in every["stores"]}
+    found = json.loads(kvbench(*command, "--most-memory", "32MiB").stdout)
+    small = {store for store, own in taken.items() if own <= 32 << 20}
+    assert {row["store"] for row in found["stores"]} == small and 0 < len(small) < len(taken)
+    for store in set(taken) - small:
+        assert found["left_out"][store] == f"took {taken[store] / 2**20:.0f} MiB of memory"
+    assert found["query"]["most_memory"] == "32 MiB"
+
+
+def test_stores_that_open_soon_are_those_of_the_table(kvbench: Run) -> None:
+    """A store that has a slow opening at one level or after one kind of end is left out."""
+    command = ("advise", "--record-size", "1KiB", "--records", "10k", "--data", REFERENCE, "--json")
+    found = json.loads(kvbench(*command, "--needs", "opens-soon").stdout)
+    table = pd.read_csv(ROOT / "data/age/openings.csv").query("records == 100_000")
+    medians = table.groupby(["store", "durability", "crash"]).open_ms.median()
+    slowest = medians.groupby("store").max()
+    assert {row["store"] for row in found["stores"]} == set(slowest[slowest < 100].index)
+    slow = slowest[slowest >= 100]
+    assert len(slow) and all(
+        found["left_out"][store] == f"took {time:.3g} ms" for store, time in slow.items()
+    )
 
 
 STATES = """store,durability,states,recoverable,cannot_be_mounted,does_not_open
