@@ -176,7 +176,7 @@ export function beyondMemory(data, question) {
     const found = refused(data, store.split(" ")[0], question) ? null : mixed(mix, (kind) => own[kind]);
     if (found?.some(Boolean)) times[store] = found;
   }
-  const ranked = rankedBy(times, data);
+  const ranked = rankedBy(times, data, field?.sittings);
   return { ratio, field, group: ranked.length > 1 ? { ranked } : undefined };
 }
 
@@ -281,7 +281,7 @@ export function answer(data, question) {
       grade,
       shipped: field.durability === SHIPPED,
       computed: computed(field, question),
-      ranked: rankedBy(times, data),
+      ranked: rankedBy(times, data, data.sittings[field.source]),
     }));
   const left = {};
   for (const own of found) {
@@ -294,9 +294,10 @@ export function answer(data, question) {
   return { field: first?.field, parts: first?.parts, grade: first?.grade, groups, left };
 }
 
-// The ranking of stores by the times of their trials, each with its time.
-export const rankedBy = (times, data) =>
-  rank(times, data.counted, data.quantiles).map((row) => ({ ...row, time: geometric(times[row.store].filter(Boolean)) }));
+// The ranking of stores by the times of their trials, each with its time. `sittings` has the sitting of each trial; without
+// it there was one.
+export const rankedBy = (times, data, sittings) =>
+  rank(times, data.looks, sittings).map((row) => ({ ...row, time: geometric(times[row.store].filter(Boolean)) }));
 
 // The stores that are or may be the best.
 export const best = (group) =>

@@ -17,20 +17,36 @@ function verdict(low, high) {
   return low > IN ? "out" : "undecided";
 }
 
+// The trials that count, as indices, in the blocks of which each is one observation, and the quantiles for them: each
+// sitting is a block if there are enough, otherwise each trial.
+function blocksOf(planned, looks, sitting) {
+  const by = new Map();
+  for (const at of Array(planned).keys()) by.set(sitting[at] ?? 1, [...(by.get(sitting[at] ?? 1) ?? []), at]);
+  by.delete(0); // trials that nobody measured
+  const enough = looks.sittings.counted;
+  const most = (counted) => Math.max(...Object.keys(counted).map(Number));
+  if (by.size in enough || by.size > most(enough)) {
+    const number = enough[Math.min(by.size, most(enough))];
+    const blocks = [...by.keys()].sort((first, second) => first - second).map((one) => by.get(one));
+    return [blocks.slice(0, number), looks.sittings.quantiles[number]];
+  }
+  const number = looks.trials.counted[Math.min(planned, most(looks.trials.counted))];
+  return [[...Array(number).keys()].map((at) => [at]), looks.trials.quantiles[number]];
+}
+
 // The regret of each store, the best first. `values` has the time of each store's trials by their
-// number, null where one is missing; `counted` and `quantiles` say, by the number of planned trials,
-// how many of them count, and by that, the number of those that were measured, and of stores, the
-// quantile of Student's t.
-export function rank(values, counted, quantiles) {
+// number, null where one is missing, `sitting` the sitting of each trial, if there were several, and
+// `looks` what looks() of study/answers/explorer.py returns.
+export function rank(values, looks, sitting = []) {
   const stores = Object.keys(values);
-  const planned = Math.max(0, ...stores.map((store) => values[store].length));
-  const trials = counted[Math.min(planned, counted.length - 1)];
+  const [blocks, quantiles] = blocksOf(Math.max(0, ...stores.map((store) => values[store].length)), looks, sitting);
   // A trial that no store has, for instance because some were not warm, is missing alike for all.
-  const numbers = [...Array(trials).keys()].filter((at) => stores.some((store) => values[store][at] > 0));
-  const whole = stores.filter((store) => numbers.length && numbers.every((at) => values[store][at] > 0));
-  const logs = Object.fromEntries(whole.map((store) => [store, numbers.map((at) => Math.log(values[store][at]))]));
-  const found =
-    whole.length > 1 ? compare(whole, logs, quantiles[trials]?.[numbers.length]?.[whole.length]) : alone(whole, numbers.length);
+  const parts = blocks.map((block) => block.filter((at) => stores.some((store) => values[store][at] > 0))).filter((part) => part.length);
+  const counted = parts.flat();
+  const whole = stores.filter((store) => counted.length && counted.every((at) => values[store][at] > 0));
+  const logs = Object.fromEntries(whole.map((store) => [store, parts.map((part) => mean(part.map((at) => Math.log(values[store][at]))))]));
+  const found = whole.length > 1 ? compare(whole, logs, quantiles?.[parts.length]?.[whole.length]) : alone(whole);
+  for (const row of found) row.trials = counted.length;
   for (const store of stores.filter((name) => !whole.includes(name))) {
     const best = found[0] && values[found[0].store];
     const both = values[store]
@@ -42,8 +58,7 @@ export function rank(values, counted, quantiles) {
   return found;
 }
 
-const alone = (stores, trials) =>
-  stores.map((store) => ({ store, regret: 1, low: NaN, high: NaN, trials, verdict: "not ranked" }));
+const alone = (stores) => stores.map((store) => ({ store, regret: 1, low: NaN, high: NaN, verdict: "not ranked" }));
 
 function compare(stores, logs, t) {
   const pair = (first, second) => {
@@ -59,8 +74,7 @@ function compare(stores, logs, t) {
     const high = Math.max(0, ...others.map((other) => other.high));
     const regret = Math.max(...table[at].map((other) => other.middle));
     const bounds = [regret, low, high].map(Math.exp);
-    const trials = logs[store].length;
-    return { store, regret: bounds[0], low: bounds[1], high: bounds[2], trials, verdict: verdict(bounds[1], bounds[2]) };
+    return { store, regret: bounds[0], low: bounds[1], high: bounds[2], verdict: verdict(bounds[1], bounds[2]) };
   });
   return found.sort((first, second) => first.regret - second.regret);
 }

@@ -355,7 +355,10 @@ def afresh(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
                 found.setdefault(guarantee, {})[store] = numbered
         if found:
             planned = range(1, last + 2)
-            return {level: rank(own, planned).regrets for level, own in found.items()}
+            sitting = dict(enumerate(DATA["sittings"][parts[0][0]["source"]], 1))
+            return {
+                level: rank(own, planned, sittings=sitting).regrets for level, own in found.items()
+            }
     return {}
 
 
@@ -1016,6 +1019,28 @@ def test_an_error_leaves_no_answer_standing(browser: webdriver.Chrome, tmp_path:
         assert shown(browser, part) == ""
     choose(browser, "size", "1 KiB")
     assert check(browser)["groups"]
+
+
+@pytest.mark.parametrize("each", [3, 2, 1])  # trials of a sitting: five of them, eight and fifteen
+def test_with_enough_sittings_each_is_one_observation(
+    browser: webdriver.Chrome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, each: int
+) -> None:
+    """The regrets are those of kvbench, and not those of one sitting."""
+    answers = json.loads(ANSWERS.read_text())
+    (source,) = {at for at, name in enumerate(answers["sources"]) if name.startswith("Reference")}
+    trials = len(answers["sittings"][source])
+    answers["sittings"][source] = [1 + at // each for at in range(trials)]
+    (tmp_path / "answers.json").write_text(json.dumps(answers))
+    (tmp_path / "explorer.html").write_text(page(tmp_path / "answers.json"))
+    asked = fragment({"size": "1 KiB", "records": 10_000, "durability": "process"})
+    opened_at(browser, tmp_path, asked)
+    in_one = DATA["sittings"][source]
+    before = browser.execute_script(STATE)["groups"]
+    monkeypatch.setitem(DATA, "sittings", answers["sittings"])
+    assert check(browser)["groups"] == before
+    assert set(answers["sittings"][source]) != set(in_one)
+    opened_at(browser, tmp_path, asked + "&mix=0-100-0-0")
+    check(browser)
 
 
 def test_stores_whose_guarantee_is_not_stated_are_ranked_apart(

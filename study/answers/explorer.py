@@ -22,11 +22,11 @@ from kvbench.cell.factors import (
     parse_bytes,
 )
 from kvbench.experiment.factors import COMPARED, CONDITION, FACTORS, NOT_STATED
-from kvbench.results.frames import Frames, refuse_several
+from kvbench.results.frames import Frames, refuse_several, sitting_of
 from kvbench.results.importer import GIVEN, MOST_BYTES
 from kvbench.results.measured import equal_work
 from kvbench.results.warm import SELDOM, WARM, warm
-from kvbench.stats.regret import IN, RECOMMENDED, look
+from kvbench.stats.regret import IN, LOOKS, RECOMMENDED, SITTINGS, look
 from kvbench.stores import catalogue
 from kvbench.stores.about import about, consequence
 from scipy.special import stdtrit
@@ -38,7 +38,7 @@ from study.common.results import Results
 # The factors of a field, without the operation. The page asks for them in another order.
 FIELD = ["access", "memory", "compressibility", "durability", "record_size", "records"]
 WAYS = ("c", "python")
-MOST_TRIALS, MOST_STORES = 15, 40
+MOST_TRIALS, MOST_STORES = max(LOOKS), 40
 DIGITS = 4  # significant digits of a time: no trial repeats more of them
 DEVICES = (2e4, 1e5, 1e6, 1e7)  # times of a sync, in ns
 FIRST = {  # the page's initial choice; if it was not measured, the nearest one that was
@@ -107,6 +107,19 @@ def _store(rows: pd.DataFrame, cells: pd.DataFrame, trials: int) -> dict[str, An
     return found
 
 
+def _last(data: Results) -> int:
+    """Return the last trial that may count: of few sittings that of the last look, else that of
+    the last sitting that the last look counts."""
+    if len(set(data.sittings.values())) < min(SITTINGS):
+        return MOST_TRIALS
+    return max(at for at, sitting in data.sittings.items() if sitting <= max(SITTINGS))
+
+
+def _sittings(data: Results) -> list[int]:
+    """Return the sitting of each trial, by its number; 0 for a trial that is missing."""
+    return [data.sittings.get(trial, 0) for trial in range(1, _last(data) + 1)]
+
+
 def equal_space(data: Results | None) -> dict[tuple[Any, ...], dict[str, float]]:
     """Return, by field and store, the space over the live bytes after each record was written once
     and overwritten once. The space after a timed round would not be comparable: rounds end by the
@@ -133,7 +146,7 @@ def fields(
     rows = data.operations[data.operations.operation.isin(OPERATIONS)]
     rows = rows[rows.store != "null"]  # the harness's own floor
     rows = rows.assign(store=rows.full_name, trial=rows.trial.fillna(1).astype(int))
-    rows = rows[rows.trial <= MOST_TRIALS]  # the last look at the data counts no more trials
+    rows = rows[rows.trial <= _last(data)]
     cells = data.cells.assign(store=data.cells.full_name)
     kept = warm(rows, [*FIELD, "operation"])
     known = data.machine.get("sync_p50_us")
@@ -171,7 +184,7 @@ def beyond_memory(folder: Path) -> list[dict[str, Any]]:
     rows = steps(Frames.read(folder))
     found = []
     for (level, ratio), own in rows.groupby(["durability", "ratio"], observed=True):
-        trials, first = int(own.trial.max()), own.iloc[0]
+        trials, first, sitting = int(own.trial.max()), own.iloc[0], sitting_of(own)
         found.append(
             {
                 "durability": level,
@@ -179,6 +192,7 @@ def beyond_memory(folder: Path) -> list[dict[str, Any]]:
                 "size": first.record_size,
                 "records": int(first.records),
                 "cap": first.memory_max,
+                "sittings": [sitting.get(trial, 0) for trial in range(1, trials + 1)],
                 "stores": {
                     str(store): _trials(part.assign(operation=part.kind), "mean_ns", trials)
                     for store, part in own.groupby("store")
@@ -188,22 +202,30 @@ def beyond_memory(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def quantiles() -> tuple[list[int], dict[int, dict[int, dict[int, float]]]]:
-    """Return the quantiles of Student's t that kvbench.stats.regret uses: the numbers of trials
-    that count, by the number of planned trials; and the quantile, by the counted trials, the
-    measured trials and the number of stores."""
-    counted = [look(trials)[0] for trials in range(MOST_TRIALS + 1)]
+def looks() -> dict[str, dict[str, Any]]:
+    """Return the quantiles of Student's t that kvbench.stats.regret uses, for a field in one of few
+    sittings (`trials`) and for one of enough of them (`sittings`): the numbers that count, by the
+    number of those planned; and the quantile, by the number that counts, that of those measured and
+    that of the stores."""
+    return {
+        "trials": _looks(LOOKS, range(MOST_TRIALS + 1)),
+        "sittings": _looks(SITTINGS, range(min(SITTINGS), max(SITTINGS) + 1)),
+    }
+
+
+def _looks(known: Mapping[int, float], planned: range) -> dict[str, Any]:
+    counted = {number: look(number, known)[0] for number in planned}
     found = {}
-    for trials in set(counted) - {0, 1}:
-        error = look(trials)[1]
-        found[trials] = {
+    for number in sorted(set(counted.values()) - {0, 1}):
+        error = look(number, known)[1]
+        found[number] = {
             whole: {
                 many: float(f"{stdtrit(whole - 1, 1 - error / (many - 1) / 2):.6g}")
                 for many in range(2, MOST_STORES)
             }
-            for whole in range(2, trials + 1)
+            for whole in range(2, number + 1)
         }
-    return counted, found
+    return {"counted": counted, "quantiles": found}
 
 
 def _lacks(name: str, levels: Set[str], observed: Observed) -> dict[str, dict[str, str]]:
@@ -276,7 +298,6 @@ def answers(
                 field[n] for n in ("access", "memory", "data", "durability", "size", "records")
             )
             found.setdefault(key, field)
-    counted, table = quantiles()
     named = sorted(
         {store for field in found.values() for store in (*field["stores"], *field["cooled"])}
         | {package for data in experiments.values() for package in _packages(data)}
@@ -298,8 +319,8 @@ def answers(
             for store in named
         },
         "sources": sources,
-        "counted": counted,
-        "quantiles": table,
+        "sittings": [_sittings(data) for data in experiments.values()],
+        "looks": looks(),
         "guarantees": [level for level in DURABILITY if level != DEFAULT],
         "devices": list(DEVICES),
         "beyond": beyond_memory(paper.parent / BEYOND_MEMORY),

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from kvbench.common.messages import BadInput
 from kvbench.results.importer import import_table
@@ -106,6 +108,28 @@ def test_no_look_counts_more_trials_than_the_last(tmp_path: Path) -> None:
     rows = [{"store": store, "trial": trial} for store in "ab" for trial in (1, 2, 16, 9999)]
     (field,) = explorer.answers({"mine": _results(tmp_path, *rows)})["fields"]
     assert field["trials"] == 2
+
+
+def of_sittings(tmp_path: Path, number: int) -> Results:
+    """Results of so many sittings of five trials, a day each."""
+    tmp_path.mkdir()
+    rows = [{"store": store, "trial": 1 + at} for store in "ab" for at in range(5 * number)]
+    path = _results(tmp_path, *rows).folder / "cells.parquet"
+    cells = pd.read_parquet(path)
+    days = pd.to_timedelta((cells.trial - 1) // 5, unit="D")
+    started = (pd.Timestamp("2026-11-01", tz="UTC") + days).map(pd.Timestamp.isoformat)
+    table = pa.Table.from_pandas(cells.assign(started=started), pq.read_schema(path))
+    pq.write_table(table, path)
+    return Results(str(path.parent))
+
+
+def test_of_enough_sittings_the_last_look_counts_sittings(tmp_path: Path) -> None:
+    """So more trials may count than of one sitting."""
+    few = explorer.answers({"reference": of_sittings(tmp_path / "few", 4)})
+    assert few["fields"][0]["trials"] == explorer.MOST_TRIALS
+    many = explorer.answers({"reference": of_sittings(tmp_path / "many", 12)})
+    assert many["fields"][0]["trials"] == 5 * 10
+    assert many["sittings"] == [[sitting for sitting in range(1, 11) for _ in range(5)]]
 
 
 def test_other_seeds_are_no_trials(tmp_path: Path) -> None:
