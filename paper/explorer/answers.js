@@ -56,22 +56,39 @@ function between(levels, value) {
 
 // The fields around a size and a number of records, each with its weight; empty if there are none.
 function around(fields, size, records) {
-  const numbers = new Map();
-  const sorted = fields.map((field) => [bytesOf(field.size), field.records]).sort(([one, few], [other, many]) => one - other || few - many);
-  for (const [own, count] of sorted) numbers.set(own, [...(numbers.get(own) ?? []), count]);
+  const numbers = numbersOf(fields);
   const near = [...numbers.keys()].filter(
     (own) => numbers.get(own)[0] <= records && records <= numbers.get(own).at(-1) && own / size >= 1 / STEP && own / size <= STEP,
   );
-  const at = (own, count) => fields.find((field) => bytesOf(field.size) === own && field.records === count);
-  return between(near, size).flatMap(([own, share]) => between(numbers.get(own), records).map(([count, part]) => ({ field: at(own, count), weight: share * part })));
+  return weighted(fields, numbers, between(near, size), () => records);
 }
 
-// The field nearest to a size and a number of records: by size first, then by number.
-function nearest(fields, size, records) {
-  const far = (field) => [Math.abs(Math.log(bytesOf(field.size) / size)), Math.abs(Math.log(field.records / records))];
-  const keys = (field) => [...far(field), bytesOf(field.size), field.records];
-  const closer = (one, other) => one.map((key, at) => key - other[at]).find(Boolean) ?? 0;
-  return [...fields].sort((one, other) => closer(keys(one), keys(other)))[0];
+// The same for records that are beyond the fields: those around the nearest size, which is `size` itself if it lies
+// between two, and of each size the nearest number.
+function edge(fields, size, records) {
+  const numbers = numbersOf(fields);
+  const far = (own) => Math.abs(Math.log(own / size));
+  const all = [...numbers.keys()];
+  const near = all.filter((own) => own / size >= 1 / STEP && own / size <= STEP);
+  const sizes = near.length ? near : [all.reduce((best, own) => (far(own) < far(best) ? own : best))];
+  return weighted(fields, numbers, between(sizes, within(sizes, size)), (own) => within(numbers.get(own), records));
+}
+
+// The value or, if it is outside sorted levels, the one next to it.
+const within = (levels, value) => Math.min(Math.max(value, levels[0]), levels.at(-1));
+
+// The numbers of records of each size, both in order.
+function numbersOf(fields) {
+  const numbers = new Map();
+  const sorted = fields.map((field) => [bytesOf(field.size), field.records]).sort(([one, few], [other, many]) => one - other || few - many);
+  for (const [own, count] of sorted) numbers.set(own, [...(numbers.get(own) ?? []), count]);
+  return numbers;
+}
+
+// The fields at weighted sizes, with the number of records that `of` says for each size.
+function weighted(fields, numbers, sizes, of) {
+  const at = (own, count) => fields.find((field) => bytesOf(field.size) === own && field.records === count);
+  return sizes.flatMap(([own, share]) => between(numbers.get(own), of(own)).map(([count, part]) => ({ field: at(own, count), weight: share * part })));
 }
 
 // The stores of a field, as shipped those with a guarantee alone.
@@ -102,7 +119,7 @@ function basisOf(data, question, guarantee = "") {
   const [size, records] = [bytesOf(question.size), question.records];
   const parts = around(fields, size, records);
   const grade = parts.length > 1 ? "interpolated" : parts.length ? "measured" : "extrapolated";
-  const chosen = parts.length ? parts : [{ field: nearest(fields, size, records), weight: 1 }];
+  const chosen = parts.length ? parts : edge(fields, size, records);
   const heaviest = chosen.reduce((most, part) => (part.weight > most.weight ? part : most));
   return { parts: chosen, grade, field: heaviest.field };
 }

@@ -321,7 +321,7 @@ function based({ parts, grade, field }) {
   if (grade === "measured") return "";
   if (grade === "interpolated") return `Interpolated between ${joined(names)}.`;
   const source = data.sources[field.source].split(":")[0];
-  return `Extrapolated, not measured in the ${source[0].toLowerCase()}${source.slice(1)}: these are the stores of their nearest field, ${names[0]} (${field.access === "python" ? "from Python" : "from C"}).`;
+  return `Extrapolated from ${joined(names)} of the ${source[0].toLowerCase()}${source.slice(1)} (${field.access === "python" ? "from Python" : "from C"}), not measured.`;
 }
 
 // What to use if the data are larger than memory, which comes first.
@@ -345,7 +345,7 @@ function regime(asked) {
 // empty if none is ranked.
 function told(group, most = Infinity) {
   const sure = recommended(data, group);
-  if (sure.length) return `use ${list(sure, "or")}`;
+  if (sure.length) return `${group.grade === "extrapolated" ? "probably" : "use"} ${list(sure, "or")}`;
   const may = best(group);
   if (may.length > most) return `these trials do not tell ${may.length} stores apart`;
   return may.length ? `these trials do not tell which of ${list(may)} is best` : "";
@@ -392,7 +392,7 @@ function sentence(asked, group) {
   const may = best(group);
   const sure = recommended(data, group);
   const rest = may.filter((store) => sure.length && !sure.includes(store));
-  const others = rest.length ? ` Not told apart from the best: ${list(rest)}.` : "";
+  const others = rest.length ? ` Not surely 10% slower: ${list(rest)}.` : "";
   const basis = ` (${data.sources[field.source].split(":")[0]}, trials: ${trialsIn(group)})`;
   const stores = ranked.map((row) => row.store);
   if (!suits(asked, group)) return `not recommended, since a crash of the process may cost writes: ${list(stores)}.`;

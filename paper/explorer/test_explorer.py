@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from explorer import ANSWERS, HERE, page
-from kvbench.answers.advise import Query, answers, around, nearest
+from kvbench.answers.advise import Query, answers, around, edge
 from kvbench.answers.needs import Needs, Observed
 from kvbench.answers.regime import beyond_memory
 from kvbench.cell.factors import DURABILITY, format_bytes, parse_bytes
@@ -296,9 +296,7 @@ def basis(asked: dict[str, Any], durability: str, mix: dict[str, float]) -> Part
         if field["source"] == first
     }
     wanted = parse_bytes(asked["levels"]["size"]), int(asked["levels"]["records"])
-    near = nearest(points, *wanted)
-    assert near
-    weights = around(points, *wanted) or {near: 1.0}
+    weights = around(points, *wanted) or edge(points, *wanted)
     return [(points[point], weight) for point, weight in weights.items()]
 
 
@@ -374,7 +372,8 @@ def recommendation(state: dict[str, Any], level: str, regrets: dict[str, Any]) -
     computed = state["sync"] and any(
         float(state["mix"][name].rstrip(" %")) > 0 for name in OPERATIONS if name != "get"
     )
-    return (f"{listed} would be best" if computed else f"use {listed}.").lower()
+    use = "probably" if "Extrapolated" in state["answer"] else "use"
+    return (f"{listed} would be best" if computed else f"{use} {listed}.").lower()
 
 
 def check(browser: webdriver.Chrome) -> dict[str, Any]:
@@ -576,8 +575,9 @@ def test_no_combination_is_a_dead_end(opened: webdriver.Chrome) -> None:
     [
         ("1 KiB", "10k", ""),
         ("3KiB", "5,000", "Interpolated between 1 KiB x "),
-        ("10 KiB", "1e9", "Extrapolated, not measured in the reference data: "),
-        ("64", "100", "the stores of their nearest field, 100 B x 100 (from C)."),
+        ("10 KiB", "1e9", "Extrapolated from 10 KiB x 10,000 of the reference data (from C), not"),
+        ("64", "100", "Extrapolated from 100 B x 100 of the "),
+        ("30 KiB", "200k", "Extrapolated from 10 KiB x 10,000 and 100 KiB x 10,000 of the "),
     ],
 )
 def test_any_size_and_number_has_an_answer_with_its_grade(

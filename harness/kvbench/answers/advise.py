@@ -2,8 +2,8 @@
 
 Each observation is the log of a trial's mean time. It is interpolated linearly in the logs of the
 number of records and the record size, between the measured fields of a durability level. Beyond
-them an answer is that of the nearest field, and its grade says so. The time of a mix is the mean of
-its operations' times, weighted by their shares. Stores are then ranked trial by trial, as in a
+them an answer is that of the nearest fields, and its grade says so. The time of a mix is the mean
+of its operations' times, weighted by their shares. Stores are then ranked trial by trial, as in a
 field; see kvbench.stats.regret.
 """
 
@@ -76,7 +76,7 @@ class Advice:
     """The answer to a query: the ranking, the mean time of each store, the fields it was
     interpolated from with their weights, and the stores left out with the reason. `grade` is
     EXTRAPOLATED if the query lies beyond the measured fields; then the answer is that of the
-    nearest one. `space` is each store's disk space over its live bytes after equal work; empty
+    nearest ones. `space` is each store's disk space over its live bytes after equal work; empty
     where that was not measured around the query."""
 
     query: Query
@@ -194,9 +194,7 @@ def around(points: Iterable[Point], size: int, records: int) -> dict[Point, floa
     are none. Of the sizes whose measured numbers of records include `records`, the two nearest to
     `size` count, if neither differs by more than a factor of STEP; within each, the two nearest
     numbers."""
-    numbers: dict[int, list[int]] = {}
-    for own, count in sorted(points):
-        numbers.setdefault(own, []).append(count)
+    numbers = _numbers(points)
     sizes = [own for own, counts in numbers.items() if counts[0] <= records <= counts[-1]]
     near = [own for own in sizes if 1 / STEP <= own / size <= STEP]
     return {
@@ -204,6 +202,34 @@ def around(points: Iterable[Point], size: int, records: int) -> dict[Point, floa
         for own, share in _between(near, size)
         for count, part in _between(numbers[own], records)
     }
+
+
+def edge(points: Iterable[Point], size: int, records: int) -> dict[Point, float]:
+    """The same for records that are beyond the measured fields: those around the nearest size,
+    which is `size` itself if it lies between two, and of each size the nearest number."""
+    numbers = _numbers(points)
+    if not numbers:
+        return {}
+    near = [own for own in numbers if 1 / STEP <= own / size <= STEP]
+    near = near or [min(numbers, key=lambda own: abs(math.log(own / size)))]
+    return {
+        (own, count): share * part
+        for own, share in _between(near, _within(near, size))
+        for count, part in _between(numbers[own], _within(numbers[own], records))
+    }
+
+
+def _numbers(points: Iterable[Point]) -> dict[int, list[int]]:
+    """The numbers of records of each size, both in order."""
+    numbers: dict[int, list[int]] = {}
+    for own, count in sorted(points):
+        numbers.setdefault(own, []).append(count)
+    return numbers
+
+
+def _within(levels: Sequence[int], value: int) -> int:
+    """The value or, if it is outside sorted levels, the one next to it."""
+    return min(max(value, levels[0]), levels[-1])
 
 
 def _between(levels: Sequence[int], value: int) -> list[tuple[int, float]]:
@@ -230,13 +256,13 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
     if query.sync_ns is not None:
         plain = {name: data.logs("process", query.memory, name) for name in tables if name != "get"}
     measured = [p for p in common([*tables.values(), *plain.values()]) if p != without]
-    chosen, grade = _basis(measured, query)
+    chosen, grade = basis(measured, query)
     scale = (query.sync_ns or 0) / (1000 * float(data.machine.sync_p50_us or 1))
     parts = []
     for operation, share in query.mix.items():
-        times = _interpolated(tables[operation], chosen)
+        times = interpolated(tables[operation], chosen)
         if operation in plain:
-            quick = _interpolated(plain[operation], chosen).reindex(times.index)
+            quick = interpolated(plain[operation], chosen).reindex(times.index)
             times = pd.Series(_elsewhere(quick.to_numpy(), times.to_numpy(), scale), times.index)
         parts.append(times * share)
     sums = pd.concat(parts, axis=1).sum(axis=1, skipna=False) / sum(query.mix.values())
@@ -263,17 +289,17 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
     return Advice(query, ranking, times_of, chosen, left_out, _space(data, query), grade)
 
 
-def _basis(measured: list[Point], query: Query) -> tuple[dict[Point, float], str]:
+def basis(measured: list[Point], query: Query) -> tuple[dict[Point, float], str]:
     """The fields on which an answer rests, with their weights, and its grade. Raises BadInput if
     there is no field."""
     if chosen := around(measured, query.size, query.records):
         return chosen, INTERPOLATED if len(chosen) > 1 else MEASURED
-    if (near := nearest(measured, query.size, query.records)) is None:
+    if not (chosen := edge(measured, query.size, query.records)):
         raise BadInput(
             f"--mix: no field has {listed(query.mix)} of all stores; leave an operation out, or "
             "sweep them"
         )
-    return {near: 1.0}, EXTRAPOLATED
+    return chosen, EXTRAPOLATED
 
 
 def unmeasured(data: Measured) -> dict[str, str]:
@@ -307,11 +333,11 @@ def _space(data: Measured, query: Query) -> dict[str, float]:
     chosen = around(points, query.size, query.records)
     if not chosen:
         return {}
-    ratios = _interpolated(pd.DataFrame(np.log(table)), chosen).dropna()
+    ratios = interpolated(pd.DataFrame(np.log(table)), chosen).dropna()
     return {str(store): float(value) for store, value in ratios.items()}
 
 
-def _interpolated(table: pd.DataFrame, chosen: Mapping[Point, float]) -> "pd.Series[float]":
+def interpolated(table: pd.DataFrame, chosen: Mapping[Point, float]) -> "pd.Series[float]":
     """The interpolated times in ns by store and trial; missing where one of the points is
     missing."""
     logs = sum(table[point] * weight for point, weight in chosen.items())

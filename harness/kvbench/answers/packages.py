@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 from tabulate import tabulate
 
-from kvbench.answers.advise import Query, common, nearest
-from kvbench.answers.report import answer, finite, interval, number, time
-from kvbench.cell.factors import DEFAULT, format_bytes
+from kvbench.answers.advise import Query, basis, common, interpolated
+from kvbench.answers.report import answer, fields_of, finite, interval, number, rests_on, time
+from kvbench.cell.factors import DEFAULT
 from kvbench.common.messages import BadInput
 from kvbench.results.measured import Measured
 from kvbench.stats.regret import by_trial, rank
@@ -40,9 +40,9 @@ def packages(data: list[Measured | str], query: Query) -> dict[str, Any]:
 
 def _packages(data: Measured | str, query: Query) -> dict[str, Any]:
     """The packages whose acknowledged writes survive what the query's level says, as plain values:
-    each as set to the level or, if it was not, as shipped with that guarantee. They are ranked in
-    the measured field nearest to the query, by trial as stores are. `why` is the reason if there
-    are none; then the other values are missing."""
+    each as set to the level or, if it was not, as shipped with that guarantee. They are ranked as
+    stores are, by trial, in the fields of Measured on which advise() would rest. `why` is the
+    reason if there are none; then the other values are missing."""
     if isinstance(data, str):
         return {"why": data}
     if query.sync_ns is not None:
@@ -56,14 +56,14 @@ def _packages(data: Measured | str, query: Query) -> dict[str, Any]:
         why += f" with {', '.join(sorted(missing))}" if settings else ""
         return {"why": why}
     tables = {operation: _logs(data, level, as_set, operation) for operation in query.mix}
-    point = nearest(common(tables.values()), query.size, query.records)
-    if point is None:
+    try:
+        chosen, grade = basis(common(tables.values()), query)
+    except BadInput:
         return {"why": why}
     needs = replace(query.needs, names=tuple(n for n in query.needs.names if n != FROM_C))
     whole = sum(query.mix.values())
     parts = [
-        pd.Series(math.e ** tables[name][point] * (share / whole))
-        for name, share in query.mix.items()
+        interpolated(tables[name], chosen) * (share / whole) for name, share in query.mix.items()
     ]
     values = {
         store: trials
@@ -84,7 +84,7 @@ def _packages(data: Measured | str, query: Query) -> dict[str, Any]:
         }
         for store, own in regrets.items()
     ]
-    found = {"record_size": format_bytes(point[0]), "records": point[1], "trials": trials}
+    found = {"grade": grade, "rests_on": rests_on(chosen), "trials": trials}
     return found | {"why": "", "data": str(data.name), "guarantee": level, "packages": rows}
 
 
@@ -106,11 +106,14 @@ def text(found: Mapping[str, Any], query: Mapping[str, Any]) -> str:
     if found["why"]:
         return f"from Python: {found['why']}"
     rows = found["packages"]
-    first, *more = answer({"stores": rows, "computed": False, "query": query})
+    known = {name: found[name] for name in ("grade", "rests_on")}
+    first, *more = answer({"stores": rows, "computed": False, "query": query} | known)
     head = (
-        f"at durability {found['guarantee']}, in the nearest field of {found['data']}, "
-        f"{found['record_size']} x {found['records']:,}; {found['trials']} trials"
+        f"at durability {found['guarantee']}, from {fields_of(found)} of {found['data']}; "
+        f"{found['trials']} trials"
     )
+    if not rows:
+        return "\n".join([f"from Python: {first}", *more, head])
     headers = ("package", "set to", "verdict", "time", "regret", "95% interval")
     cells = [
         (

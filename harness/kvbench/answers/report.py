@@ -14,7 +14,7 @@ from kvbench.answers.needs import NEEDS
 from kvbench.answers.recovery import Recovery
 from kvbench.cell.factors import DEFAULT, format_bytes, parse_bytes
 from kvbench.experiment.factors import NOT_STATED
-from kvbench.results.measured import Measured
+from kvbench.results.measured import Measured, Point
 from kvbench.stats.regret import IN, RECOMMENDED
 from kvbench.stores import catalogue
 from kvbench.stores.about import about, consequence
@@ -105,6 +105,14 @@ def _facts(data: Measured, advice: Advice, store: str, recovery: Recovery | None
     return {name: finite(value) for name, value in found.items()} | texts | crashed
 
 
+def rests_on(fields: Mapping[Point, float]) -> list[dict[str, Any]]:
+    """The fields of an answer with their weights, as plain values."""
+    return [
+        {"record_size": format_bytes(size), "records": records, "weight": round(weight, 3)}
+        for (size, records), weight in fields.items()
+    ]
+
+
 def report(data: Measured, advice: Advice, recovery: Recovery | None = None) -> dict[str, Any]:
     """The advice as plain values, the best store first. If times were computed for another device,
     no store is recommended. A value that is unknown, or that an import does not state, is None.
@@ -140,10 +148,7 @@ def report(data: Measured, advice: Advice, recovery: Recovery | None = None) -> 
         },
         "trials": advice.trials,
         "average": data.average,
-        "rests_on": [
-            {"record_size": format_bytes(size), "records": records, "weight": round(weight, 3)}
-            for (size, records), weight in advice.rests_on.items()
-        ],
+        "rests_on": rests_on(advice.rests_on),
         "stores": rows,
         "left_out": dict(advice.left_out),
         "machine": None if pd.isna(data.machine.cpu) else str(data.machine.cpu),
@@ -168,15 +173,15 @@ def short(advice: Advice, level: str) -> dict[str, Any]:
 
 def _beside(values: Mapping[str, Any]) -> str:
     """What short() says, as a line."""
+    far = values["grade"] == EXTRAPOLATED
     if sure := values["recommended"]:
-        told = f"use {' or '.join(sure)}"
+        told = f"{'probably' if far else 'use'} {' or '.join(sure)}"
     elif maybe := values["candidates"]:
         told = f"not told apart: {', '.join(maybe)}"
     else:
         told = "none is ranked" if values["grade"] else "not measured"
-    far = " (extrapolated)" if values["grade"] == EXTRAPOLATED else ""
     costs = "".join(f"; {store}: {cost}" for store, cost in values["consequences"].items())
-    return f"at level {values['durability']}{far}: {told}{costs}"
+    return f"at level {values['durability']}{' (extrapolated)' if far else ''}: {told}{costs}"
 
 
 def _bytes(size: int) -> str | None:
@@ -208,6 +213,12 @@ def interval(low: float | None, high: float | None) -> str:
     return f"{number(low)} to {number(high)}" if known else f"{number(low)} or more"
 
 
+def fields_of(values: Mapping[str, Any]) -> str:
+    """The fields on which a report rests, in words."""
+    names = [f"{at['record_size']} x {at['records']:,}" for at in values["rests_on"]]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
 def field_of(values: Mapping[str, Any]) -> str:
     """The field of a report with the largest weight, in words."""
     heaviest = max(values["rests_on"], key=lambda at: at["weight"])
@@ -225,14 +236,13 @@ def answer(values: Mapping[str, Any]) -> list[str]:
         device = time(values["query"]["sync_ns"])
         return [
             f"computed, not measured: times as on a device that syncs in {device}",
-            *([f"extrapolated from the nearest measured field, {field_of(values)}"] if far else []),
+            *([f"extrapolated from {fields_of(values)}"] if far else []),
             f"to measure there: {', '.join(maybe) or 'no store was measured whole here'}",
         ]
     others = [store for store in maybe if sure and store not in sure]
-    at = field_of(values) if far else ""
-    beyond = f"extrapolated, not measured: at the nearest measured field, {at}, " if far else ""
+    beyond = f"extrapolated from {fields_of(values)}, not measured: " if far else ""
     if sure:
-        lines = [f"{beyond}use {' or '.join(sure)}"]
+        lines = [f"{beyond}{'probably' if far else 'use'} {' or '.join(sure)}"]
     elif maybe:
         lines = [f"{beyond}not told apart: {', '.join(maybe)}"]
     else:
@@ -244,7 +254,7 @@ def answer(values: Mapping[str, Any]) -> list[str]:
         lines = [f"no two stores {two}, so none is ranked"]
         if len(rows) == 1:
             lines = [f"{rows[0]['store']} alone {one}, so it is not ranked"]
-    return [*lines, f"may be as good: {', '.join(others)}"] if others else lines
+    return [*lines, f"not surely 10% slower: {', '.join(others)}"] if others else lines
 
 
 def table(values: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
-from kvbench.answers.advise import Query, advise, around, nearest
+from kvbench.answers.advise import Query, advise, around, edge, nearest
 from kvbench.answers.needs import NEEDS, Needs, Observed
 from kvbench.answers.report import report
 from kvbench.cell.bindings import full_name
@@ -101,7 +101,7 @@ def test_beyond_what_was_measured_the_answer_is_that_of_the_nearest_field(
     command = [word for pair in plain.items() for word in pair]
     done = kvbench("advise", *command, "--data", folder)
     near = "100 B x 1,000" if "--record-size" in changed else "1 KiB x 10,000"
-    said = f"extrapolated, not measured: at the nearest measured field, {near}, use "
+    said = f"extrapolated from {near}, not measured: probably "
     assert done.stdout.startswith(said)
     measuring = " ".join(["kvbench advise", *command, "--mix get=0.5,update=0.5"])
     assert f"here: {measuring} --durability process --measure 10min" in done.stdout
@@ -541,6 +541,19 @@ def test_nothing_is_around_what_lies_beyond_the_fields() -> None:
     assert around([(100, 10), (10_000, 10)], 1500, 10) == {}  # a size of 10,000 B is near, 100 not
 
 
+def test_beyond_the_fields_the_size_still_counts() -> None:
+    """The number is the nearest of each size, and the size the nearest if it is beyond, too."""
+    assert edge([], 100, 10) == {}
+    assert edge(FIELDS, 1000, 5000) == {(1000, 1000): 1.0}
+    assert edge(FIELDS, 10, 1) == {(100, 10): 1.0}
+    assert edge(FIELDS, 10**6, 100).keys() == {(10_000, 10), (10_000, 1000)}
+    found = edge(FIELDS, 3162, 10**6)
+    assert found == pytest.approx({(1000, 1000): 0.5, (10_000, 1000): 0.5}, rel=0.001)
+    assert edge([(100, 10), (10_000, 10)], 1500, 10) == {(10_000, 10): 1.0}
+    mixed = edge([*FIELDS, (5000, 10)], 7071, 1000)
+    assert mixed == pytest.approx({(5000, 10): 0.5, (10_000, 1000): 0.5}, rel=0.001)
+
+
 def test_a_size_without_these_numbers_is_passed_over() -> None:
     points = [*FIELDS, (5000, 10)]
     assert {size for size, _ in around(points, 5000, 100)} == {1000, 10_000}
@@ -773,13 +786,15 @@ def from_python(tmp_path: Path) -> Path:
 def test_beside_every_answer_stand_the_packages_of_its_guarantee(
     level: str, order: list[str], kvbench: Run, make: Make, from_python: Path
 ) -> None:
-    """Each as set to the level or, if it was not, as shipped; in the nearest measured field."""
+    """Each as set to the level or, if it was not, as shipped; in the nearest measured fields."""
     folder = make({"lmdb": by_size, "leveldb": even}, level=level)
     command = ("advise", "--record-size", "7KiB", "--records", "1k", "--data", folder)
     done = kvbench(*command, "--durability", level, "--json")
     found = json.loads(done.stdout)["python"]
     assert (found["guarantee"], found["why"], found["trials"]) == (level, "", 7)
-    assert (found["record_size"], found["records"]) == ("10 KiB", 10_000)
+    (near,) = found["rests_on"]
+    assert (near["record_size"], near["records"]) == ("10 KiB", 10_000)
+    assert found["grade"] == "extrapolated"
     assert [row["store"] for row in found["packages"]] == order
     set_to = {row["store"]: row["durability"] for row in found["packages"]}
     assert set_to == {name: "default" if "dbm" in name else level for name in order}
@@ -788,8 +803,8 @@ def test_beside_every_answer_stand_the_packages_of_its_guarantee(
     assert second["low"] < times[1] / times[0] < second["high"]
     assert best["time_ns"] == pytest.approx(1000 * times[0], rel=0.02)
     said = kvbench(*command, "--durability", level).stdout
-    assert f"from Python: use {order[0]}" in said
-    assert f"at durability {level}, in the nearest field of {from_python}, 10 KiB" in said
+    assert f"not measured: probably {order[0]}" in said
+    assert f"at durability {level}, from 10 KiB x 10,000 of {from_python}" in said
 
 
 def test_one_line_says_that_no_package_has_the_guarantee(

@@ -196,7 +196,7 @@ def test_a_store_that_does_not_sync_is_found_and_the_violation_can_be_replayed(
     alter_shim("lmdb", AT_PROCESS_INSTEAD, "open")
     shims = {"KVBENCH_SHIMS": os.environ["KVBENCH_SHIMS"]}
     explore = ("crash", "altered", "--explore", "--durability", "sync", "--out", out)
-    done = kvbench(*explore, "--states", 20, env=shims)
+    done = kvbench(*explore, "--states", 60, env=shims)
     assert done.returncode == 0, done.stderr
     (row,) = rows(out)
     assert int(row["lost_an_acknowledged_write"]) > 0
