@@ -2,7 +2,7 @@
 
 import * as Plot from "@observablehq/plot";
 import {
-  FACTORS, MEASURES, MOST, NOT_STATED, OPERATIONS, TERMS, answer, answered, best, beyondMemory, bytesOf, deviceOf, flips, grid, lacking, levels, offers,
+  FACTORS, MEASURES, MOST, NOT_STATED, OPERATIONS, TERMS, answer, answered, best, beyondMemory, bytesOf, deviceOf, flips, grid, lacking, lacksOf, levels, offers,
   recommended, sizeOf, syncsOfWrite, total, trialsIn,
 } from "./answers.js";
 import { card } from "./cards.js";
@@ -23,7 +23,7 @@ const LEFT = {
   computed: "Not ranked, because they sync at level process, too, so what another device would take is not known",
   absent: "Not measured at these levels",
 };
-const MOST_NAMED = 4; // stores of another level's answer
+const MOST_NAMED = 4; // stores that a short answer does not tell apart
 const MOST_SIZE = 64 * 2 ** 20; // bytes
 const [LEAST_SYNC, MOST_SYNC] = [1e4, 1e7]; // ns, at the slider's ends
 const BESIDES = ["process", "recoverable", "sync"]; // levels whose answers always stand beside each other
@@ -38,6 +38,7 @@ const placeOf = (sync) => (sync > 0 ? 1 + (Math.log(sync / LEAST_SYNC) / Math.lo
 let own = []; // the reader's fields
 let tables = []; // what was dropped of a folder whose other table is still needed
 let groups = []; // what is shown
+let drawn = []; // of what the chart is
 
 // The form
 
@@ -141,7 +142,7 @@ function parse(hash) {
   take("most", MOST);
   take("grow", ["yes", "no"]);
   asked.grow = asked.grow === "yes";
-  asked.needs = (given.get("needs") ?? "").split(" ").filter(Boolean);
+  asked.needs = given.getAll("needs").flatMap((text) => text.split(/[ ,]+/)).filter(Boolean);
   for (const need of asked.needs.filter((name) => !needs.includes(name))) {
     refused.push(`needs=${need.slice(0, 40)} is not known; allowed: ${needs.join(", ")}.`);
   }
@@ -205,7 +206,7 @@ function ask() {
 }
 
 function clear() {
-  groups = [];
+  groups = drawn = [];
   for (const id of OUTPUTS) page(id).replaceChildren();
   for (const id of ["ranked", "changes", "where", "copied"]) page(id).hidden = true;
   for (const id of ["wrong", "sum", "typed"]) page(id).textContent = "";
@@ -267,12 +268,14 @@ function briefly(asked) {
   return line;
 }
 
-// What a crash may cost the stores that a group's answer names, in words.
+// What a crash may cost the stores that a group's answer names, and did cost in our tests, in words.
 function costs(group) {
   const sure = recommended(data, group);
   const stores = new Map();
   for (const store of sure.length ? sure : best(group)) {
-    const cost = data.stores[store]?.consequence?.[group.field.durability];
+    const facts = data.stores[store];
+    const broke = lacksOf(facts, "comes-back", group.field.durability);
+    const cost = [facts.consequence?.[group.field.durability], broke.startsWith("did not") && broke].filter(Boolean).join("; ");
     if (cost) stores.set(cost, [...(stores.get(cost) ?? []), store]);
   }
   return [...stores].map(([cost, names]) => `${list(names)}: ${cost}.`).join(" ");
@@ -324,21 +327,32 @@ function based({ parts, grade, field }) {
   return `Extrapolated from ${joined(names)} of the ${source[0].toLowerCase()}${source.slice(1)} (${field.access === "python" ? "from Python" : "from C"}), not measured.`;
 }
 
-// What to use if the data are larger than memory, which comes first.
+// What to use if the data are larger than memory, which comes first. Returns where the answer stands for data that memory
+// holds.
 function regime(asked) {
   const found = beyondMemory(data, asked);
-  if (!found) return;
+  page("ranking-title").textContent = found ? "Ranking if memory held the data" : "Ranking";
+  if (!found) return page("answer");
+  const fold = element("details");
+  fold.append(element("summary", "If memory held the data"));
   const head = `Larger than memory: the data are ${times(found.ratio)} times as large as ${asked.ram}`;
   const { field, group } = found;
   if (!group) {
     const why = field ? "no two stores that suit were measured with as little" : "no such data were measured at this level";
-    page("answer").append(element("p", `${head}, and ${why}. If memory held them:`, "warning"));
-    return;
+    page("answer").append(element("p", `${head}, and ${why}.`, "warning"), fold);
+    return fold;
   }
   const first = group.ranked.slice(0, 5).map((row) => `${nameOf(row.store)} ${times(row.regret)}`);
   const where = `at ${times(field.ratio)} times the memory (${field.size} x ${field.records.toLocaleString("en")} in ${field.cap}; trials: ${trialsIn(group)})`;
-  page("answer").append(element("p", `${head}. Measured ${where}, ${told(group) || "no store has all trials"}. Times as slow as the fastest, in the mean: ${joined(first)}.`));
-  page("answer").append(element("p", "If memory held the data:", "note"));
+  const which = told(group, MOST_NAMED) || "no store has all trials";
+  const label = first.some((text) => text.includes("(recommended)")) ? " Stores called recommended have the settings that their documentation recommends." : "";
+  page("answer").append(
+    element("p", `${head}. ${which[0].toUpperCase()}${which.slice(1)}.`),
+    element("p", `Measured ${where}. Times as slow as the fastest, in the mean: ${joined(first)}.${label}`, "note"),
+  );
+  page("answer").append(fold);
+  drawn = [group];
+  return fold;
 }
 
 // The stores of a group to use or, if none is surely good, those that may be the best, if they are not more than `most`;
@@ -354,13 +368,16 @@ function told(group, most = Infinity) {
 function say(asked, found) {
   const { field, groups, left } = found;
   for (const id of ["ranked", "changes", "where", "copied"]) page(id).hidden = false; // or the chart has no width
-  regime(asked);
+  drawn = groups;
+  const place = regime(asked);
   const apart = groups.length > 1 || field.durability !== asked.durability || field.durability === "default";
   for (const group of groups) {
-    page("answer").append(element("p", headedBy(apart && group, sentence(asked, group))));
-    if (suits(asked, group)) page("answer").append(element("p", costs(group), "warning"));
+    place.append(element("p", headedBy(apart && group, sentence(asked, group))));
+    if (suits(asked, group)) place.append(element("p", costs(group), "warning"));
+    place.append(element("p", basis(group), "note"));
   }
-  for (const text of new Set(groups.map(based).filter(Boolean))) page("answer").append(element("p", text, text.startsWith("Extra") ? "warning" : "note"));
+  if (["macos", "windows"].some((need) => asked.needs.includes(need))) page("answer").append(element("p", data.elsewhere, "warning"));
+  for (const text of new Set(groups.map(based).filter(Boolean))) place.append(element("p", text, text.startsWith("Extra") ? "warning" : "note"));
   leave(left, ["below", "grows", ...needs, "most", "cooled", "lacks", "computed", "absent"]);
   draw();
   table(asked, apart);
@@ -388,21 +405,28 @@ const headed = (group) =>
 const suits = (asked, group) => group.guarantee !== "none" || asked.durability === "none";
 
 function sentence(asked, group) {
-  const { ranked, field } = group;
+  const { ranked } = group;
   const may = best(group);
   const sure = recommended(data, group);
   const rest = may.filter((store) => sure.length && !sure.includes(store));
   const others = rest.length ? ` Not surely 10% slower: ${list(rest)}.` : "";
-  const basis = ` (${data.sources[field.source].split(":")[0]}, trials: ${trialsIn(group)})`;
   const stores = ranked.map((row) => row.store);
   if (!suits(asked, group)) return `not recommended, since a crash of the process may cost writes: ${list(stores)}.`;
-  if (ranked.length === 1) return `only ${list(stores)} was measured, so there is nothing to compare it with.${basis}`;
-  if (!may.length) return `no two stores were measured whole here, so none is ranked.${basis}`;
+  if (ranked.length === 1) return `only ${list(stores)} was measured and suits, so there is nothing to compare it with.`;
+  if (!may.length) return `no two stores were measured whole here, so none is ranked.`;
   if (group.computed) {
     const would = sure.length ? `${list(sure, "or")} would be best` : `the trials do not tell which of ${list(may)} would be best`;
-    return `computed, not measured, for a device that syncs in ${time(asked.sync)}: ${would}.${others} Measure before you choose.${basis}`;
+    return `computed, not measured, for a device that syncs in ${time(asked.sync)}: ${would}.${others} Measure before you choose.`;
   }
-  return `${told(group)}.${others}${basis}`;
+  return `${told(group)}.${others}`;
+}
+
+// How fast the first store is, and on which data that rests.
+function basis({ ranked, field }) {
+  const [first, second] = ranked.filter((row) => row.verdict !== "not ranked");
+  const next = second ? `, ${nameOf(second.store)} ${times(second.regret)} times as long` : "";
+  const fast = first ? `${nameOf(first.store)} takes ${time(first.time)} an operation${next}. ` : "";
+  return `${fast}${data.sources[field.source].split(":")[0]}, trials: ${trialsIn({ ranked })}.`;
 }
 
 function prediction(asked) {
@@ -417,7 +441,7 @@ function draw() {
   const width = Math.min(640, page("chart").clientWidth); // so that a phone has the same letters
   const colours = getComputedStyle(document.documentElement);
   const verdicts = ["in", "undecided", "out"];
-  const plots = groups.flatMap((group) => {
+  const plots = drawn.flatMap((group) => {
     const rows = group.ranked.filter((row) => row.high < Infinity).map((row) => ({ ...row, name: nameOf(row.store) }));
     if (!rows.length) return [];
     const shown = rows.map((row) => ({ ...row, high: Math.min(row.high, MOST_REGRET) }));
@@ -435,14 +459,15 @@ function draw() {
         Plot.dot(rows, { x: "regret", y: "name", stroke: "verdict", fill: "verdict", symbol: "verdict", r: 4 }),
       ],
     });
-    return groups.length > 1 ? [element("p", headed(group)), plot] : [plot];
+    return drawn.length > 1 ? [element("p", headed(group)), plot] : [plot];
   });
   page("chart").replaceChildren(...plots);
 }
 
 function table(asked, apart) {
   const mine = beside(asked, own);
-  const heads = [["store"], ["time", "number"], ["regret", "number"], ["95% interval", "number"], ["verdict"], ["space", "number"], ["memory", "number"], ["syncs a write", "number"]];
+  const spaced = groups.some(({ field }) => Object.values(field.stores).some((store) => store.space)) ? [["space", "number"]] : [];
+  const heads = [["store"], ["time", "number"], ["regret", "number"], ["95% interval", "number"], ["verdict"], ...spaced, ["memory", "number"], ["syncs a write", "number"]];
   if (mine) heads.push(["your time", "number"], ["your regret", "number"]);
   page("ranking-head").append(row(heads, "th"));
   for (const { field, ranked, ...group } of groups) {
@@ -453,7 +478,7 @@ function table(asked, apart) {
       const yours = mine?.get(found.store);
       const cells = [
         [nameOf(found.store)], [time(found.time), "number"], [regret(found), "number"], [interval(found), "number"], [found.verdict, found.verdict],
-        [facts.space ? `${times(facts.space)} x` : "", "number"], [facts.memory ? `${Math.round(facts.memory / 2 ** 20)} MiB` : "", "number"],
+        ...spaced.map(() => [facts.space ? `${times(facts.space)} x` : "", "number"]), [facts.memory ? `${Math.round(facts.memory / 2 ** 20)} MiB` : "", "number"],
         [Number.isNaN(syncs) ? "" : times(syncs), "number"],
       ];
       if (mine) cells.push([yours ? time(yours.time) : "", "number"], [yours ? regret(yours) : "", "number"]);

@@ -608,8 +608,12 @@ def test_data_larger_than_memory_have_an_answer_of_their_own(opened: webdriver.C
     assert "Larger than memory: the data are 5.96 times as large as 16 GiB. " in shown(
         opened, "answer"
     )
+    assert "Use LMDB" not in shown(opened, "answer")  # that is folded
+    assert shown(opened, "ranking-title") == "Ranking if memory held the data"
+    assert "recommended" in opened.find_element(By.CSS_SELECTOR, "#chart svg").text
     choose(opened, "ram", "128 GiB")
     assert "Larger than memory" not in shown(opened, "answer")
+    assert shown(opened, "ranking-title") == "Ranking"
 
 
 NUMBER = 40  # of random needs in `make test`

@@ -11,7 +11,7 @@ import pandas as pd
 from kvbench.answers.needs import NEEDS, Needs, Observed
 from kvbench.answers.regime import FOLDER as BEYOND_MEMORY
 from kvbench.answers.regime import steps
-from kvbench.answers.report import CAUTIONS, LEGEND, SPACE
+from kvbench.answers.report import CAUTIONS, ELSEWHERE, LEGEND, SPACE
 from kvbench.cell import factors
 from kvbench.cell.factors import (
     COMPRESSIBILITY,
@@ -328,6 +328,7 @@ def answers(
         "cautions": CAUTIONS,
         "space": SPACE,
         "legend": LEGEND,
+        "elsewhere": ELSEWHERE,
         "in": IN,
         "recommended": RECOMMENDED,
         "first": FIRST,

@@ -40,6 +40,8 @@ CAUTIONS = {  # the risk that remains at a level
     "atomic avoids that, and makes updates slower. Kyoto Cabinet's hash tears updates, too.",
     DEFAULT: "As shipped, stores survive different things: see the paper's table of levels.",
 }
+OTHER_SYSTEMS = {"macos", "windows"}  # of the needs
+ELSEWHERE = "All times were measured on Linux; nothing was measured on macOS or Windows."
 NOT_MEASURED: dict[str, Any] = {
     "grade": None,
     "recommended": [],
@@ -359,6 +361,7 @@ def text(values: Mapping[str, Any]) -> str:
         lines.append("\n".join(f"{row['store']}: {row['known']}" for row in chosen if row["known"]))
         lines.append(CAUTIONS.get(query["guarantee"], ""))
     lines.append(_crashes(chosen, COMES_BACK in query["needs"]))
+    lines.append(ELSEWHERE if OTHER_SYSTEMS & set(query["needs"]) else "")
     fields = [
         f"{at['record_size']} x {at['records']:,} ({at['weight']:.0%})" for at in values["rests_on"]
     ]
