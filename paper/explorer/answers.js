@@ -273,12 +273,16 @@ function asShipped(data, question) {
 }
 
 // The times that answer a question: of the stores set for the guarantee, or else of those that reach
-// it, or a stronger one, as shipped.
+// it, or a stronger one, as shipped. Packages for Python were set to a guarantee in one field alone;
+// elsewhere those as shipped count, if they were measured nearer.
 function chosen(data, question) {
   const basis = question.durability === SHIPPED ? undefined : basisOf(data, question);
   const set = basis ? [suited(data, basis, question, "")] : [];
-  if (set.some(({ times }) => Object.keys(times).length)) return set;
+  const known = set.some(({ times }) => Object.keys(times).length);
+  const far = ({ grade }) => grade === "extrapolated";
+  if (known && !(question.access === "python" && far(basis))) return set;
   const shipped = asShipped(data, question);
+  if (known) return shipped.some((one) => !far(one)) ? shipped : set;
   return shipped.length ? shipped : set;
 }
 

@@ -332,8 +332,11 @@ def afresh(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
     shares = {name: float(share.rstrip(" %")) for name, share in asked["mix"].items()}
     mix = {name: share for name, share in shares.items() if share > 0}
     least = GUARANTEES.index(level) if level != "default" else 0
+    far: dict[str, dict[str, Any]] = {}
     for durability in dict.fromkeys([level, "default"]):
         parts = basis(asked, durability, mix)
+        if far and not reached(parts, asked):
+            return far
         every, found = {}, {}  # type: dict[str, Any], dict[str, dict[str, Any]]
         for store in {store for field, _ in parts for store in field["stores"]}:
             times = [times_of(parts, store, name, asked) for name in mix]
@@ -354,10 +357,23 @@ def afresh(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
         if found:
             planned = range(1, last + 2)
             sitting = dict(enumerate(DATA["sittings"][parts[0][0]["source"]], 1))
-            return {
+            ranked = {
                 level: rank(own, planned, sittings=sitting).regrets for level, own in found.items()
             }
-    return {}
+            if asked["levels"]["access"] == "c" or far or reached(parts, asked):
+                return ranked
+            far = ranked
+    return far
+
+
+def reached(parts: Parts, asked: dict[str, Any]) -> bool:
+    """Whether fields are those of the question or lie around it."""
+    levels = asked["levels"]
+    wanted = np.log([parse_bytes(levels["size"]), int(levels["records"])])
+    points = [
+        np.log([parse_bytes(field["size"]), field["records"]]) * weight for field, weight in parts
+    ]
+    return bool(parts) and np.allclose(sum(points), wanted)
 
 
 def recommendation(state: dict[str, Any], level: str, regrets: dict[str, Any]) -> str:

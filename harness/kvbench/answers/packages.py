@@ -65,10 +65,13 @@ def _packages(data: Measured | str, query: Query) -> dict[str, Any]:
     parts = [
         interpolated(tables[name], chosen) * (share / whole) for name, share in query.mix.items()
     ]
+    heaviest = max(chosen, key=lambda point: chosen[point])
+    taken = data.memory(DEFAULT, DEFAULT, level, heaviest)
+    taken |= data.memory(level, DEFAULT, "", heaviest)
     values = {
         store: trials
         for store, trials in by_trial(sum(parts[1:], parts[0]).dropna()).items()
-        if not needs.refuses(store, settings[store])
+        if not needs.refuses(store, settings[store]) and not needs.exceeds(taken.get(store))
     }
     trials = max((trial for own in values.values() for trial in own), default=0)
     regrets = rank(values, range(1, trials + 1), sittings=data.sittings).regrets

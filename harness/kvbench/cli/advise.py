@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from kvbench.answers.recovery import Recovery
     from kvbench.results.measured import Measured
 
-REPOSITORY = {"c": ["reference"], "python": ["python", "bindings"]}  # in data, by access
+REPOSITORY = {  # in data, by access
+    "c": ["reference"],
+    "python": ["python-levels", "python", "bindings"],  # set to a level in one field, and as shipped
+}
 BESIDES = ("process", "recoverable", "sync")  # levels whose answers stand beside each other
 MOST_SYNC = 10  # seconds of a device's sync
 MOST_MEASURING = 600_000  # seconds
@@ -363,7 +366,7 @@ def _levels(where: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def _folders(data: Path | None, access: str) -> list[Path]:
-    """The folders to consult in order, until one covers the query; by default the repository's."""
+    """The folders to consult in order; by default the repository's."""
     if data is not None:
         return [data]
     folders = [Path("data") / name for name in REPOSITORY[access]]
@@ -379,20 +382,28 @@ def _folders(data: Path | None, access: str) -> list[Path]:
 def _answers(
     query: "Query", folders: list[Path], access: str, levels: dict[str, str], space: Path | None
 ) -> "tuple[Measured, Sequence[Advice]]":
-    """The data of the first folder that covers the query, and the answers from them. If none does,
-    the BadInput of the first folder is raised."""
-    from kvbench.answers.advise import answers
+    """The data of the first folder whose fields are those of the query or lie around it, or else of
+    the first that answers it, and the answers from them. If none does, the BadInput of the first
+    folder is raised."""
+    from kvbench.answers.advise import EXTRAPOLATED, answers
     from kvbench.results.measured import Measured
 
     refused: BadInput | None = None
+    far = None
     for folder in folders:
         beside = folder.parent / "space"
         equal = beside if space is None and (beside / "cells.parquet").exists() else space
         known = Measured.of(folder, access, levels, equal)
         try:
-            return known, answers(known, query)
+            found = answers(known, query)
         except BadInput as error:
             refused = refused or error
+            continue
+        if any(one.grade != EXTRAPOLATED for one in found):
+            return known, found
+        far = far or (known, found)
+    if far is not None:
+        return far
     assert refused is not None
     raise refused
 

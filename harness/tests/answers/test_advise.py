@@ -331,6 +331,8 @@ def test_stores_that_take_more_memory_are_left_out(kvbench: Run) -> None:
     for store in set(taken) - small:
         assert found["left_out"][store] == f"took {taken[store] / 2**20:.0f} MiB of memory"
     assert found["query"]["most_memory"] == "32 MiB"
+    everywhere = {row["store"] for row in every["python"]["packages"]}
+    assert {row["store"] for row in found["python"]["packages"]} < everywhere
 
 
 def test_stores_that_open_soon_are_those_of_the_table(kvbench: Run) -> None:
