@@ -326,6 +326,12 @@ def crossing(data: Results, store: str, level: str) -> dict[str, str]:
     return {name: _falls_below(curve, RECOMMENDED) for name, curve in curves.items()}
 
 
+def crossing_said(found: Mapping[str, str]) -> str:
+    """Return crossing() in words."""
+    size, least, most = (found[name] for name in ("size", "least", "most"))
+    return size if size == least == most else f"{size} (95% interval: {least} to {most})"
+
+
 def _falls_below(curve: Mapping[int, float], limit: float) -> str:
     """Return the size from which on a curve over sizes stays below a limit, as text."""
     sizes = sorted(curve)

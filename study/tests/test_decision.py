@@ -193,9 +193,11 @@ def test_from_which_size_a_store_is_as_good_as_the_best(
     other = {"sqlite": evenly(1)}
     data = make({"flat": evenly(small)} | other, larger={"flat": evenly(large)} | other)
     found = decision.crossing(data, "flat", "process")
+    said = decision.crossing_said(found)
     if isinstance(size, str):
-        assert found["size"] == size
+        assert found["size"] == said == size
     else:
+        assert said == f"{found['size']} (95% interval: {found['least']} to {found['most']})"
         bytes_of = {name: float(text.removesuffix(" B")) for name, text in found.items()}
         assert size[0] < bytes_of["least"] <= bytes_of["size"] <= bytes_of["most"] < size[1]
     shown = decision.crossings({"ext4": data}, "flat")

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 REPOSITORY = {  # in data, by access
     "c": ["reference"],
-    "python": ["python-levels", "python", "bindings"],  # set to a level in one field, and as shipped
+    "python": [
+        "python-levels",
+        "python",
+        "bindings",
+    ],  # set to a level in one field, and as shipped
 }
 BESIDES = ("process", "recoverable", "sync")  # levels whose answers stand beside each other
 MOST_SYNC = 10  # seconds of a device's sync
