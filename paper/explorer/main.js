@@ -38,7 +38,6 @@ const placeOf = (sync) => (sync > 0 ? 1 + (Math.log(sync / LEAST_SYNC) / Math.lo
 let own = []; // the reader's fields
 let tables = []; // what was dropped of a folder whose other table is still needed
 let groups = []; // what is shown
-let drawn = []; // of what the chart is
 
 // The form
 
@@ -206,7 +205,7 @@ function ask() {
 }
 
 function clear() {
-  groups = drawn = [];
+  groups = [];
   for (const id of OUTPUTS) page(id).replaceChildren();
   for (const id of ["ranked", "changes", "where", "copied"]) page(id).hidden = true;
   for (const id of ["wrong", "sum", "typed"]) page(id).textContent = "";
@@ -351,7 +350,6 @@ function regime(asked) {
     element("p", `Measured ${where}. Times as slow as the fastest, in the mean: ${joined(first)}.${label}`, "note"),
   );
   page("answer").append(fold);
-  drawn = [group];
   return fold;
 }
 
@@ -368,7 +366,6 @@ function told(group, most = Infinity) {
 function say(asked, found) {
   const { field, groups, left } = found;
   for (const id of ["ranked", "changes", "where", "copied"]) page(id).hidden = false; // or the chart has no width
-  drawn = groups;
   const place = regime(asked);
   const apart = groups.length > 1 || field.durability !== asked.durability || field.durability === "default";
   for (const group of groups) {
@@ -441,7 +438,7 @@ function draw() {
   const width = Math.min(640, page("chart").clientWidth); // so that a phone has the same letters
   const colours = getComputedStyle(document.documentElement);
   const verdicts = ["in", "undecided", "out"];
-  const plots = drawn.flatMap((group) => {
+  const plots = groups.flatMap((group) => {
     const rows = group.ranked.filter((row) => row.high < Infinity).map((row) => ({ ...row, name: nameOf(row.store) }));
     if (!rows.length) return [];
     const shown = rows.map((row) => ({ ...row, high: Math.min(row.high, MOST_REGRET) }));
@@ -459,7 +456,7 @@ function draw() {
         Plot.dot(rows, { x: "regret", y: "name", stroke: "verdict", fill: "verdict", symbol: "verdict", r: 4 }),
       ],
     });
-    return drawn.length > 1 ? [element("p", headed(group)), plot] : [plot];
+    return groups.length > 1 ? [element("p", headed(group)), plot] : [plot];
   });
   page("chart").replaceChildren(...plots);
 }
