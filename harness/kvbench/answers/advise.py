@@ -219,6 +219,11 @@ def edge(points: Iterable[Point], size: int, records: int) -> dict[Point, float]
     }
 
 
+def heaviest(fields: Mapping[Point, float]) -> Point:
+    """The field with the largest weight."""
+    return max(fields, key=lambda point: fields[point])
+
+
 def _numbers(points: Iterable[Point]) -> dict[int, list[int]]:
     """The numbers of records of each size, both in order."""
     numbers: dict[int, list[int]] = {}
@@ -270,8 +275,7 @@ def advise(data: Measured, query: Query, without: Point | None = None) -> Advice
     writes = set(query.mix) - {"get"}
     waiting = data.syncing(query.memory, writes, chosen, SELDOM_SYNCS) if plain else set()
 
-    heaviest = max(chosen, key=lambda point: chosen[point])
-    memory = data.memory(*level, heaviest)
+    memory = data.memory(*level, heaviest(chosen))
 
     def left(store: str) -> str:
         large = query.needs.exceeds(memory.get(store))

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from tabulate import tabulate
 
-from kvbench.answers.advise import Query, basis, common, interpolated
+from kvbench.answers.advise import Query, basis, common, heaviest, interpolated
 from kvbench.answers.report import answer, fields_of, finite, interval, number, rests_on, time
 from kvbench.cell.factors import DEFAULT
 from kvbench.common.messages import BadInput
@@ -65,9 +65,8 @@ def _packages(data: Measured | str, query: Query) -> dict[str, Any]:
     parts = [
         interpolated(tables[name], chosen) * (share / whole) for name, share in query.mix.items()
     ]
-    heaviest = max(chosen, key=lambda point: chosen[point])
-    taken = data.memory(DEFAULT, DEFAULT, level, heaviest)
-    taken |= data.memory(level, DEFAULT, "", heaviest)
+    taken = data.memory(DEFAULT, DEFAULT, level, heaviest(chosen))
+    taken |= data.memory(level, DEFAULT, "", heaviest(chosen))
     values = {
         store: trials
         for store, trials in by_trial(sum(parts[1:], parts[0]).dropna()).items()

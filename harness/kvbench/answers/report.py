@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from tabulate import tabulate
 
-from kvbench.answers.advise import EXTRAPOLATED, MEASURED, Advice
+from kvbench.answers.advise import EXTRAPOLATED, MEASURED, Advice, heaviest
 from kvbench.answers.needs import NEEDS
 from kvbench.answers.recovery import Recovery
 from kvbench.cell.factors import DEFAULT, format_bytes, parse_bytes
@@ -61,7 +61,7 @@ def _facts(data: Measured, advice: Advice, store: str, recovery: Recovery | None
     """What else was measured of a store in the field with the largest weight, and facts about
     it."""
     query = advice.query
-    size, records = max(advice.rests_on, key=lambda point: advice.rests_on[point])
+    size, records = heaviest(advice.rests_on)
 
     def own(table: pd.DataFrame) -> pd.DataFrame:
         found = data.at(table, query.durability, query.memory, query.guarantee)
@@ -73,12 +73,12 @@ def _facts(data: Measured, advice: Advice, store: str, recovery: Recovery | None
     shares = [share for name, share in query.mix.items() if name != "get"]
     names = [name for name in query.mix if name != "get"]
     syncs = (writes.syncs / writes.n).groupby(writes.operation).median().reindex(names)
-    heaviest = max(query.mix, key=lambda name: query.mix[name])
+    most = max(query.mix, key=lambda name: query.mix[name])
     found = {
         # A percentile of a write on another device is not known.
         "p99_ns": math.nan
-        if query.sync_ns is not None and heaviest != "get"
-        else float(rows[rows.operation == heaviest].p99_ns.median()),
+        if query.sync_ns is not None and most != "get"
+        else float(rows[rows.operation == most].p99_ns.median()),
         "space": advice.space.get(store, math.nan),
         "memory_bytes": float(cells.memory_bytes.median()),
         "syncs_per_write": float(np.average(syncs, weights=shares)) if shares else math.nan,
@@ -223,8 +223,8 @@ def fields_of(values: Mapping[str, Any]) -> str:
 
 def field_of(values: Mapping[str, Any]) -> str:
     """The field of a report with the largest weight, in words."""
-    heaviest = max(values["rests_on"], key=lambda at: at["weight"])
-    return f"{heaviest['record_size']} x {heaviest['records']:,}"
+    most = max(values["rests_on"], key=lambda at: at["weight"])
+    return f"{most['record_size']} x {most['records']:,}"
 
 
 def answer(values: Mapping[str, Any]) -> list[str]:
