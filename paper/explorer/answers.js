@@ -320,13 +320,13 @@ export function answer(data, question) {
 export const rankedBy = (times, data, sittings) =>
   rank(times, data.looks, sittings).map((row) => ({ ...row, time: geometric(times[row.store].filter(Boolean)) }));
 
-// The stores that are or may be the best.
+// The stores that are or may be good enough.
 export const best = (group) =>
   group.ranked.filter((row) => ["in", "undecided"].includes(row.verdict)).map((row) => row.store);
 
-// The stores that may be recommended.
-export const recommended = (data, group) =>
-  group.ranked.filter((row) => row.high < data.recommended).map((row) => row.store);
+// The stores that are surely good enough.
+export const recommended = (group) =>
+  group.ranked.filter((row) => row.verdict === "in").map((row) => row.store);
 
 export const trialsIn = (group) => Math.max(0, ...group.ranked.map((row) => row.trials));
 
@@ -380,7 +380,7 @@ function changes(data, question) {
 }
 
 // What each single change does to the best store of a group: `others` are the changes after which it
-// is surely no longer among the best, with those that are; `same` counts those after which it is or
+// is surely no longer good enough, with those that are; `same` counts those after which it is or
 // may be, `unsure` those of too few trials to tell, `missing` those that were not measured.
 export function flips(data, question, group) {
   const [first] = best(group);

@@ -8,6 +8,7 @@ import {
 import { card } from "./cards.js";
 import { map } from "./map.js";
 import { fieldsOf, join, read } from "./own.js";
+import { GOOD } from "./ranking.js";
 import {
   MOST_REGRET, NAMES, data, element, heading, interval, joined, list, nameOf, page, percent, phrase, regret, row, some, survives, time, times, word,
 } from "./words.js";
@@ -269,7 +270,7 @@ function briefly(asked) {
 
 // What a crash may cost the stores that a group's answer names, and did cost in our tests, in words.
 function costs(group) {
-  const sure = recommended(data, group);
+  const sure = recommended(group);
   const stores = new Map();
   for (const store of sure.length ? sure : best(group)) {
     const facts = data.stores[store];
@@ -356,7 +357,7 @@ function regime(asked) {
 // The stores of a group to use or, if none is surely good, those that may be the best, if they are not more than `most`;
 // empty if none is ranked.
 function told(group, most = Infinity) {
-  const sure = recommended(data, group);
+  const sure = recommended(group);
   if (sure.length) return `${group.grade === "extrapolated" ? "probably" : "use"} ${list(sure, "or")}`;
   const may = best(group);
   if (may.length > most) return `these trials do not tell ${may.length} stores apart`;
@@ -404,9 +405,9 @@ const suits = (asked, group) => group.guarantee !== "none" || asked.durability =
 function sentence(asked, group) {
   const { ranked } = group;
   const may = best(group);
-  const sure = recommended(data, group);
+  const sure = recommended(group);
   const rest = may.filter((store) => sure.length && !sure.includes(store));
-  const others = rest.length ? ` Not surely 10% slower: ${list(rest)}.` : "";
+  const others = rest.length ? ` Undecided: ${list(rest)}.` : "";
   const stores = ranked.map((row) => row.store);
   if (!suits(asked, group)) return `not recommended, since a crash of the process may cost writes: ${list(stores)}.`;
   if (ranked.length === 1) return `only ${list(stores)} was measured and suits, so there is nothing to compare it with.`;
@@ -451,7 +452,7 @@ function draw() {
       symbol: { domain: verdicts, range: ["circle", "diamond", "square"], legend: true },
       marks: [
         Plot.axisY({ lineWidth: 10 }), // ems, at which a name wraps
-        Plot.ruleX([data.in], { strokeDasharray: "3 3", stroke: "currentColor" }),
+        Plot.ruleX([GOOD], { strokeDasharray: "3 3", stroke: "currentColor" }),
         Plot.ruleY(shown, { x1: "low", x2: "high", y: "name", stroke: "verdict", strokeWidth: 2 }),
         Plot.dot(rows, { x: "regret", y: "name", stroke: "verdict", fill: "verdict", symbol: "verdict", r: 4 }),
       ],
@@ -503,8 +504,8 @@ function change(asked, group, apart) {
   ].filter(Boolean);
   const unknown = rest.length ? ` Of the other single changes, ${rest.join(" and ")}.` : "";
   if (!tried) say(`No single change of these choices was measured in enough trials to tell.${unknown}`);
-  else if (!found.others.length) say(`${list([found.first])} is or may be among the best after each of the ${some(tried, "single change")} that the data can tell.${unknown}`);
-  else say(`${list([found.first])} is or may be among the best after ${found.same || "none"} of ${some(tried, "single change")} that the data can tell.${unknown}`);
+  else if (!found.others.length) say(`${list([found.first])} is or may be good enough after each of the ${some(tried, "single change")} that the data can tell.${unknown}`);
+  else say(`${list([found.first])} is or may be good enough after ${found.same || "none"} of ${some(tried, "single change")} that the data can tell.${unknown}`);
 }
 
 // Where a store of the ranking is best: the reader's choice of it, if it is there.

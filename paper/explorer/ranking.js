@@ -1,6 +1,6 @@
 // Which stores are best, how sure that is, and what another costs: as harness/kvbench/stats/regret.py does it.
 
-export const IN = 1.1; // a store with less regret is as good as the best
+export const GOOD = 1.25; // a store with less regret is good enough
 
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
@@ -13,8 +13,8 @@ function half(values, t) {
 }
 
 function verdict(low, high) {
-  if (high < IN) return "in";
-  return low > IN ? "out" : "undecided";
+  if (high < GOOD) return "in";
+  return low > GOOD ? "out" : "undecided";
 }
 
 // The trials that count, as indices, in the blocks of which each is one observation, and the quantiles for them: each

@@ -22,7 +22,7 @@ from kvbench.answers.regime import beyond_memory
 from kvbench.cell.factors import DURABILITY, format_bytes, parse_bytes
 from kvbench.experiment.grid import Grid
 from kvbench.results.measured import Measured
-from kvbench.stats.regret import IN, rank
+from kvbench.stats.regret import GOOD, rank
 from kvbench.stores.bindings import BINDINGS
 from selenium import webdriver
 from selenium.webdriver.common.by import By
@@ -665,7 +665,7 @@ def test_the_page_and_kvbench_advise_agree(
         for name, one in own.items():
             # The page's times have four digits, so a bound may fall on the other side, or another
             # store may be one of those that may be the best.
-            bounds = [bound / IN for bound in (one.low, one.high)]
+            bounds = [bound / GOOD for bound in (one.low, one.high)]
             bounds += [other.low for other in own.values() if other.estimate > 1]
             near = min((abs(bound - 1) for bound in bounds if bound > 0), default=1)
             assert rows[name]["verdict"] == one.verdict or near < 0.002, given

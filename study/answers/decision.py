@@ -18,7 +18,7 @@ from kvbench.cell.bindings import full_name
 from kvbench.cell.factors import DEFAULT, RecordSize
 from kvbench.experiment.factors import NOT_STATED
 from kvbench.results.warm import warm
-from kvbench.stats.regret import RECOMMENDED, Ranking, Regret, by_trial, rank
+from kvbench.stats.regret import GOOD, Ranking, Regret, by_trial, rank
 from kvbench.stores import about, catalogue
 
 from study.common import facts, formats
@@ -187,7 +187,7 @@ def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> 
         good = [name for name, regret in ranked.items() if regret.recommended and name in surely]
         maybe = [store for store, regret in ranked.items() if regret.verdict != "out"]
         if ranked and max(regret.trials for regret in ranked.values()) == 1:
-            maybe = [store for store, regret in ranked.items() if regret.estimate < RECOMMENDED]
+            maybe = [store for store, regret in ranked.items() if regret.estimate < GOOD]
         row: dict[str, Any] = {"need": need.name, "level": need.durability}
         row["choose"] = ", ".join(good)
         row["may be the best"] = formats.some(store for store in maybe if store not in good)
@@ -310,7 +310,7 @@ def span(data: Results, store: str, level: str) -> dict[str, str]:
 
 def crossing(data: Results, store: str, level: str) -> dict[str, str]:
     """Return, for the text, the size of values from which on a store is about as good as the best:
-    its regret with an equal mix stays below RECOMMENDED. Between measured sizes the regret is
+    its regret with an equal mix stays below GOOD. Between measured sizes the regret is
     interpolated in logs. `size` is that of the estimates, and `least` and `most` those of the
     limits of their intervals; "every size" and "no size" are those that were measured."""
     regrets: dict[int, Regret] = {}
@@ -323,7 +323,7 @@ def crossing(data: Results, store: str, level: str) -> dict[str, str]:
         "least": {size: own.low for size, own in regrets.items()},
         "most": {size: own.high for size, own in regrets.items()},
     }
-    return {name: _falls_below(curve, RECOMMENDED) for name, curve in curves.items()}
+    return {name: _falls_below(curve, GOOD) for name, curve in curves.items()}
 
 
 def crossing_said(found: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from kvbench.answers.needs import NEEDS, Needs, Observed
+from kvbench.answers.needs import MIX, NEEDS, Needs, Observed
 from kvbench.answers.regime import FOLDER as BEYOND_MEMORY
 from kvbench.answers.regime import steps
 from kvbench.answers.report import CAUTIONS, ELSEWHERE, LEGEND, SPACE
@@ -26,7 +26,7 @@ from kvbench.results.frames import Frames, refuse_several, sitting_of
 from kvbench.results.importer import GIVEN, MOST_BYTES
 from kvbench.results.measured import equal_work
 from kvbench.results.warm import SELDOM, WARM, warm
-from kvbench.stats.regret import IN, LOOKS, RECOMMENDED, SITTINGS, look
+from kvbench.stats.regret import LOOKS, SITTINGS, look
 from kvbench.stores import catalogue
 from kvbench.stores.about import about, consequence
 from scipy.special import stdtrit
@@ -45,7 +45,7 @@ FIRST = {  # the page's initial choice; if it was not measured, the nearest one 
     "access": "c", "memory": DEFAULT, "data": "incompressible", "durability": "process",
     "size": "1 KiB", "records": 10_000, "measure": "mean", "grow": False,
     "needs": [], "ram": "16 GiB",
-    "mix": {"insert": 5, "get": 90, "update": 5, "remove": 0},
+    "mix": {operation: round(100 * MIX.get(operation, 0)) for operation in OPERATIONS},
 }  # fmt: skip
 MEASURES = {"mean": "mean_ns", "p99": "p99_ns"}
 # The levels of the factors that the page does not offer: warm caches, no cap on memory and so on.
@@ -329,8 +329,6 @@ def answers(
         "space": SPACE,
         "legend": LEGEND,
         "elsewhere": ELSEWHERE,
-        "in": IN,
-        "recommended": RECOMMENDED,
         "first": FIRST,
         "plain": PLAIN,
         "apart": APART,

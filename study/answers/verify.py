@@ -19,7 +19,7 @@ from kvbench.cell.factors import DEFAULT, LEVELS
 from kvbench.common.messages import BadInput
 from kvbench.results.frames import Frames
 from kvbench.stats.intervals import points
-from kvbench.stats.regret import RECOMMENDED
+from kvbench.stats.regret import GOOD
 
 from study.common import formats
 from study.common.fields import NOT_RANKED, where
@@ -253,15 +253,15 @@ def best(here: Path, there: Path) -> pd.DataFrame:
     if not all(both):
         return pd.DataFrame(columns=columns)
     first, second = (reference.regrets_of(data.reusing()) for data in both if data)
-    chosen = first[first.high < RECOMMENDED].drop_duplicates(reference.FIELD)
+    chosen = first[first.high < GOOD].drop_duplicates(reference.FIELD)
     merged = chosen[[*reference.FIELD, "store"]].merge(second, "left", [*reference.FIELD, "store"])
     rows = []
     for row in merged.to_dict("records"):
         outcome = (
             MISSING if pd.isna(row["regret"])
             else OPEN if row["verdict"] == NOT_RANKED
-            else REPRODUCED if row["high"] < RECOMMENDED
-            else DIFFERS if row["low"] > RECOMMENDED
+            else REPRODUCED if row["high"] < GOOD
+            else DIFFERS if row["low"] > GOOD
             else OPEN
         )  # fmt: skip
         shown = formats.number(row["regret"]) if not pd.isna(row["regret"]) else ""

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from kvbench.experiment.factors import NOT_STATED
+from kvbench.stats.regret import GOOD
 from matplotlib import font_manager
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -27,7 +28,7 @@ LEGEND_COLUMNS = 8
 FOOT_CHARACTERS = 150  # in a line below a figure
 LINES = "|x+1234"  # markers without an area to fill
 BESIDE = 6  # the most columns of two tables side by side
-MARGINS = (1.1, 1.5, 2.0)  # regrets of the next store at which a field becomes a tone darker
+MARGINS = (GOOD, 1.5, 2.0)  # regrets of the next store at which a field becomes a tone darker
 TONES = (0.2, 0.4, 0.6, 0.85)
 
 # A colour and a marker for each level of a factor; colours of Okabe and Ito.

@@ -16,7 +16,7 @@ from kvbench.common.messages import BadInput
 from kvbench.experiment.factors import FACTORS
 from kvbench.machine.noise import SPREAD
 from kvbench.results.warm import SELDOM, WARM
-from kvbench.stats.regret import IN, LOOKS
+from kvbench.stats.regret import GOOD, LOOKS
 from matplotlib.figure import Figure
 
 from study.common import formats
@@ -33,7 +33,7 @@ def method() -> dict[str, str]:
         "tried": f"{TRIED:,}",
         "looks": formats.listed(list(map(str, LOOKS)), "or"),
         "errors": formats.listed([f"{100 * error:g}" for error in LOOKS.values()], "and") + "%",
-        "good": f"{IN - 1:.0%}",
+        "good": f"{GOOD - 1:.0%}",
         "warm": f"{WARM:.0%}",
         "seldom": f"{SELDOM:.0%}",
         "spread": f"{SPREAD:g}",

@@ -273,7 +273,7 @@ def at_levels(data: Results) -> pd.DataFrame:
 
 def level_facts(data: Results) -> dict[str, Any]:
     """Return, for the text: by level, the package with the least regret of at_levels(), the number
-    of packages and of those that may be within 10% of the best; and the records, their middle size
+    of packages and of those that may be good enough; and the records, their middle size
     and the trials."""
     sizes = data.sizes()
     found: dict[str, Any] = {

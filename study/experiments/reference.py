@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 from kvbench.answers.advise import SELDOM_SYNCS
 from kvbench.cell.factors import OPERATIONS
-from kvbench.stats.regret import IN, RECOMMENDED
+from kvbench.stats.regret import GOOD
 from kvbench.stores import about
 from matplotlib.figure import Figure
 
+from study.answers.advice import CLOSE
 from study.common import figures, formats
 from study.common.fields import NOT_RANKED, each, regrets, where
 from study.common.results import Results
@@ -22,7 +23,7 @@ VERDICTS = {
     "in": ("#0072B2", "o"), "undecided": ("#E69F00", "D"), "out": ("#888888", "s"),
     NOT_RANKED: ("#888888", "x"),
 }  # fmt: skip
-NEAR = (1.05, 1.25)  # the range of regrets in which two measurements may well disagree
+NEAR = (GOOD / 1.15, GOOD * 1.15)  # regrets about which two measurements may well disagree
 GROWN = {"record_size": "10 KiB", "records": 10_000}
 
 
@@ -41,7 +42,7 @@ def regrets_of(data: Results) -> pd.DataFrame:
 
 def decisions(regret_rows: pd.DataFrame) -> pd.DataFrame:
     """Return one row per durability level: its `fields`; those in which every store is decided,
-    that is surely among the best or surely not (`decided`); the share of `stores decided`; and
+    that is surely good enough or surely not (`decided`); the share of `stores decided`; and
     `tellable`, the least regret that the trials distinguish from none, as the median over the
     fields."""
     ranked = regret_rows[regret_rows.verdict != NOT_RANKED]
@@ -115,12 +116,12 @@ def draw_regrets(regret_rows: pd.DataFrame, level: str, data: Results) -> Figure
             look: Any = {"color": ink, "linestyle": "none", "markersize": 2, "alpha": 0.8}
             drawn = axis.plot(some.regret[chosen], places[chosen], shape, **look)
             handles[verdict] = drawn[0]
-        axis.axvline(IN, color="#777777", linewidth=0.6)
+        axis.axvline(GOOD, color="#777777", linewidth=0.6)
         axis.set(xscale="log", title=operation, xlabel="regret [times]")
         figures.name_rows(axis, stores)
         axis.xaxis.set_major_formatter("{x:,g}")
     figures.legend(figure, handles)
-    figures.foot(figure, data.at(durability=level), f"The line marks a regret of {IN}.")
+    figures.foot(figure, data.at(durability=level), f"The line marks a regret of {GOOD}.")
     return figure
 
 
@@ -139,19 +140,14 @@ def worst(regret_rows: pd.DataFrame, stores: Sequence[str], count: int = 10) -> 
 
 def fits(regret_rows: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
     """Return one row per store and durability level: the `fields` in which it is ranked, those in
-    which it is surely among the `best` and those in which it may be `recommended`, the geometric
-    `mean` of its regret, and `most`, the greatest lower bound of its regret."""
+    which it is surely `good` enough, the geometric `mean` of its regret, and `most`, the greatest
+    lower bound of its regret."""
     ranked = regret_rows[regret_rows.verdict != NOT_RANKED]
-    counted = ranked.assign(
-        recommended=ranked.high < RECOMMENDED,
-        best=ranked.verdict == "in",
-        log=np.log(ranked.regret),
-    )
+    counted = ranked.assign(good=ranked.verdict == "in", log=np.log(ranked.regret))
     by = counted.groupby(["durability", "store"], sort=False)
     shown = by.agg(
         fields=("regret", "size"),
-        best=("best", "sum"),
-        recommended=("recommended", "sum"),
+        good=("good", "sum"),
         mean=("log", "mean"),
         most=("low", "max"),
     ).reset_index()
@@ -168,8 +164,7 @@ def replicated(data: Results) -> pd.DataFrame:
     - `differently`: those of them that the sittings decide differently
     - `of them near`: those decided twice whose regret over all trials is near the bound (NEAR)
     - `near the bound`: all stores near the bound
-    - `on both sides`: those of them that one sitting puts within 10% of the best and another does
-      not
+    - `on both sides`: those of them that one sitting finds good enough and another does not
     - `deviation`: by how much the log ratio of a store to the best of its field deviates between
       sittings, beyond what the deviation of the trials explains (root of the mean over all ratios)
     - `shared`: how much of that deviation the mean of all trials keeps
@@ -184,7 +179,7 @@ def replicated(data: Results) -> pd.DataFrame:
         renumbered = sitting.assign(trial=sitting.trial - sitting.trial.min() + 1)
         judged = regrets(renumbered, "mean_ns", FIELD)
         judgements.append(judged[judged.verdict.isin(["in", "out"])])
-        sides.append(judged.set_index([*FIELD, "store"]).regret < IN)
+        sides.append(judged.set_index([*FIELD, "store"]).regret < GOOD)
     verdicts = pd.concat(judgements).groupby([*FIELD, "store"], observed=True).verdict
     counted = verdicts.agg(["size", "nunique"]).query("size > 1")
     near = regrets_of(data).set_index([*FIELD, "store"]).regret.between(*NEAR)
@@ -295,7 +290,7 @@ def turns(regret_rows: pd.DataFrame) -> pd.DataFrame:
 
 def profiles(regret_rows: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
     """Return one row per store and durability level, as text: the fields in which the store is
-    surely among the best, and the one in which it surely costs most."""
+    surely good enough, and the one in which it surely costs most."""
 
     def named(row: Any) -> str:
         return f"{row.operation} of {row.record_size} x {formats.count(row.records)}"
@@ -307,8 +302,8 @@ def profiles(regret_rows: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
             best = [named(row) for row in each(part[part.verdict == "in"])]
             (last,) = each(part.sort_values("low").tail(1))
             cost = f"{named(last)}: {formats.number(last.low)} times or more"
-            rows.append((store, level, formats.some(best), cost if last.low > IN else ""))
-    return pd.DataFrame(rows, columns=["store", "durability", "among the best", "costs most"])
+            rows.append((store, level, formats.some(best), cost if last.low > GOOD else ""))
+    return pd.DataFrame(rows, columns=["store", "durability", "good enough", "costs most"])
 
 
 def turned(regret_rows: pd.DataFrame, home: str) -> pd.DataFrame:
@@ -470,10 +465,10 @@ def repeated(agreement: pd.DataFrame) -> dict[str, dict[str, Any]]:
     }
 
 
-def advised(validation: pd.DataFrame) -> dict[str, dict[str, Any]]:
+def advised(validation: pd.DataFrame) -> dict[str, Any]:
     """Return, for the text, the result of advice.validation() for each rule, by its first two
-    words."""
-    return {
+    words, and what is `close` to the best."""
+    return {"close": f"{CLOSE - 1:.0%}"} | {
         "_".join(row.rule.replace(",", "").split()[:2]): {
             "fields": int(row.fields),
             "good": f"{row.good:.0%}",

@@ -65,7 +65,7 @@ def test_regrets_are_those_of_the_data(make: Make) -> None:
 
 
 def test_decisions_count_fields_and_stores(make: Make) -> None:
-    few = reference.decisions(reference.regrets_of(make(TWO | {("c", "sync"): 1.1})))
+    few = reference.decisions(reference.regrets_of(make(TWO | {("c", "sync"): 1.25})))
     shown = few.set_index("durability")
     assert shown.fields.to_dict() == {"process": 1, "sync": 1}
     assert shown.decided.to_dict() == {"process": 1, "sync": 0}
@@ -99,7 +99,7 @@ def test_exchanging_two_stores_exchanges_all_that_is_said_of_them(make: Make) ->
     before = reference.fits(reference.regrets_of(make(TWO)), ["a", "b"])
     other = {(names[store], level): factor for (store, level), factor in TWO.items()}
     after = reference.fits(reference.regrets_of(make(other)), ["b", "a"])
-    plain = ["fields", "best", "recommended"]
+    plain = ["fields", "good"]
     assert before.store.tolist() == after.store.replace(names).tolist()
     assert before[plain].to_numpy().tolist() == after[plain].to_numpy().tolist()
     assert before.most.to_numpy() == pytest.approx(after.most.to_numpy(), rel=0.05)
@@ -172,12 +172,12 @@ def test_sittings_that_agree_and_one_that_does_not(make: Make) -> None:
 
 
 def test_sittings_disagree_on_stores_near_the_bound(make: Make) -> None:
-    """b takes 1.5 times as long as a in the first sitting, and 0.91 times in the second; over both
-    its regret is 1.15. c is far from the bound."""
+    """b takes 1.5 times as long as a in the first sitting, and 1.07 times in the second; over both
+    its regret is 1.25. c is far from the bound."""
     data = later(make(TWO | {("c", "sync"): 9.0}))
     rows = data.operations
     second = (rows.trial > 7) & (rows.durability == "sync") & (rows.store == "b")
-    data.operations = rows.assign(mean_ns=rows.mean_ns.mask(second, rows.mean_ns / 1.645))
+    data.operations = rows.assign(mean_ns=rows.mean_ns.mask(second, rows.mean_ns / 1.4))
     found = reference.replicated(data)
     assert {
         "near the bound": 1,
@@ -209,7 +209,7 @@ def test_a_profile_names_where_a_store_wins_and_loses(make: Make) -> None:
     found = reference.profiles(reference.regrets_of(make(TWO)), ["a", "b"])
     shown = found.set_index(["store", "durability"])
     field = "update of 1 KiB x 10"
-    assert shown["among the best"].tolist() == [field, field, "", ""]
+    assert shown["good enough"].tolist() == [field, field, "", ""]
     assert shown["costs most"]["a", "sync"] == ""
     assert shown["costs most"]["b", "process"].startswith(f"{field}: 2.9")
 

@@ -243,7 +243,7 @@ def orphan(place: Path) -> Row:
 def rows(form: Form) -> Iterator[Row]:
     seed, place, grid = form.seed, form.place, GRID | {"trials": 1 if form.short else 2}
     wanted = _uninterrupted(place, grid)
-    yield kills(10 if form.short else 100, seed, place, grid, Found(wanted))
+    yield kills(5 if form.short else 100, seed, place, grid, Found(wanted))
     yield kills_at_steps(form.short, place)
     yield orphan(place)
     yield interrupts(1 if form.short else 10, seed, place, grid, Found(wanted))

@@ -36,7 +36,7 @@ from table import Form, Row
 LONGEST = 64 << 10  # bytes of a key: the limits of stores with longer keys are not tested
 ALL = 1 << 20  # more records than any history creates
 STEPS = 50  # steps in a history
-HISTORIES = {True: 2, False: 30}  # histories per store, in the short form and in the long one
+HISTORIES = {True: 1, False: 30}  # histories per store, in the short form and in the long one
 
 # Stores that may lose acknowledged records in a kill, and why. Such kills are counted, and each
 # ends the history of its files. Records that were synced before a kill must survive.

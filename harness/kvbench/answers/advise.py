@@ -22,7 +22,7 @@ from kvbench.cell.factors import DEFAULT, DURABILITY, OPERATIONS
 from kvbench.common.messages import BadInput, listed
 from kvbench.experiment.factors import NOT_STATED
 from kvbench.results.measured import FLOOR, Measured, Point
-from kvbench.stats.regret import RECOMMENDED, Ranking, by_trial, rank
+from kvbench.stats.regret import GOOD, Ranking, by_trial, rank
 from kvbench.stores.about import reuses
 from kvbench.stores.bindings import BINDINGS
 
@@ -93,13 +93,13 @@ class Advice:
 
     @property
     def candidates(self) -> list[str]:
-        """The stores that are among the best or may be. If times were computed for another device,
+        """The stores that are good enough or may be. If times were computed for another device,
         whose error is unknown, stores that are slightly slower are candidates, too."""
         computed = self.query.sync_ns is not None
         return [
             store
             for store, regret in self.ranking.regrets.items()
-            if regret.verdict in ("in", "undecided") or (computed and regret.estimate < RECOMMENDED)
+            if regret.verdict in ("in", "undecided") or (computed and regret.estimate < GOOD)
         ]
 
 

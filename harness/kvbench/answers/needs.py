@@ -24,6 +24,7 @@ from kvbench.stores.known import KnownStore
 # Beside the folder of results.
 SHARING, ROT, OPENINGS = "durability/sharing.csv", "faults/rot.csv", "age/openings.csv"
 MOST_BYTES = 1 << 20
+MIX = {"insert": 0.05, "get": 0.9, "update": 0.05}  # of an application that states none
 YEARS = 2  # since the last release of an engine that is maintained
 RELEASED = re.compile(r"\b(20\d\d)(?:-(\d\d)-(\d\d))?\b")
 FOLDERS = ("flat", "nested")  # have no engine that could be released, or abandoned

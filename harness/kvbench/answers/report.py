@@ -15,7 +15,7 @@ from kvbench.answers.recovery import Recovery
 from kvbench.cell.factors import DEFAULT, format_bytes, parse_bytes
 from kvbench.experiment.factors import NOT_STATED
 from kvbench.results.measured import Measured, Point
-from kvbench.stats.regret import IN, RECOMMENDED
+from kvbench.stats.regret import GOOD
 from kvbench.stores import catalogue
 from kvbench.stores.about import about, consequence
 
@@ -26,8 +26,8 @@ MEASURING = "10min"  # that the command of an answer proposes
 LIMITS = ("largest_value", "largest_key", "most_memory")  # that a query may set
 MOST_SHOWN = 5  # stores whose settings are printed
 LEGEND = (
-    f"in: surely less than {IN - 1:.0%} slower than the best; out: surely more; undecided: not "
-    f"known. Use: surely less than {RECOMMENDED - 1:.0%} slower."
+    f"in: surely less than {GOOD - 1:.0%} slower than the best, so a store to use; out: surely more; "
+    "undecided: not known."
 )
 CAUTIONS = {  # the risk that remains at a level
     "none": "At level none a crash of the process may cost the last writes, in some engines more.",
@@ -256,7 +256,7 @@ def answer(values: Mapping[str, Any]) -> list[str]:
         lines = [f"no two stores {two}, so none is ranked"]
         if len(rows) == 1:
             lines = [f"{rows[0]['store']} alone {one}, so it is not ranked"]
-    return [*lines, f"not surely 10% slower: {', '.join(others)}"] if others else lines
+    return [*lines, f"undecided: {', '.join(others)}"] if others else lines
 
 
 def table(values: Mapping[str, Any]) -> str:

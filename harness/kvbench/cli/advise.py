@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvbench.answers.needs import NEEDS
+from kvbench.answers.needs import MIX, NEEDS
 from kvbench.cell.factors import DEFAULT, MAX_RECORD_SIZE, MOST, OPERATIONS, parse_bytes
 from kvbench.cli.ends import GOES_ON, NOTHING_KEPT, SOME_FAILED, STOPPED, kept
 from kvbench.cli.options import AS_JSON, PATH, Read
@@ -118,7 +118,7 @@ def _level(text: str) -> tuple[str, str]:
 @click.option(
     "--mix",
     type=Read(_shares),
-    default="get=0.5,update=0.5",
+    default=",".join(f"{name}={share:g}" for name, share in MIX.items()),
     show_default=True,
     metavar="OPERATION=SHARE,...",
     help="Shares of insert, get, update and remove.",

@@ -1,4 +1,4 @@
-"""Which stores of a field are best, with what confidence, and what choosing another one costs.
+"""Which stores of a field are good enough, with what confidence, and what choosing another one costs.
 
 A field is one combination of factor levels and an operation. The regret of a store is its time, or
 size, over that of the best store of its field; the best has regret 1. The intervals of all stores
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 ERROR = 0.05  # the error probability of all statements about a field
 LOOKS = {7: 0.03, 10: 0.01, 15: 0.01}  # by number of trials, the part of ERROR that a look spends
 SITTINGS = {5: 0.03, 7: 0.01, 10: 0.01}  # the same by number of sittings
-IN = 1.10  # a store with less regret is among the best
-RECOMMENDED = 1.25  # a store whose upper bound is less is recommended
+GOOD = 1.25  # a store with less regret is good enough
 Floats = npt.NDArray[np.float64]
 
 
@@ -59,17 +58,17 @@ class Regret(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Whether the store is among the best of its field: "in", "out", "undecided" or "not
-        ranked"."""
+        """Whether the store is good enough: "in" if it surely is, "out" if it surely is not,
+        "undecided" or "not ranked"."""
         if math.isnan(self.high):
             return "not ranked"
-        if self.high < IN:
+        if self.high < GOOD:
             return "in"
-        return "out" if self.low > IN else "undecided"
+        return "out" if self.low > GOOD else "undecided"
 
     @property
     def recommended(self) -> bool:
-        return self.high < RECOMMENDED
+        return self.verdict == "in"
 
 
 class Ranking(NamedTuple):

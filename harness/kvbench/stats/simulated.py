@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kvbench.stats.regret import IN, LOOKS, SITTINGS, Ranking, rank
+from kvbench.stats.regret import GOOD, LOOKS, SITTINGS, Ranking, rank
 
 Logs = npt.NDArray[np.float64]
 
-# Logs of regrets: many at the edge of being in, which are hard to tell; or as measured,
+# Logs of regrets: many at the edge of being good, which are hard to tell; or as measured,
 # exponential with this mean.
-HARD = (0, 0.03, math.log(IN), 0.2, 0.4, 0.7, 1.6)
+HARD = (0, 0.1, 0.15, math.log(GOOD), 0.4, 0.7, 1.6)
 USUAL = 2.0
 SHARED = 0.2  # deviation of the noise that all stores of a trial share, which pairing removes
 SPREAD = 0.5  # deviation, over the stores, of the log of their noise
@@ -50,7 +50,7 @@ class Field(NamedTuple):
     def wrong(self, ranking: Ranking) -> bool:
         """Whether a store has the wrong verdict. For a regret exactly at the limit, both verdicts
         are wrong."""
-        edge = math.log(IN)
+        edge = math.log(GOOD)
         true = {"in": self.truth < edge - 1e-9, "out": self.truth > edge + 1e-9}
         return any(
             not true[own.verdict][int(store[1:])]
