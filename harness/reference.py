@@ -31,6 +31,7 @@ ALSO = {
     "sharing": ["sharing"],
     "evidence": ["evidence"],
     "crashes": ["crash", "--place", "build"],
+    "installed": ["installed"],
     "openings": ["crash", "--place", "build", *SIZES],
 }
 SOME_FAILED, STOPPED = 3, 130  # exit statuses of a sweep: some cells failed; the time was over

@@ -1,6 +1,6 @@
 // What to copy of a store, with what it may cost beside it.
 
-import { data, element, survives } from "./words.js";
+import { data, element, survives, times } from "./words.js";
 
 // A store in a field: its settings, what a crash may cost, and what is known of it.
 export function card(store, field, guarantee, shipped) {
@@ -13,7 +13,7 @@ export function card(store, field, guarantee, shipped) {
   const list = element("dl");
   const known = {
     survives: survives(guarantee), language: facts.language, licence: facts.licence, measured: field.stores[store].version, "latest release": facts.latest,
-    "several processes": facts.processes, "to know": facts.known,
+    "adds to a program": facts.installed && `${times(facts.installed / 2 ** 20)} MiB`, "several processes": facts.processes, "to know": facts.known,
   };
   for (const [name, text] of Object.entries(known).filter(([, text]) => text)) list.append(element("dt", name), element("dd", text));
   box.append(list);

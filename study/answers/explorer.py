@@ -266,6 +266,8 @@ def _facts(name: str, guarantee: str, measured: Set[str], observed: Observed) ->
     }
     if known and (settings or not binding):
         found["settings"] = settings
+    if name in observed.installed:
+        found["installed"] = observed.installed[name]
     return found
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pandas as pd
-from kvbench.answers.needs import NEEDS, Needs, Observed
+from kvbench.answers.needs import FOLDERS, NEEDS, Needs, Observed
 from kvbench.stores import catalogue
 from kvbench.stores.about import About, everything, position
 
@@ -65,6 +65,25 @@ def met(stores: Sequence[str], level: str) -> pd.DataFrame:
         }
         for store in stores
     )
+
+
+def installed(stores: Sequence[str]) -> pd.DataFrame:
+    """Return the bytes of the engine of each store and of the libraries that it loads, as `kvbench
+    installed` measured them: one row per measured store, the least first."""
+    sizes = Observed(root() / "data/reference").installed
+    rows = [(store, sizes[store]) for store in stores if store in sizes and store not in FOLDERS]
+    return pd.DataFrame(rows, columns=["store", "bytes"]).sort_values("bytes", ignore_index=True)
+
+
+def least_and_most(sizes: pd.DataFrame) -> dict[str, str]:
+    """Return, for the text, the least and the greatest of installed(), each with its store."""
+    first, last = sizes.iloc[0], sizes.iloc[-1]
+    return {
+        "least": formats.size(first.bytes),
+        "least_store": str(first.store),
+        "most": formats.size(last.bytes),
+        "most_store": str(last.store),
+    }
 
 
 def limits(stores: Sequence[str]) -> pd.DataFrame:

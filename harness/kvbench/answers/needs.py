@@ -23,12 +23,15 @@ from kvbench.stores.known import KnownStore
 
 # Beside the folder of results.
 SHARING, ROT, OPENINGS = "durability/sharing.csv", "faults/rot.csv", "age/openings.csv"
+INSTALLED = "builds/installed.csv"
 MOST_BYTES = 1 << 20
 MIX = {"insert": 0.05, "get": 0.9, "update": 0.05}  # of an application that states none
 YEARS = 2  # since the last release of an engine that is maintained
 RELEASED = re.compile(r"\b(20\d\d)(?:-(\d\d)-(\d\d))?\b")
+DISTRIBUTION = "Debian 12"
 FOLDERS = ("flat", "nested")  # have no engine that could be released, or abandoned
 OPENED, SOON = 100_000, 100.0  # records of 1 KiB, and the ms in which a store of them opens soon
+SMALL = 2 << 20  # bytes of an engine with its libraries
 SHIPPED = "default"  # of an engine's own checks
 OPENING = ("store", "durability", "crash")  # what tells openings apart
 SHARED = ("reads", "sees_new", "writes", "intact")  # what a second process can do, or not
@@ -38,7 +41,7 @@ UNKNOWN = "not known, since there are no facts about it"
 @dataclass(frozen=True)
 class Observed:
     """The tables beside a folder of results that say what stores do: `states` of crashes, `sharing`
-    between processes, and damaged files, `rot`. Each is read when it is first needed. Raises
+    between processes, damaged files (`rot`), `openings`, and the size of engines, `installed`. Each is read when it is first needed. Raises
     BadInput if that fails, or if there is no such table."""
 
     folder: Path
@@ -77,6 +80,12 @@ class Observed:
         for (store, *_), times in found.items():
             most[store] = max(most[store], statistics.median(times))
         return most
+
+    @cached_property
+    def installed(self) -> Mapping[str, int]:
+        """By store, the bytes of its engine and of the libraries that this loads."""
+        rows = self._read(INSTALLED, "installed", ("bytes",), ("store",))
+        return {row["store"]: row["bytes"] for row in rows}
 
     def _lacking(self, table: str, command: str) -> str:
         return f"there is no {self.folder.parent / table}; `kvbench {command}` makes it"
@@ -241,6 +250,24 @@ def _opens(asked: Asked) -> str:
     return _unless(found < SOON, f"took {found:.3g} ms")
 
 
+def _small(asked: Asked) -> str:
+    if asked.from_python:
+        return "not measured from Python"
+    if asked.engine in FOLDERS:
+        return ""
+    found = asked.observed.installed.get(asked.name)
+    if found is None:
+        return "the size of its engine was not measured"
+    return _unless(found <= SMALL, f"its engine takes {found / 2**20:.1f} MiB with its libraries")
+
+
+def _packaged(asked: Asked, facts: About) -> str:
+    if asked.from_python:
+        return "not tested from Python"
+    there = asked.engine in FOLDERS or bool(facts.build.library)
+    return _unless(there, f"{DISTRIBUTION} has no package of it")
+
+
 NEEDS = {  # each says what completes "a store that"
     "c-interface": Need("programs in C can call", _from_c),
     "ordered": Need("reads records in the order of their keys", _fact(_ordered)),
@@ -251,6 +278,8 @@ NEEDS = {  # each says what completes "a store that"
     "backup": Need("copies itself while it is open", _backup),
     "one-file": Need("is one file once it is closed", _fact(_one_file)),
     "opens-soon": Need(f"opens {OPENED:,} records of 1 KiB in {SOON / 1000:g} s", _opens),
+    "small": Need(f"adds up to {format_bytes(SMALL)} to a program", _small),
+    "packaged": Need(f"{DISTRIBUTION} packages", _fact(_packaged)),
     "no-copyleft": Need("does not ask for your program's source", _fact(_free)),
     "maintained": Need(f"was released in the last {YEARS} years", _fact(_maintained)),
     "linux": _on("linux", "Linux"),

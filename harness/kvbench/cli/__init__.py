@@ -11,7 +11,9 @@ from kvbench.cli.ends import SOME_FAILED, STOPPED, run
 __all__ = ["SOME_FAILED", "STOPPED", "cli", "main"]
 
 SECTIONS = {
-    "Measure": (measure.stores, measure.grid_keys, measure.sweep, measure.status),
+    "Measure": (
+        measure.stores, measure.installed, measure.grid_keys, measure.sweep, measure.status,
+    ),
     "Use results": (
         results.collect, results.join, results.compare, results.restore, results.import_,
     ),

@@ -1,6 +1,8 @@
-"""The commands that measure: stores, grid-keys, sweep, status."""
+"""The commands that measure: stores, installed, grid-keys, sweep, status."""
 
+import csv
 import dataclasses
+import io
 import json
 import math
 import shlex
@@ -14,7 +16,8 @@ import click
 from tabulate import tabulate
 
 from kvbench.cli.ends import GOES_ON, SOME_FAILED, STOPPED, kept
-from kvbench.cli.options import AS_JSON, PATH, Read, StoresFolder, number
+from kvbench.cli.options import AS_JSON, PATH, TABLE, Read, StoresFolder, number
+from kvbench.common.files import write_whole
 from kvbench.common.messages import BadInput, one_line, say
 from kvbench.experiment.estimate import TIME_LIMIT
 from kvbench.machine.served import Delays
@@ -85,6 +88,26 @@ def _print_settings(found: list[KnownStore]) -> None:
         for setting in store.settings
     ]
     click.echo(tabulate(rows, headers=("store", "setting", "value", "what the store does for it")))
+
+
+@click.command(short_help="Say how much a program grows with each store.")
+@TABLE
+def installed(out: Path) -> None:
+    """Write how many bytes the engine of each available store in C takes when it is installed.
+
+    They are those of the engine and of the libraries that it loads, but for those of C and C++,
+    which a program has already. The engine of some stores is part of our shim, of some 20 kB.
+    """
+    from kvbench.stores.installed import installed as measured
+
+    known = map(catalogue.known().__getitem__, filter(catalogue.compared, catalogue.names()))
+    text = io.StringIO(newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["store", "engine_version", "bytes", "libraries"])
+    for store in (one for one in known if one.available):
+        size, libraries = measured(store)
+        table.writerow([store.name, store.version, size, " ".join(libraries)])
+    write_whole(out, text.getvalue().encode())
 
 
 @click.command()

@@ -37,7 +37,7 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scale: str = "1"
     file_system: str = ""
     device: str = ""  # the value of `kvbench sweep --device`
-    also: Mapping[Literal["sharing", "evidence", "crashes", "openings"], int] = {}  # minutes
+    also: Mapping[Literal["sharing", "evidence", "crashes", "openings", "installed"], int] = {}  # minutes
     headline: Headline | None = None
     judged: str = "`kvbench compare`"
     name: str = ""

@@ -242,6 +242,8 @@ LACKING = {  # by need, stores that lack it, and stores that do not
     "backup": ({"flat", "leveldb"}, {"sqlite", "lmdb"}),
     "one-file": ({"flat", "leveldb", "rocksdb"}, {"lmdb", "sqlite", "redb"}),
     "opens-soon": ({"rocksdb", "bdb", "fjall", "tokyocabinet-tree"}, {"lmdb", "sqlite", "flat"}),
+    "small": ({"rocksdb", "lmdb/lmdb"}, {"lmdb", "sqlite", "leveldb", "flat"}),
+    "packaged": ({"mdbx", "fjall", "tidesdb"}, {"lmdb", "leveldb", "flat"}),
     "no-copyleft": ({"wiredtiger-btree", "bdb", "basho"}, {"rocksdb", "lmdb", "flat"}),
     "maintained": ({"leveldb", "wiredtiger-btree"}, {"lmdb", "rocksdb", "sqlite", "flat"}),
     "linux": (set(), {"lmdb", "flat"}),
@@ -288,6 +290,8 @@ def test_needs_are_given_together_or_one_by_one(kvbench: Run) -> None:
             "inval",
         ),
         ("reports-rot", "faults/rot.csv", "store,checks,wrong,damages\nlmdb\n", "int"),
+        ("small", "builds/installed.csv", None, "there is no .*installed.csv; `kvbench installed"),
+        ("small", "builds/installed.csv", "store,bytes\nlmdb,few\n", "invalid literal"),
         ("opens-soon", "age/openings.csv", None, "there is no .*openings.csv; `kvbench crash"),
         ("opens-soon", "age/openings.csv", "store,records\nlmdb,1\n", "no column 'durability'"),
         (
