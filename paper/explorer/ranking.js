@@ -4,12 +4,33 @@ export const GOOD = 1.25; // a store with less regret is good enough
 
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-// The half width of the interval of a mean, where `t` is the quantile of Student's distribution.
-function half(values, t) {
-  if (values.length < 2) return Infinity;
+const PRIOR = 4; // degrees of freedom that a variance gains from the other pairs of its field
+const FEWEST = 5; // stores of a field whose pairs tell what is usual
+const EXACT = 1e-12; // less variance is that of values that repeat exactly
+
+function variance(values) {
   const middle = mean(values);
-  const squares = values.reduce((sum, value) => sum + (value - middle) ** 2, 0);
-  return t * Math.sqrt(squares / (values.length - 1) / values.length);
+  return values.reduce((sum, value) => sum + (value - middle) ** 2, 0) / (values.length - 1);
+}
+
+function digamma(x) {
+  let [sum, at] = [0, x];
+  for (; at < 10; at += 1) sum -= 1 / at;
+  const square = 1 / (at * at);
+  return sum + Math.log(at) - 0.5 / at - square * (1 / 12 - square * (1 / 120 - square / 252));
+}
+
+// By how much the mean log of a sample's variance is below the log of the true variance.
+const bias = (freedom) => digamma(freedom / 2) - Math.log(freedom / 2);
+
+// The variances of all pairs of stores, moved towards the usual one of those that vary.
+function moderated(table, observations) {
+  const pairs = table.flatMap((row, first) => row.filter((_, second) => second > first));
+  const varying = pairs.filter((value) => value > EXACT);
+  if (table.length < FEWEST || !varying.length) return table;
+  const freedom = observations - 1;
+  const usual = Math.exp(mean(varying.map(Math.log)) - bias(freedom) + bias(PRIOR));
+  return table.map((row) => row.map((value) => (value > EXACT ? (PRIOR * usual + freedom * value) / (PRIOR + freedom) : value)));
 }
 
 function verdict(low, high) {
@@ -61,12 +82,15 @@ export function rank(values, looks, sitting = []) {
 const alone = (stores) => stores.map((store) => ({ store, regret: 1, low: NaN, high: NaN, verdict: "not ranked" }));
 
 function compare(stores, logs, t) {
+  const observations = logs[stores[0]].length;
+  const each = stores.map((first) => stores.map((second) => logs[first].map((value, at) => value - logs[second][at])));
+  const variances = observations > 1 ? moderated(each.map((row) => row.map(variance)), observations) : [];
   const pair = (first, second) => {
-    const each = logs[first].map((value, at) => value - logs[second][at]);
-    const width = first === second ? 0 : half(each, t);
-    return { middle: mean(each), low: mean(each) - width, high: mean(each) + width };
+    const middle = mean(each[first][second]);
+    const width = first === second ? 0 : observations > 1 ? t * Math.sqrt(variances[first][second] / observations) : Infinity;
+    return { middle, low: middle - width, high: middle + width };
   };
-  const table = stores.map((first) => stores.map((second) => pair(first, second)));
+  const table = stores.map((_, first) => stores.map((_, second) => pair(first, second)));
   const maybe = table.map((row) => !row.some((found) => found.low > 0)); // the best of all
   const found = stores.map((store, at) => {
     const others = table[at].filter((_, other) => maybe[other] && other !== at);

@@ -26,10 +26,9 @@ from kvbench.results.frames import Frames, refuse_several, sitting_of
 from kvbench.results.importer import GIVEN, MOST_BYTES
 from kvbench.results.measured import equal_work
 from kvbench.results.warm import SELDOM, WARM, warm
-from kvbench.stats.regret import LOOKS, SITTINGS, look
+from kvbench.stats.regret import LOOKS, SITTINGS, look, quantile
 from kvbench.stores import catalogue
 from kvbench.stores.about import about, consequence
-from scipy.special import stdtrit
 
 from study.common.fields import where
 from study.common.notebook import root
@@ -220,7 +219,7 @@ def _looks(known: Mapping[int, float], planned: range) -> dict[str, Any]:
         error = look(number, known)[1]
         found[number] = {
             whole: {
-                many: float(f"{stdtrit(whole - 1, 1 - error / (many - 1) / 2):.6g}")
+                many: float(f"{quantile(whole, many, error):.6g}")
                 for many in range(2, MOST_STORES)
             }
             for whole in range(2, number + 1)

@@ -10,7 +10,11 @@ the best (J. C. Hsu, Annals of Statistics 12:3, 1984; D. G. Edwards and J. C. Hs
 1983). A store's difference from the unknown best lies between the least and the greatest of its
 differences from all stores that may be the best, so only the k - 1 differences from the true best
 must be covered simultaneously. Each is covered by Student's t for paired data, at 1/(k - 1) of the
-error (Bonferroni). Equal variances are not assumed.
+error (Bonferroni). Equal variances are not assumed. But a few observations tell little about the
+variance of a pair, so it is moderated by that of the field's usual pair, as if PRIOR further
+observations had shown that (G. K. Smyth, Statistical Applications in Genetics and Molecular Biology
+3:1, 2004). PRIOR is fixed, because a field has too few stores to estimate it: the more alike pairs
+are, the larger it may be. kvbench.stats.simulated tests it on pairs that differ widely.
 
 Trials of one sitting share what differs from day to day, and their intervals hold for that sitting
 alone. So with enough sittings, each sitting is one observation: the mean over its trials. The
@@ -33,7 +37,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+from scipy.special import digamma, stdtrit
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to import
@@ -42,6 +46,9 @@ ERROR = 0.05  # the error probability of all statements about a field
 LOOKS = {7: 0.03, 10: 0.01, 15: 0.01}  # by number of trials, the part of ERROR that a look spends
 SITTINGS = {5: 0.03, 7: 0.01, 10: 0.01}  # the same by number of sittings
 GOOD = 1.25  # a store with less regret is good enough
+PRIOR = 4  # degrees of freedom that a variance gains from the other pairs of its field
+FEWEST = 5  # stores of a field whose pairs tell what is usual
+EXACT = 1e-12  # less variance is that of values that repeat exactly, as sizes may
 Floats = npt.NDArray[np.float64]
 
 
@@ -164,7 +171,7 @@ def _rank(
 ) -> tuple[dict[str, tuple[float, float, float]], float]:
     """The estimates with their bounds, and `tellable`, from a table of logs, with a row per store
     and a column per observation."""
-    mean, half = _differences(table, error / (len(stores) - 1), shared)
+    mean, half = _differences(table, error, shared)
     low, high = mean - half, mean + half
     maybe = ~(low > 0).any(axis=1)  # which may be best; the one of the best mean may
     others = maybe & ~np.eye(len(stores), dtype=bool)
@@ -183,10 +190,34 @@ def _differences(table: Floats, error: float, shared: float) -> tuple[Floats, Fl
     """For each pair of stores, the mean difference over the observations and the half width of its
     interval, which is infinite for one observation."""
     each = table[:, None, :] - table[None, :, :]
-    n = table.shape[1]
+    stores, n = table.shape
     half = np.full(each.shape[:2], np.inf)
     if n > 1:
-        deviation = np.sqrt(each.var(axis=2, ddof=1) / n + shared**2)
-        half = stdtrit(n - 1, 1 - error / 2) * deviation
+        variance = _moderated(each.var(axis=2, ddof=1), n)
+        half = quantile(n, stores, error) * np.sqrt(variance / n + shared**2)
     np.fill_diagonal(half, 0)
     return each.mean(axis=2), half
+
+
+def quantile(observations: int, stores: int, error: float) -> float:
+    """The quantile of Student's t for the differences of a field's stores, from their number and
+    that of their observations."""
+    freedom = observations - 1 + (PRIOR if stores >= FEWEST else 0)
+    return float(stdtrit(freedom, 1 - error / (stores - 1) / 2))
+
+
+def bias(freedom: float) -> float:
+    """By how much the mean log of a sample's variance is below the log of the true variance."""
+    return float(digamma(freedom / 2) - math.log(freedom / 2))
+
+
+def _moderated(variance: Floats, observations: int) -> Floats:
+    """The variances of all pairs of stores, moved towards the usual one of those that vary."""
+    pairs = variance[np.triu_indices(len(variance), 1)]
+    varying = pairs[pairs > EXACT]
+    if len(variance) < FEWEST or not len(varying):
+        return variance
+    freedom = observations - 1
+    usual = math.exp(np.log(varying).mean() - bias(freedom) + bias(PRIOR))
+    moved = (PRIOR * usual + freedom * variance) / (PRIOR + freedom)
+    return np.where(variance > EXACT, moved, variance)

@@ -30,6 +30,27 @@ def test_no_more_than_5_percent_of_fields_have_a_wrong_store_or_interval(
     assert sum(field.missed(own) for field, own in found) <= 0.05 * len(found)
 
 
+@pytest.mark.parametrize("spikes", [False, True])
+@pytest.mark.parametrize("trials", [2, 3, 5])
+def test_few_trials_take_the_noise_of_a_pair_from_the_others(trials: int, spikes: bool) -> None:
+    """With two trials alone, Student's t would have one degree of freedom, and decide nothing."""
+    found = [(own, own.ranking(trials)) for own in fields(600, 0.08, spikes=spikes)]
+    assert sum(own.wrong(one) for own, one in found) <= 0.05 * len(found)
+    assert sum(own.missed(one) for own, one in found) <= 0.05 * len(found)
+    usual = [own.ranking(trials) for own in fields(100, 0.08, spikes=spikes, usual=True)]
+    verdicts = [one.verdict for own in usual for one in own.regrets.values()]
+    assert verdicts.count("undecided") < 0.5 * len(verdicts)
+
+
+def test_values_that_repeat_exactly_have_no_interval() -> None:
+    """Two sizes of five, of which the others vary."""
+    logs = np.log([1, 1.2, 1.5, 2, 3]) + RANDOM(6).normal(0, [0, 0, 0.02, 0.05, 0.1], (7, 5))
+    found = ranked(logs).regrets
+    assert (found["s0"].low, found["s0"].high) == (1, 1)
+    assert found["s1"].low == pytest.approx(1.2) and found["s1"].high == pytest.approx(1.2)
+    assert found["s2"].low < 1.5 < found["s2"].high
+
+
 @pytest.mark.parametrize("deviation", [0.08, 0.30])
 def test_stopping_once_decided_makes_no_more_errors(deviation: float) -> None:
     errors = 0
