@@ -219,8 +219,7 @@ def _looks(known: Mapping[int, float], planned: range) -> dict[str, Any]:
         error = look(number, known)[1]
         found[number] = {
             whole: {
-                many: float(f"{quantile(whole, many, error):.6g}")
-                for many in range(2, MOST_STORES)
+                many: float(f"{quantile(whole, many, error):.6g}") for many in range(2, MOST_STORES)
             }
             for whole in range(2, number + 1)
         }

@@ -41,8 +41,8 @@ UNKNOWN = "not known, since there are no facts about it"
 @dataclass(frozen=True)
 class Observed:
     """The tables beside a folder of results that say what stores do: `states` of crashes, `sharing`
-    between processes, damaged files (`rot`), `openings`, and the size of engines, `installed`. Each is read when it is first needed. Raises
-    BadInput if that fails, or if there is no such table."""
+    between processes, damaged files (`rot`), `openings`, and the size of engines, `installed`. Each
+    is read when it is first needed. Raises BadInput if that fails, or if there is no such table."""
 
     folder: Path
 

@@ -26,8 +26,8 @@ MEASURING = "10min"  # that the command of an answer proposes
 LIMITS = ("largest_value", "largest_key", "most_memory")  # that a query may set
 MOST_SHOWN = 5  # stores whose settings are printed
 LEGEND = (
-    f"in: surely less than {GOOD - 1:.0%} slower than the best, so a store to use; out: surely more; "
-    "undecided: not known."
+    f"in: surely less than {GOOD - 1:.0%} slower than the best, so a store to use; out: surely "
+    "more; undecided: not known."
 )
 CAUTIONS = {  # the risk that remains at a level
     "none": "At level none a crash of the process may cost the last writes, in some engines more.",

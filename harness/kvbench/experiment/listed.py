@@ -17,6 +17,7 @@ from kvbench.common.messages import BadInput, listed, say
 
 LIST = Path("harness/experiments.toml")  # relative to the root of the repository
 OWN = "own"  # stands for the file system of the results
+Also = Literal["sharing", "evidence", "crashes", "openings", "installed"]
 ELSEWHERE = "elsewhere"  # the scale of the core fields on other file systems
 
 
@@ -37,7 +38,7 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scale: str = "1"
     file_system: str = ""
     device: str = ""  # the value of `kvbench sweep --device`
-    also: Mapping[Literal["sharing", "evidence", "crashes", "openings", "installed"], int] = {}  # minutes
+    also: Mapping[Also, int] = {}  # minutes
     headline: Headline | None = None
     judged: str = "`kvbench compare`"
     name: str = ""

@@ -1,4 +1,4 @@
-"""Which stores of a field are good enough, with what confidence, and what choosing another one costs.
+"""Which stores of a field are good enough, how sure that is, and what choosing another one costs.
 
 A field is one combination of factor levels and an operation. The regret of a store is its time, or
 size, over that of the best store of its field; the best has regret 1. The intervals of all stores

@@ -36,9 +36,7 @@ def installed(store: Store) -> Installed:
     if done.returncode:
         raise BadInput(f"ldd {store.path}: {one_line(done.stderr):.100}")
     found = {
-        name: Path(path)
-        for name, path in LOADED.findall(done.stdout)
-        if not RUNTIME.match(name)
+        name: Path(path) for name, path in LOADED.findall(done.stdout) if not RUNTIME.match(name)
     }
     size = os.path.getsize(store.path) + sum(path.stat().st_size for path in found.values())
     return Installed(size, tuple(sorted(found)))
