@@ -156,14 +156,16 @@ NEEDS = (
 SAFE = (MIXED, READS)  # the mixes in which a store should never be far from the best
 
 
-def ranking(data: Results, need: Need, shared: float = 0.0) -> Ranking:
+def ranking(data: Results, need: Need, shared: float = 0.0, part: float = 1.0) -> Ranking:
     """Return the regret of each suitable store over the trials that all fields of the need have.
-    `shared` is the deviation of a ratio that all trials have in common, as in kvbench.stats.regret.
+    `shared` is the deviation of a ratio that all trials have in common, and `part` the part of the
+    error that may be spent on this need, as in kvbench.stats.regret.
     """
     costs = need.cost(data, need)
     trials = costs.index.get_level_values("trial")
     planned = range(1, int(trials.max()) + 1) if len(trials) else ()
-    return rank(by_trial(costs), planned, shared=shared, sittings=data.sittings)
+    trial_costs = by_trial(costs)
+    return rank(trial_costs, planned, shared=shared, sittings=data.sittings, part=part)
 
 
 def _everywhere(data: Results, need: Need, shared: float = 0.0) -> set[str]:
@@ -245,11 +247,12 @@ def _mixed(
 
 def _greatest(data: Results, needs: Iterable[Need]) -> pd.DataFrame:
     """Return, by store, the greatest estimated regret over the measured needs, `most`, and the
-    greatest upper limit of its intervals, `limit`, which is missing if trials are too few for an
-    interval. Stores that lack a need are left out."""
-    rankings = [own for need in needs if (own := ranking(data, need).regrets)]
-    if not rankings:
+    greatest upper limit of its intervals, `limit`, which hold for all these needs together. It is
+    missing if trials are too few for an interval. Stores that lack a need are left out."""
+    measured = [need for need in needs if ranking(data, need).regrets]
+    if not measured:
         return pd.DataFrame(columns=["most", "limit"])
+    rankings = [ranking(data, need, part=1 / len(measured)).regrets for need in measured]
     most = pd.DataFrame([{name: own.estimate for name, own in one.items()} for one in rankings])
     limit = pd.DataFrame([{name: own.high for name, own in one.items()} for one in rankings])
     whole = {"most": most.max(skipna=False), "limit": limit.max(skipna=False)}
