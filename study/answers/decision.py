@@ -419,7 +419,7 @@ def bounds(found: Mapping[str, Mapping[str, str]], places: Iterable[str]) -> pd.
         )
         for key, own in found.items()
     ]
-    columns = ["level", "values", "store", "main grid", "its 95% limit", *places]
+    columns = ["level", "values", "store", "main grid", "joint 95% limit", *places]
     return pd.DataFrame(rows, columns=columns)
 
 

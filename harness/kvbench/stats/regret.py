@@ -122,9 +122,9 @@ def rank(
     best, or with `largest` the largest. Values that are not positive and finite count as missing,
     and a store without any value has no regret. A single store is not ranked. `shared` widens the
     intervals for an error that all trials share and hence do not show: the standard deviation of a
-    difference of logs. `sittings` has the sitting of each trial; without it there was one. `part` is
-    the part of the error that may be spent on this field, where statements on several are to hold
-    together."""
+    difference of logs. `sittings` has the sitting of each trial; without it there was one. `part`
+    is the part of the error that may be spent on this field, where statements on several fields are
+    to hold together."""
     sign = -1 if largest else 1
     logs = {
         store: {
