@@ -1,6 +1,7 @@
 """The reference run: the regret of each store, the drift of the machine, and what another device
 would change."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from kvbench.cell.factors import OPERATIONS
 from kvbench.stats.regret import GOOD
 from kvbench.stores import about
 from matplotlib.figure import Figure
+from scipy.optimize import brentq
+from scipy.special import polygamma
 
 from study.answers.advice import CLOSE
 from study.common import figures, formats
@@ -66,14 +69,17 @@ def noise(data: Results) -> pd.DataFrame:
     ratios of each store to the best of its field, trial by trial, have a `deviation` (median and
     `upper quartile`), a `correlation` between consecutive trials, and a `skewness`. Independent
     normal ratios would have, on average, a correlation of -1 over their number and a skewness of 0.
-    """
+    `alike` says how much the stores of a field have the same deviation: the degrees of freedom that
+    a variance may gain from the others (see _alike()), infinite if all deviations are the same."""
     rows = timed(data).assign(log=lambda rows: np.log(rows.mean_ns))
-    ratios = []
+    ratios, excesses = [], []
     for key, field in rows.groupby(FIELD, observed=True):
         table = field.pivot_table(index="trial", columns="store", values="log").dropna(axis=1)
         if len(table) < 3 or table.shape[1] < 2:
             continue
         best = table.mean().idxmin()
+        spread = np.log(table.drop(columns=best).sub(table[best], axis=0).var()).var()
+        excesses.append((key[0], spread - polygamma(1, (len(table) - 1) / 2)))
         for store in table.columns.drop([best]):
             log_ratios = table[store] - table[best]
             near = log_ratios - log_ratios.mean()
@@ -84,16 +90,26 @@ def noise(data: Results) -> pd.DataFrame:
     )
     each = pd.DataFrame(ratios, columns=list(columns)).astype(columns)
     by = each.groupby("durability", sort=False)
+    excess = pd.DataFrame(excesses, columns=["durability", "excess"]).groupby("durability")
     return pd.DataFrame(
         {
             "ratios": by.size(),
             "trials": by.trials.median(),
             "deviation": by.deviation.median(),
+            "alike": excess.excess.mean().map(_alike),
             "upper quartile": by.deviation.quantile(0.75),
             "correlation": by.lag.median(),
             "skewness": by.skewness.median(),
         }
     ).reset_index()
+
+
+def _alike(excess: float) -> float:
+    """Return how many degrees of freedom a variance may gain from others, of which the logs vary by
+    `excess` more than samples of one variance do (Smyth 2004; see kvbench.stats.regret)."""
+    if not excess > 0:
+        return excess if math.isnan(excess) else math.inf
+    return float(2 * brentq(lambda half: polygamma(1, half) - excess, 1e-3, 1e6))
 
 
 def draw_regrets(regret_rows: pd.DataFrame, level: str, data: Results) -> Figure:

@@ -78,12 +78,26 @@ def test_noise_is_that_of_the_ratios_to_the_best(make: Make) -> None:
     assert found.ratios.tolist() == [1, 1] and found.trials.tolist() == [15, 15]
     assert found.deviation.to_numpy() == pytest.approx(0.01 * 2**0.5, rel=0.5)
     assert (found.correlation.abs() < 0.6).all() and (found.skewness.abs() < 1.5).all()
+    assert found.alike.isna().all()  # of a single ratio
     drifting = make(TWO | {("b", "process"): 3.0}, growth=0.0)
     rows = drifting.operations
     drifting.operations = rows.assign(
         mean_ns=rows.mean_ns.where(rows.store == "a", rows.mean_ns * 1.05**rows.trial)
     )
     assert (reference.noise(drifting).correlation > 0.6).all()
+
+
+def test_stores_whose_times_scatter_alike_tell_of_each_other(make: Make) -> None:
+    """Eight stores, whose deviations are all 1%, or from 0.1% to 12.8%."""
+    data = make({(name, "process"): 1.0 + at for at, name in enumerate("abcdefgh")})
+    (alike,) = reference.noise(data).alike
+    rows = data.operations
+    wider = rows.store.map({name: 2.0**at / 10 for at, name in enumerate("abcdefgh")})
+    middle = rows.groupby("store").mean_ns.transform("mean")
+    off = (rows.mean_ns / middle) ** wider.astype(float)
+    data.operations = rows.assign(mean_ns=middle * off)
+    (unlike,) = reference.noise(data).alike
+    assert alike > 10 and unlike < 4
 
 
 def test_gaps_are_what_an_operation_waits_for_the_harness(make: Make) -> None:
