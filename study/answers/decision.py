@@ -156,16 +156,16 @@ NEEDS = (
 SAFE = (MIXED, READS)  # the mixes in which a store should never be far from the best
 
 
-def ranking(data: Results, need: Need, shared: float = 0.0, part: float = 1.0) -> Ranking:
+def ranking(data: Results, need: Need, shared: float = 0.0, share: float = 1.0) -> Ranking:
     """Return the regret of each suitable store over the trials that all fields of the need have.
-    `shared` is the deviation of a ratio that all trials have in common, and `part` the part of the
+    `shared` is the deviation of a ratio that all trials have in common, and `share` the share of the
     error that may be spent on this need, as in kvbench.stats.regret.
     """
     costs = need.cost(data, need)
     trials = costs.index.get_level_values("trial")
     planned = range(1, int(trials.max()) + 1) if len(trials) else ()
     trial_costs = by_trial(costs)
-    return rank(trial_costs, planned, shared=shared, sittings=data.sittings, part=part)
+    return rank(trial_costs, planned, shared=shared, sittings=data.sittings, share=share)
 
 
 def _everywhere(data: Results, need: Need, shared: float = 0.0) -> set[str]:
@@ -252,7 +252,7 @@ def _greatest(data: Results, needs: Iterable[Need]) -> pd.DataFrame:
     measured = [need for need in needs if ranking(data, need).regrets]
     if not measured:
         return pd.DataFrame(columns=["most", "limit"])
-    rankings = [ranking(data, need, part=1 / len(measured)).regrets for need in measured]
+    rankings = [ranking(data, need, share=1 / len(measured)).regrets for need in measured]
     most = pd.DataFrame([{name: own.estimate for name, own in one.items()} for one in rankings])
     limit = pd.DataFrame([{name: own.high for name, own in one.items()} for one in rankings])
     whole = {"most": most.max(skipna=False), "limit": limit.max(skipna=False)}

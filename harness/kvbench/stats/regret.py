@@ -115,15 +115,15 @@ def rank(
     largest: bool = False,
     shared: float = 0.0,
     sittings: Mapping[int, int] | None = None,
-    part: float = 1.0,
+    share: float = 1.0,
 ) -> Ranking:
     """The ranking of a field. `values` has for each store the value of each trial, by trial number.
     `planned` are the numbers of further trials that were to be measured. The least value is the
     best, or with `largest` the largest. Values that are not positive and finite count as missing,
     and a store without any value has no regret. A single store is not ranked. `shared` widens the
     intervals for an error that all trials share and hence do not show: the standard deviation of a
-    difference of logs. `sittings` has the sitting of each trial; without it there was one. `part`
-    is the part of the error that may be spent on this field, where statements on several fields are
+    difference of logs. `sittings` has the sitting of each trial; without it there was one. `share`
+    is the share of the error that may be spent on this field, where statements on several fields are
     to hold together."""
     sign = -1 if largest else 1
     logs = {
@@ -143,7 +143,7 @@ def rank(
         [[sum(map(logs[store].__getitem__, part)) / len(part) for part in parts] for store in whole]
     )
     if len(whole) > 1:
-        found, tellable = _rank(whole, table, error * part, shared)
+        found, tellable = _rank(whole, table, error * share, shared)
     else:
         found, tellable = dict.fromkeys(whole, (1.0, math.nan, math.nan)), math.nan
     regrets = {store: Regret(*own, len(counted), number) for store, own in found.items()}
