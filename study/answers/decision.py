@@ -158,9 +158,8 @@ SAFE = (MIXED, READS)  # the mixes in which a store should never be far from the
 
 def ranking(data: Results, need: Need, shared: float = 0.0, share: float = 1.0) -> Ranking:
     """Return the regret of each suitable store over the trials that all fields of the need have.
-    `shared` is the deviation of a ratio that all trials have in common, and `share` the share of the
-    error that may be spent on this need, as in kvbench.stats.regret.
-    """
+    `shared` is the deviation of a ratio that all trials have in common, and `share` that of the
+    error that may be spent on this need, as in kvbench.stats.regret."""
     costs = need.cost(data, need)
     trials = costs.index.get_level_values("trial")
     planned = range(1, int(trials.max()) + 1) if len(trials) else ()

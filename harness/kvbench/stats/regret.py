@@ -123,8 +123,8 @@ def rank(
     and a store without any value has no regret. A single store is not ranked. `shared` widens the
     intervals for an error that all trials share and hence do not show: the standard deviation of a
     difference of logs. `sittings` has the sitting of each trial; without it there was one. `share`
-    is the share of the error that may be spent on this field, where statements on several fields are
-    to hold together."""
+    is that of the error that may be spent on this field, where statements on several fields are to
+    hold together."""
     sign = -1 if largest else 1
     logs = {
         store: {
