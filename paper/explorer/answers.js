@@ -20,7 +20,7 @@ const MOST_OFFERS = 3;
 const UNITS = { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 };
 
 const shares = (mix) => OPERATIONS.filter((operation) => mix[operation] > 0);
-const engine = (store) => store.split("/")[0];
+export const engine = (store) => store.split("/")[0];
 export const total = (mix) => shares(mix).reduce((sum, operation) => sum + mix[operation], 0);
 
 // The bytes of a size such as "4 KiB" or "4096"; NaN if it is none.
@@ -201,10 +201,11 @@ export function beyondMemory(data, question) {
 export const lacksOf = (facts, need, durability) =>
   facts.lacks ? (facts.lacks[need]?.[durability] ?? facts.lacks[need]?.[""] ?? "") : "not known: there are no facts about it";
 
-// Why a store does not suit a question, whatever it was measured to take: "grows" or the first need
-// that it lacks; empty if it does.
+// Why a store does not suit a question, whatever it was measured to take: "stores" if it is not one of
+// those to compare, "grows" or the first need that it lacks; empty if it does.
 export function refused(data, store, question) {
   const facts = Object.hasOwn(data.stores, store) ? data.stores[store] : {};
+  if (question.stores.length && !question.stores.includes(engine(store))) return "stores";
   if (!question.grow && facts.reuses === false) return "grows";
   return question.needs.find((need) => lacksOf(facts, need, question.durability)) ?? "";
 }
@@ -412,7 +413,7 @@ function* nearby(data, field, question) {
     yield moved;
     yield { ...moved, mix };
     yield { ...moved, mix, sync: 0 };
-    const free = { ...moved, mix, sync: 0, needs: [], most: "" };
+    const free = { ...moved, mix, sync: 0, needs: [], stores: [], most: "" };
     yield free;
     yield { ...free, grow: true };
     yield { ...free, grow: true, measure: "mean" };
@@ -421,7 +422,7 @@ function* nearby(data, field, question) {
 
 // The settings in which a question differs from another.
 function differences(question, other) {
-  const names = [...FACTORS, "measure", "grow", "needs", "most", "sync"].filter((name) => String(question[name]) !== String(other[name]));
+  const names = [...FACTORS, "measure", "grow", "needs", "stores", "most", "sync"].filter((name) => String(question[name]) !== String(other[name]));
   return OPERATIONS.some((operation) => question.mix[operation] !== other.mix[operation]) ? [...names, "mix"] : names;
 }
 

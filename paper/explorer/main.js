@@ -2,7 +2,7 @@
 
 import * as Plot from "@observablehq/plot";
 import {
-  FACTORS, MEASURES, MOST, NOT_STATED, OPERATIONS, TERMS, answer, answered, best, beyondMemory, bytesOf, deviceOf, flips, grid, lacking, lacksOf, levels, offers,
+  FACTORS, MEASURES, MOST, NOT_STATED, OPERATIONS, TERMS, answer, answered, best, beyondMemory, bytesOf, deviceOf, engine, flips, grid, lacking, lacksOf, levels, offers,
   recommended, sizeOf, syncsOfWrite, total, trialsIn,
 } from "./answers.js";
 import { card } from "./cards.js";
@@ -34,6 +34,7 @@ const OUTPUTS = [
 ];
 
 const needs = Object.keys(data.needs);
+const engines = [...new Set(data.fields.flatMap((field) => Object.keys(field.stores)).map(engine))];
 const syncOf = (place) => (place > 0 ? LEAST_SYNC * (MOST_SYNC / LEAST_SYNC) ** ((place - 1) / 99) : 0);
 const placeOf = (sync) => (sync > 0 ? 1 + (Math.log(sync / LEAST_SYNC) / Math.log(MOST_SYNC / LEAST_SYNC)) * 99 : 0);
 let own = []; // the reader's fields
@@ -50,6 +51,11 @@ for (const need of needs) {
   const label = element("label", data.needs[need]);
   label.prepend(Object.assign(element("input"), { type: "checkbox", name: need }));
   page("needs").append(label);
+}
+for (const store of engines) {
+  const label = element("label", nameOf(store));
+  label.prepend(Object.assign(element("input"), { type: "checkbox", name: `store-${store}` }));
+  page("stores").append(label);
 }
 form.elements.most.replaceChildren(...MOST.map((size) => Object.assign(element("option", size || "any"), { value: size })));
 for (const operation of OPERATIONS) {
@@ -100,6 +106,7 @@ function question() {
   asked.grow = form.elements.grow.checked;
   asked.most = value("most");
   asked.needs = needs.filter((need) => form.elements[need].checked);
+  asked.stores = engines.filter((store) => form.elements[`store-${store}`].checked);
   const wrong = Object.keys(READ).filter((name) => !asked[name]).map((name) => `${typed(name)} is not allowed; allowed: ${ALLOWED[name]}.`);
   for (const operation of OPERATIONS.filter((name) => Number.isNaN(asked.mix[name]))) {
     wrong.push(`${operation}: ${typed(operation)} is no share; allowed: a number from 0 to 100, such as 0.5.`);
@@ -118,6 +125,7 @@ function write(asked) {
   form.elements.grow.checked = asked.grow;
   form.elements.most.value = asked.most;
   for (const need of needs) form.elements[need].checked = asked.needs.includes(need);
+  for (const store of engines) form.elements[`store-${store}`].checked = asked.stores.includes(store);
   form.elements.sync.value = placeOf(asked.sync ?? 0);
 }
 
@@ -142,11 +150,13 @@ function parse(hash) {
   take("most", MOST);
   take("grow", ["yes", "no"]);
   asked.grow = asked.grow === "yes";
-  asked.needs = given.getAll("needs").flatMap((text) => text.split(/[ ,]+/)).filter(Boolean);
-  for (const need of asked.needs.filter((name) => !needs.includes(name))) {
-    refused.push(`needs=${need.slice(0, 40)} is not known; allowed: ${needs.join(", ")}.`);
+  for (const [name, known] of Object.entries({ needs, stores: engines })) {
+    const named = given.getAll(name).flatMap((text) => text.split(/[ ,]+/)).filter(Boolean);
+    for (const other of named.filter((one) => !known.includes(one))) {
+      refused.push(`${name}=${other.slice(0, 40)} is not known; allowed: ${known.join(", ")}.`);
+    }
+    asked[name] = known.filter((one) => named.includes(one));
   }
-  asked.needs = needs.filter((need) => asked.needs.includes(need));
   if (given.has("mix")) {
     const shares = given.get("mix").split("-");
     asked.mix = Object.fromEntries(OPERATIONS.map((operation, at) => [operation, shares[at] ?? "0"]));
@@ -166,7 +176,7 @@ function fragment(asked) {
   if (asked.ram !== data.first.ram) given.set("ram", asked.ram);
   if (asked.grow) given.set("grow", "yes");
   if (asked.most) given.set("most", asked.most);
-  if (asked.needs.length) given.set("needs", asked.needs.join(" "));
+  for (const name of ["needs", "stores"]) if (asked[name].length) given.set(name, asked[name].join(" "));
   if (asked.sync) given.set("sync", asked.sync);
   return `#${given}`;
 }
@@ -233,6 +243,7 @@ function show(asked) {
   groups = found.groups;
   page("asked").textContent = inWords(asked);
   page("needed").value = [...asked.needs, ...(asked.most ? [`memory up to ${asked.most}`] : [])].join(", ") || "none";
+  page("compared").value = asked.stores.length ? list(asked.stores) : "all stores";
   page("more").value = ["memory", "data"].map((name) => word(name, asked[name])).concat(asked.grow ? ["may grow"] : [], word("measure", asked.measure)).join(", ");
   device(asked);
   if (groups.length) say(asked, found);
@@ -313,6 +324,7 @@ function changedTo(name, other) {
   if (name === "mix") return shared(other.mix);
   if (name === "grow") return other.grow ? "a file that may only grow" : "a file that stays small";
   if (name === "most") return "any memory of the store";
+  if (name === "stores") return "all stores";
   if (name === "needs") return other.needs.length ? `the ${other.needs.length > 1 ? "needs" : "need"} ${joined(other.needs)}` : "no needs";
   if (name === "sync" && !other.sync) return "the device as measured";
   return phrase(name, other[name]);

@@ -495,6 +495,7 @@ def test_shares_are_summed_in_sight(browser: webdriver.Chrome, folder: Path) -> 
         ("durability=forever", "durability=forever is not known; allowed: default, none"),
         ("records=many", "records=many is not allowed; allowed: a number of records, such as"),
         ("needs=ordered+speed", "needs=speed is not known; allowed: c-interface, ordered"),
+        ("stores=lmdb+lmbd", "stores=lmbd is not known; allowed: "),
         ("durability=sync&sync=-5", "sync=-5 is not allowed; allowed: 10000 to 10000000 ns"),
         ("grow=maybe", "grow=maybe is not known; allowed: yes, no"),
     ],
@@ -641,6 +642,7 @@ def test_the_page_and_kvbench_advise_agree(
 ) -> None:
     """On random needs: grade, stores, regrets and what to use, also beyond memory."""
     numbers, data = random.Random(count), Measured.of(ROOT / "data/reference")
+    engines = sorted(set(data.rows.store))
     opened_at(browser, folder, "")
     for _ in range(count):
         size, records = int(10 ** numbers.uniform(0, 7.8)), int(10 ** numbers.uniform(0, 9.5))
@@ -652,11 +654,14 @@ def test_the_page_and_kvbench_advise_agree(
         given = {"size": format_bytes(size), "records": records, "durability": level}
         given |= {"mix": "-".join(map(str, shares)), "needs": " ".join(needs), "ram": "16 GiB"}
         given |= ({"grow": "yes"} if grow else {}) | ({"most": most} if most else {})
+        stores = tuple(numbers.sample(engines, 4)) if numbers.random() < 0.2 else ()
+        given |= {"stores": " ".join(stores)} if stores else {}
         browser.execute_script("location.hash = arguments[0]", urlencode(given))
         WebDriverWait(browser, 20, 0.01).until(lambda b: "access=" in b.current_url)  # answered
         state = browser.execute_script(STATE)
         mix = {name: share for name, share in zip(OPERATIONS, shares, strict=True) if share}
-        wanted = Needs(needs, OBSERVED, memory=parse_bytes(most) if most else 0)
+        memory = parse_bytes(most) if most else 0
+        wanted = Needs(needs, OBSERVED, memory=memory, stores=stores)
         query = Query(size, records, mix, level, may_grow=grow, needs=wanted)
         (found,) = answers(data, query)
         rows = state["groups"][0][1] if state["groups"] else {}

@@ -3,7 +3,11 @@
 import { FACTORS, NOT_STATED, OPERATIONS, mixed, rankedBy, refused } from "./answers.js";
 import { data, element, interval, joined, nameOf, page, phrase, regret, row, some, survives, time, word } from "./words.js";
 
-const lack = (why) => (why === "grows" ? "“A file may only grow”, since its file does" : `what you need, a store that ${data.needs[why]}`);
+function lack(why) {
+  if (why === "grows") return "“A file may only grow”, since its file does";
+  return why === "stores" ? "a place among the stores that you compare" : `what you need, a store that ${data.needs[why]}`;
+}
+
 const MOST_OWN = 8; // fields of the reader's that are shown
 
 const stated = (field, factor) => field.levels[factor] !== "";

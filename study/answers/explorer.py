@@ -43,7 +43,7 @@ DEVICES = (2e4, 1e5, 1e6, 1e7)  # times of a sync, in ns
 FIRST = {  # the page's initial choice; if it was not measured, the nearest one that was
     "access": "c", "memory": DEFAULT, "data": "incompressible", "durability": "process",
     "size": "1 KiB", "records": 10_000, "measure": "mean", "grow": False,
-    "needs": [], "ram": "16 GiB",
+    "needs": [], "stores": [], "ram": "16 GiB",
     "mix": {operation: round(100 * MIX.get(operation, 0)) for operation in OPERATIONS},
 }  # fmt: skip
 MEASURES = {"mean": "mean_ns", "p99": "p99_ns"}

@@ -36,6 +36,7 @@ SHIPPED = "default"  # of an engine's own checks
 OPENING = ("store", "durability", "crash")  # what tells openings apart
 SHARED = ("reads", "sees_new", "writes", "intact")  # what a second process can do, or not
 UNKNOWN = "not known, since there are no facts about it"
+NOT_ASKED = "not among the stores asked for"
 
 
 @dataclass(frozen=True)
@@ -291,13 +292,15 @@ NEEDS = {  # each says what completes "a store that"
 @dataclass(frozen=True)
 class Needs:
     """What an answer asks of a store: the names of needs, the bytes of the largest value and the
-    largest key that it must hold, and the bytes of memory that its process may take."""
+    largest key that it must hold, the bytes of memory that its process may take, and the names of
+    the engines to compare, or none for all."""
 
     names: tuple[str, ...] = ()
     observed: Observed = field(default_factory=lambda: Observed(Path()))
     value: int = 0
     key: int = 0
     memory: int = 0
+    stores: tuple[str, ...] = ()
 
     def exceeds(self, taken: float | None) -> str:
         """The reason why a store does not meet them that takes so many bytes of memory in a field;
@@ -311,6 +314,8 @@ class Needs:
     def refuses(self, store: str, level: str) -> str:
         """The first reason why a store, by its full name, does not meet the needs at a durability
         level; empty if it does. Raises BadInput if a table of observations is missing."""
+        if self.stores and store.partition("/")[0] not in self.stores:
+            return NOT_ASKED
         if not (self.names or self.value or self.key):  # a store need not be installed
             return ""
         known = catalogue.known().get(store)

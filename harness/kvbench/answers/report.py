@@ -10,7 +10,7 @@ import pandas as pd
 from tabulate import tabulate
 
 from kvbench.answers.advise import EXTRAPOLATED, MEASURED, Advice, heaviest
-from kvbench.answers.needs import NEEDS
+from kvbench.answers.needs import NEEDS, NOT_ASKED
 from kvbench.answers.recovery import Recovery
 from kvbench.cell.factors import DEFAULT, format_bytes, parse_bytes
 from kvbench.experiment.factors import NOT_STATED
@@ -147,6 +147,7 @@ def report(data: Measured, advice: Advice, recovery: Recovery | None = None) -> 
             "memory": _level(query.memory), "sync_ns": query.sync_ns, "may_grow": query.may_grow,
             "needs": list(query.needs.names), "largest_value": _bytes(query.needs.value),
             "largest_key": _bytes(query.needs.key), "most_memory": _bytes(query.needs.memory),
+            "stores": list(query.needs.stores),
         },
         "trials": advice.trials,
         "average": data.average,
@@ -317,6 +318,7 @@ def _asked(query: Mapping[str, Any]) -> str:
     ]
     needs += [f"takes {query['most_memory']} of memory at most"] * bool(query["most_memory"])
     asked = f"; a store that {' and '.join(needs)}" if needs else ""
+    asked += f"; of {', '.join(query['stores'])}" if query["stores"] else ""
     return f"for {query['record_size']} x {query['records']:,}; {mix}; {level}{asked}"
 
 
@@ -339,7 +341,8 @@ def command(query: Mapping[str, Any]) -> str:
     given = {
         "record-size": _closed(query["record_size"]), "records": query["records"], "mix": mix,
         "durability": level, "memory": _closed(memory),
-        "needs": ",".join(query["needs"]), "largest-value": _closed(query["largest_value"]),
+        "needs": ",".join(query["needs"]), "stores": ",".join(query["stores"]),
+        "largest-value": _closed(query["largest_value"]),
         "largest-key": _closed(query["largest_key"]),
         "most-memory": _closed(query["most_memory"]),
     }  # fmt: skip
@@ -378,7 +381,7 @@ def text(values: Mapping[str, Any]) -> str:
         lines.append(f"to measure your records here: {measuring}")
     if values["average"] == "median":
         lines.append("times are medians: no mean time is stated")
-    for reason in sorted(set(values["left_out"].values())):
+    for reason in sorted(set(values["left_out"].values()) - {NOT_ASKED}):
         names = [store for store, own in values["left_out"].items() if own == reason]
         lines.append(f"left out: {', '.join(names)} ({reason})")
     return "\n\n".join(line for line in lines if line)

@@ -82,6 +82,11 @@ def _shares(text: str) -> dict[str, float]:
     return {operation: share for operation, share in found.items() if share}
 
 
+def _names(text: str) -> tuple[str, ...]:
+    """The names of stores, each once."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(","))) if text else ()
+
+
 def _memory(text: str) -> str:
     return text if text == NOT_STATED else str(FACTORS["memory"].level(text))
 
@@ -168,6 +173,13 @@ def _level(text: str) -> tuple[str, str]:
     help=f"Rank only stores that meet these needs: {', '.join(NEEDS)}. May be repeated.",
 )
 @click.option(
+    "--stores",
+    type=Read(_names),
+    default="",
+    metavar="STORE,...",
+    help="Compare only these stores: lmdb,sqlite.",
+)
+@click.option(
     "--largest-value",
     type=Read(_size),
     metavar="SIZE",
@@ -227,6 +239,7 @@ def advise(
     machine_memory: int | None,
     may_grow: bool,
     needs: Sequence[str],
+    stores: tuple[str, ...],
     largest_value: int | None,
     largest_key: int | None,
     most_memory: int | None,
@@ -271,7 +284,7 @@ def advise(
     folders = _folders(data, access)
     recovery = Recovery.beside(folders[0])
     sizes = (size or 0 for size in (largest_value, largest_key, most_memory))
-    needed = Needs(wanted, Observed(folders[0]), *sizes)
+    needed = Needs(wanted, Observed(folders[0]), *sizes, stores or ())
     query = Query(
         record_size, records, mix, durability or "", memory or "", device, may_grow, needed
     )

@@ -325,6 +325,26 @@ def test_stores_whose_limits_are_too_small_are_left_out(kvbench: Run) -> None:
     assert not [why for why in found["left_out"].values() if why.startswith("its largest value")]
 
 
+def test_stores_are_compared_among_themselves(kvbench: Run) -> None:
+    command = ("advise", "--record-size", "1KiB", "--records", "10k", "--data", REFERENCE, "--json")
+    every = json.loads(kvbench(*command).stdout)
+    found = json.loads(kvbench(*command, "--stores", "sqlite, rocksdb,sqlite").stdout)
+    times = {row["store"]: row["time_ns"] for row in every["stores"]}
+    assert {row["store"]: row["time_ns"] for row in found["stores"]} == {
+        name: times[name] for name in ("sqlite", "rocksdb")
+    }
+    regrets = sorted(row["regret"] for row in found["stores"])
+    assert regrets == pytest.approx(
+        [1, max(times["sqlite"], times["rocksdb"]) / min(times["sqlite"], times["rocksdb"])],
+        rel=0.01,
+    )
+    assert found["left_out"]["lmdb"] == "not among the stores asked for"
+    assert {row["package"].split("/")[0] for row in found["python"]["packages"]} <= {
+        "sqlite", "rocksdb"
+    }  # fmt: skip
+    assert "not among" not in kvbench(*command[:-1], "--stores", "sqlite,rocksdb").stdout
+
+
 def test_stores_that_take_more_memory_are_left_out(kvbench: Run) -> None:
     command = ("advise", "--record-size", "1KiB", "--records", "10k", "--data", REFERENCE, "--json")
     every = json.loads(kvbench(*command).stdout)

@@ -44,6 +44,7 @@ OPTIONS: dict[tuple[str, str], dict[str, str]] = {
     ("advise", "--machine-memory"): {"": "''", "0": "'0'", "16GB": "'16GB'", "big": "'big'"},
     ("advise", "--needs"): {"": "''", "speed": "'speed'", "ordered,": "''", "Ordered": "'Ordered'"},
     ("advise", "--largest-value"): {"": "''", "0": "'0'", "1KB": "'1KB'", "65MiB": "'65MiB'"},
+    ("advise", "--stores"): {"lmbd": "'lmbd' was not measured", ",": "'' was not measured"},
     ("advise", "--most-memory"): {"": "''", "0": "'0'", "lots": "'lots'"},
     ("advise", "--largest-key"): {"": "''", "0": "'0'", "x": "'x'", "65MiB": "'65MiB'"},
     ("advise", "--sync-time"): {
