@@ -146,6 +146,16 @@ def test_stores_that_c_cannot_call_are_left_out_on_demand(
     assert "because you need a store that programs in C can call: " in shown(browser, "left")
 
 
+def test_stores_are_compared_among_themselves(browser: webdriver.Chrome, folder: Path) -> None:
+    opened_at(browser, folder, "#stores=lmdb+sqlite&size=1+KiB&records=10000")
+    assert set(ranking(browser).index) == {"LMDB", "SQLite"}
+    assert shown(browser, "compared") == "LMDB and SQLite"
+    tick(browser, "store-rocksdb")
+    assert set(ranking(browser).index) == {"LMDB", "SQLite", "RocksDB"}
+    assert "stores=lmdb+rocksdb+sqlite" in browser.current_url
+    assert "Files in one folder" not in shown(browser, "left")
+
+
 def test_a_device_that_puts_the_best_store_out_is_listed(
     browser: webdriver.Chrome, folder: Path
 ) -> None:
