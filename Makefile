@@ -139,6 +139,7 @@ figures: setup
 	cp build/figures/answers.json data/explorer/
 	python -m study.answers.provenance --out data/PROVENANCE.md
 	python -m study.answers.repeating
+	python -m study.answers.citation
 	{ echo "# Written by make figures from data/; not by hand."; cat build/figures/*.yml; } > _variables.yml
 
 SITTING ?= 120
