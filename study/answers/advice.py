@@ -1,7 +1,8 @@
 """How good is the advice of `kvbench advise`? Each measured field is left out in turn and predicted
 from the others, and the advised store is compared with the best one of the field."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ MIXES: Mapping[str, Mapping[str, float]] = {
 }
 ALWAYS = ("sqlite", "lmdb")  # stores that people choose without looking at data
 CLOSE = 1.10  # a store with less regret is close to the best
+SUMMARY = ["fields", "good", "mean", "most"]
 
 
 class Case(NamedTuple):
@@ -84,8 +86,32 @@ def validation(data: Measured) -> pd.DataFrame:
     for name, (rule, of) in rules.items():
         if not of:
             continue
-        regrets = np.array([case.regret(rule(case)) for case in of])
-        regrets = regrets[~np.isnan(regrets)]
-        good, mean = float(np.mean(regrets < CLOSE)), float(np.exp(np.mean(np.log(regrets))))
-        rows.append((name, len(regrets), good, mean, float(regrets.max())))
-    return pd.DataFrame(rows, columns=["rule", "fields", "good", "mean", "most"])
+        regrets = [regret for case in of if not math.isnan(regret := case.regret(rule(case)))]
+        rows.append((name, *_summary(regrets)))
+    return pd.DataFrame(rows, columns=["rule", *SUMMARY])
+
+
+def _summary(regrets: Sequence[float]) -> tuple[int, float, float, float]:
+    """Return SUMMARY of the regrets of advised stores, of which there is at least one."""
+    good, mean = np.mean(np.array(regrets) < CLOSE), np.exp(np.mean(np.log(regrets)))
+    return len(regrets), float(good), float(mean), max(regrets)
+
+
+def elsewhere(data: Measured, places: Mapping[str, Measured]) -> pd.DataFrame:
+    """Return how good the advice from `data` is on other machines and file systems: one row per
+    `place` that measured fields at the same levels, with SUMMARY over these fields and the mixes.
+    The advised store is the first that the place measured, too."""
+    rows = []
+    for name, other in places.items():
+        regrets = []
+        for level in set(other.known("durability")) & set(data.known("durability")):
+            for mix in MIXES.values():
+                for size, records in common(other.logs(level, "default", one) for one in mix):
+                    query = Query(size, records, mix, level)
+                    times = _times(other, query)
+                    told = [one for one in advise(data, query).ranking.regrets if one in times]
+                    if told and len(times) > 1:
+                        regrets.append(times[told[0]] / min(times.values()))
+        if regrets:
+            rows.append((name, *_summary(regrets)))
+    return pd.DataFrame(rows, columns=["place", *SUMMARY])

@@ -481,6 +481,22 @@ def repeated(agreement: pd.DataFrame) -> dict[str, dict[str, Any]]:
     }
 
 
+def followed(found: pd.DataFrame) -> dict[str, str]:
+    """Return, for the text, the least and the greatest share of cases in which advice is close to
+    the best in the places of advice.elsewhere(), each with its place, and the greatest mean."""
+    if found.empty:
+        return {}
+    by = found.sort_values("good", kind="stable")
+    first, last = by.iloc[0], by.iloc[-1]
+    return {
+        "least": f"{first.good:.0%}",
+        "least_place": str(first.place),
+        "most": f"{last.good:.0%}",
+        "most_place": str(last.place),
+        "mean": formats.at_most(found["mean"].max()),
+    }
+
+
 def advised(validation: pd.DataFrame) -> dict[str, Any]:
     """Return, for the text, the result of advice.validation() for each rule, by its first two
     words, and what is `close` to the best."""

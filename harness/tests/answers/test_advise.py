@@ -591,6 +591,18 @@ def test_advice_is_validated_against_the_field_that_was_left_out(make: Make) -> 
     assert (found["mean"] >= 1).all() and (found.good <= 1).all()
 
 
+def test_advice_is_followed_in_other_places(make: Make) -> None:
+    """In one the stores have changed places, so the advice fails wherever they differ."""
+    folder = make({"lmdb": lambda *_: 100.0, "leveldb": lambda *_: 300.0})
+    data = Measured.of(folder)
+    shutil.rmtree(folder)
+    other = Measured.of(make({"lmdb": lambda *_: 300.0, "leveldb": lambda *_: 100.0}))
+    found = advice.elsewhere(data, {"same": data, "other": other}).set_index("place")
+    assert found.good.to_dict() == {"same": 1.0, "other": 0.0}
+    assert found["mean"].to_dict() == pytest.approx({"same": 1.0, "other": 3.0}, rel=0.02)
+    assert found.fields["other"] == found.fields["same"] == 9 * 4
+
+
 POINTS = strategies.lists(
     strategies.tuples(strategies.integers(1, 1 << 26), strategies.integers(1, 10**8)), min_size=1
 )
