@@ -277,6 +277,12 @@ class Results:
             samples += ", times are medians where figures have means, which are not stated"
         elif lacking := (timed.mean_ns.isna() & (timed.n > 0)).sum():
             samples += f", but none of {lacking} for which no mean time is stated"
+        slowed = timed.slowed[timed.mean_ns.notna()]
+        if (slowed > 1.005).any():
+            samples += (
+                ", adjusted to no processor time withheld by the host: a median of "
+                f"{slowed.median():.2f} and at most {slowed.max():.2f} times shorter than measured"
+            )
         levels = f"; {self.levels()}" if settings else ""
         shaky = (self.unsteady.operation != "load").sum()
         if shaky:

@@ -67,8 +67,9 @@ def decisions(regret_rows: pd.DataFrame) -> pd.DataFrame:
 def noise(data: Results) -> pd.DataFrame:
     """Return what kvbench.stats.regret assumes of its data, one row per durability level. The log
     ratios of each store to the best of its field, trial by trial, have a `deviation` (median and
-    `upper quartile`), a `correlation` between consecutive trials, and a `skewness`. Independent
-    normal ratios would have, on average, a correlation of -1 over their number and a skewness of 0.
+    `upper quartile`; `as measured`: before times were adjusted to no processor time withheld), a
+    `correlation` between consecutive trials, and a `skewness`. Independent normal ratios would
+    have, on average, a correlation of -1 over their number and a skewness of 0.
     `alike` says how much the stores of a field have the same deviation: the degrees of freedom that
     a variance may gain from the others (see _alike()), infinite if all deviations are the same."""
     rows = timed(data).assign(log=lambda rows: np.log(rows.mean_ns))
@@ -78,15 +79,19 @@ def noise(data: Results) -> pd.DataFrame:
         if len(table) < 3 or table.shape[1] < 2:
             continue
         best = table.mean().idxmin()
+        raw = field.assign(log=field.log + np.log(field.slowed))
+        measured = raw.pivot_table(index="trial", columns="store", values="log")[table.columns]
         spread = np.log(table.drop(columns=best).sub(table[best], axis=0).var()).var()
         excesses.append((key[0], spread - polygamma(1, (len(table) - 1) / 2)))
         for store in table.columns.drop([best]):
             log_ratios = table[store] - table[best]
             near = log_ratios - log_ratios.mean()
             lag = (near * near.shift()).sum() / (near**2).sum()
-            ratios.append((key[0], len(log_ratios), log_ratios.std(), lag, log_ratios.skew()))
+            first = (measured[store] - measured[best]).std()
+            found = (len(log_ratios), first, log_ratios.std(), lag, log_ratios.skew())
+            ratios.append((key[0], *found))
     columns = {"durability": object} | dict.fromkeys(
-        ["trials", "deviation", "lag", "skewness"], float
+        ["trials", "measured", "deviation", "lag", "skewness"], float
     )
     each = pd.DataFrame(ratios, columns=list(columns)).astype(columns)
     by = each.groupby("durability", sort=False)
@@ -95,6 +100,7 @@ def noise(data: Results) -> pd.DataFrame:
         {
             "ratios": by.size(),
             "trials": by.trials.median(),
+            "as measured": by.measured.median(),
             "deviation": by.deviation.median(),
             "alike": excess.excess.mean().map(_alike),
             "upper quartile": by.deviation.quantile(0.75),

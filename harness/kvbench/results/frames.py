@@ -16,9 +16,10 @@ from kvbench.cell.bindings import full_name
 from kvbench.common.messages import BadInput, listed
 from kvbench.experiment.factors import CONDITION, FACTORS, NOT_STATED
 from kvbench.machine.description import LIMITS
-from kvbench.machine.noise import disturbed
+from kvbench.machine.noise import disturbed, stolen_share
 from kvbench.results.tables import SCHEMAS, TIMELINE, read_tables
 from kvbench.results.warm import WARM, resident
+from kvbench.results.withheld import slowed
 
 BETWEEN = pd.Timedelta(hours=3)  # the least time between two sittings
 BUILD = ("engine_version", "binding_version", "checksum")  # builds of one store may differ in these
@@ -27,7 +28,7 @@ PER_STORE = ("options", *BUILD)  # levels that differ by store
 OF_CELL = (
     "cell", "full_name", "access", *CONDITION, "trial", "sitting", "seed", "record_size_min",
     "record_size_max", "guarantee", "machine", *BUILD, "revision", "floor_ns", "resident",
-    "cooled", "disturbed",
+    "cooled", "disturbed", "stolen",
 )  # fmt: skip
 
 
@@ -39,12 +40,14 @@ class Frames:
     and: full_name (store/binding, or the store alone from C), memory_bytes (B, peak resident
     memory, anonymous and file-backed), resident (1, share of a warm cell's files in the page cache,
     missing where unknown or where memory was capped), cooled (bool, whether that share is below
-    WARM), disturbed (bool, whether the machine's host disturbed the cell; see machine.noise) and
-    sitting (the number of the sitting of its trial; see sittings()).
+    WARM), disturbed (bool, whether the machine's host disturbed the cell; see machine.noise),
+    stolen (1, the processor time that the host withheld over the wall time) and sitting (the number
+    of the sitting of its trial; see sittings()).
 
     `operations` has one row per measured trial and operation: the columns of data/README.md,
-    OF_CELL, and mean_ns (ns, the mean time; missing where it is not stated). If the folder states
-    no mean at all, `average` is "median" instead of "mean", and mean_ns is the median.
+    OF_CELL, mean_ns (ns, the mean time; missing where it is not stated) and slowed (1, the factor
+    by which the host slowed the row; mean_ns is without it, see results.withheld). If the folder
+    states no mean at all, `average` is "median" instead of "mean", and mean_ns is the median.
 
     `timeline` has one row per second of a step: the columns of data/README.md, and OF_CELL. It is
     empty if no cell has steps.
@@ -78,10 +81,13 @@ class Frames:
         times = means if average == "mean" else operations.p50_ns
         operations["mean_ns"] = times.where(times > 0)
         shared = cells[list(OF_CELL)]
+        rows = shared.merge(operations, on="cell", validate="1:m")
+        rows["slowed"] = slowed(rows)
+        rows["mean_ns"] /= rows.slowed
         return cls(
             name,
             cells,
-            shared.merge(operations, on="cell", validate="1:m"),
+            rows,
             shared.merge(seconds, on="cell"),
             frames["machines"],
             average,
@@ -90,7 +96,7 @@ class Frames:
 
 def _cells(cells: pd.DataFrame) -> pd.DataFrame:
     """The table `cells` with the further columns full_name, memory_bytes, resident, cooled,
-    disturbed and sitting, which Frames explains."""
+    disturbed, stolen and sitting, which Frames explains."""
     levels = [name for name in FACTORS if name in cells and name != "trial"]
     cells = cells.assign(**{name: stated(cells[name]) for name in (*levels, "access")})
     share = resident(cells)
@@ -100,6 +106,7 @@ def _cells(cells: pd.DataFrame) -> pd.DataFrame:
         resident=share,
         cooled=share < WARM,
         disturbed=disturbed(cells) != "",
+        stolen=stolen_share(cells),
         sitting=cells.trial.map(sittings(cells)).fillna(1).astype("int64"),
     )
 
