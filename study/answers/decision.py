@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from kvbench.cell.bindings import full_name
-from kvbench.cell.factors import DEFAULT, RecordSize
+from kvbench.cell.factors import DEFAULT, RecordSize, parse_bytes
 from kvbench.experiment.factors import NOT_STATED
 from kvbench.results.warm import warm
 from kvbench.stats.regret import GOOD, Ranking, Regret, by_trial, rank
 from kvbench.stores import about, catalogue
 
 from study.common import facts, formats
-from study.common.fields import where
+from study.common.fields import each, where
 from study.common.results import Results
 from study.experiments import beyond
 
@@ -32,6 +32,7 @@ ALL = {"insert": 0.25, "get": 0.25, "update": 0.25, "remove": 0.25}
 FEW, MANY = (100, 10_000), (1_000_000,)
 SMALL = ("100 B", "1 KiB", "10 KiB")
 LARGE = ("100 KiB", "1 MiB")
+BUFFERS = 4  # write buffers that a log-structured store must fill before its merging shows
 POPULAR = ("flat", "sqlite", "lmdb", "rocksdb", "leveldb")
 
 
@@ -71,6 +72,25 @@ def beyond_memory(data: Results, need: "Need") -> "pd.Series[float]":
         rows.assign(store=rows.store + labels).set_index(["store", "trial"]).mean_ns
     )
     return found
+
+
+def unmerged(data: Results, need: "Need") -> set[str]:
+    """Return the log-structured stores that wrote less than BUFFERS of their write buffers in some
+    field of a need: what they write later, to merge their tables, is missing in its times. Writes
+    are those of the load, of inserts and of updates, in the median over the trials."""
+    rows = where(data.operations, durability=need.durability)
+    rows = rows[rows.record_size.isin(need.sizes) & rows.records.isin(need.counts)]
+    writes = rows[rows.operation.isin(["load", "insert", "update"])]
+    of_cell = [*FIELD, "store", "trial"]
+    by = writes.assign(bytes=writes.n * writes.record_size_min).groupby(of_cell, observed=True)
+    written = by.bytes.sum().groupby([*FIELD, "store"], observed=True).median()
+    least = written.groupby("store").min()
+    buffers = {store: about.entry(str(store)).write_buffer for store in least.index}
+    return {
+        str(store)
+        for store, size in buffers.items()
+        if size and least[store] < BUFFERS * parse_bytes(size)
+    }
 
 
 def _engine(name: str) -> str:
@@ -178,7 +198,8 @@ def _everywhere(data: Results, need: Need, shared: float = 0.0) -> set[str]:
 def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> pd.DataFrame:
     """Return one row per need, all as text: `need`, `level`; `choose`, the stores that may be
     recommended at every record size; `may be the best`, the others that may be the best, or with
-    one trial, which ranks nothing, the fastest; and a column for each of POPULAR, its regret with
+    one trial, which ranks nothing, the fastest; `unmerged`, those of unmerged(); and a column for
+    each of POPULAR, its regret with
     its best binding or settings."""
     rows = []
     for need in needs:
@@ -192,6 +213,8 @@ def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> 
         row: dict[str, Any] = {"need": need.name, "level": need.durability}
         row["choose"] = ", ".join(good)
         row["may be the best"] = formats.some(store for store in maybe if store not in good)
+        few = unmerged(experiments[need.experiment], need)
+        row["unmerged"] = ", ".join(name for name in regrets if _engine(name) in few)
         for store in POPULAR:
             estimates = [one.estimate for name, one in regrets.items() if _engine(name) == store]
             row[store] = formats.number(min(estimates)) if estimates else ""
@@ -203,20 +226,22 @@ def overview(shown: pd.DataFrame) -> pd.DataFrame:
     """Return an extract of table() for the paper: one row per need that has both levels, without
     pure inserts. The columns of each level have the stores to use, those that may be the best in
     parentheses, and the regrets of three popular stores. A * marks stores that are not whole(), a †
-    those that a crash may cost altogether if it goes beyond what the level survives."""
+    those that a crash may cost altogether if it goes beyond what the level survives, and a ‡ those
+    that are unmerged()."""
 
-    def marked(names: str, level: str) -> str:
+    def marked(names: str, row: Any) -> str:
         def mark(name: str) -> str:
-            lost = "†" if about.loses_all(_engine(name), level) else ""
-            return f"{name}{'' if whole(name) else '*'}{lost}"
+            lost = "†" if about.loses_all(_engine(name), row.level) else ""
+            later = "‡" if name in row.unmerged.split(", ") else ""
+            return f"{name}{'' if whole(name) else '*'}{lost}{later}"
 
         return ", ".join(map(mark, names.split(", "))) if names else ""
 
-    columns = zip(shown.choose, shown["may be the best"], shown.level, strict=True)
+    rows = shown.rename(columns={"may be the best": "maybe"})
     use = pd.Series(
         [
-            f"{marked(good, level)}{f' ({marked(maybe, level)})' if maybe else ''}"
-            for good, maybe, level in columns
+            f"{marked(row.choose, row)}{f' ({marked(row.maybe, row)})' if row.maybe else ''}"
+            for row in each(rows)
         ],
         shown.index,
     )

@@ -91,6 +91,18 @@ def test_stores_are_marked_that_a_crash_may_cost_more_than_the_last_writes(make:
     assert set(shown["use at sync"].split(", ")) == {"lmdb", "flat*"}
 
 
+def test_stores_are_marked_that_had_not_begun_to_merge(make: Make) -> None:
+    """LevelDB fills a buffer of 4 MiB in a few thousand writes of 10 KiB, RocksDB's 64 MiB not."""
+    data = make({"leveldb": {}, "rocksdb": {}, "lmdb": {}})
+    assert decision.unmerged(data, MIXED) == {"leveldb", "rocksdb"}
+    rows = data.operations
+    data.operations = rows.assign(n=rows.n.where(rows.store != "leveldb", 10_000_000))
+    assert decision.unmerged(data, MIXED) == {"rocksdb"}
+    table = decision.table({"reference": data}, [MIXED])
+    (shown,) = decision.overview(pd.concat([table, table.assign(level="sync")])).to_dict("records")
+    assert set(shown["use at sync"].split(", ")) == {"leveldb", "rocksdb‡", "lmdb"}
+
+
 def test_a_store_is_recommended_only_if_it_is_at_every_size(make: Make) -> None:
     """The stores have the same mean over both sizes, but neither is recommended at both."""
     few, many = {"lmdb": {}, "leveldb": {"insert": 5}}, {"lmdb": {"insert": 5}, "leveldb": {}}

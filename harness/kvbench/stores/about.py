@@ -70,7 +70,9 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     several records that are written together. `one_file`: whether a closed store, at the level
     process, is one file, beside a file of locks at most. `processes`: whether several processes may
     use the store at once. `known`: what a user should know. `reuses`: whether the space of
-    overwritten and removed records is reused without a call by the program. `sources`: the address
+    overwritten and removed records is reused without a call by the program. `write_buffer`: how
+    much a log-structured engine, as shipped, collects in memory before it writes a table, as a
+    size; it is from the source code of the release that we build. `sources`: the address
     of the source of each fact that has one (read on READ_ON). `consequence`: what a crash may cost,
     by durability level or, as shipped, by binding, where it differs from the usual; see
     consequence(). `rates`: those of the shim, as `c`, and of bindings that use the engine in a
@@ -93,6 +95,7 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     python: str = ""
     known: str = ""
     reuses: bool = True
+    write_buffer: Annotated[str, Meta(pattern=r"\A([0-9]+ [KM]iB)?\Z")] = ""
     position: Annotated[int, Meta(ge=0, lt=LAST)] = LAST - 1  # the order in tables and figures
     families: tuple[str, ...] = ()
     colour: Annotated[str, Meta(pattern=r"\A(#[0-9A-Fa-f]{6})?\Z")] = ""
