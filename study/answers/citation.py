@@ -4,7 +4,6 @@ python -m study.answers.citation     # writes .zenodo.json and codemeta.json
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,4 +65,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

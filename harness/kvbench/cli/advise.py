@@ -283,8 +283,8 @@ def advise(
     device = None if sync_time is None else 1e9 * sync_time
     folders = _folders(data, access)
     recovery = Recovery.beside(folders[0])
-    sizes = (size or 0 for size in (largest_value, largest_key, most_memory))
-    needed = Needs(wanted, Observed(folders[0]), *sizes, stores or ())
+    value, key, most = (size or 0 for size in (largest_value, largest_key, most_memory))
+    needed = Needs(wanted, Observed(folders[0]), value, key, most, stores or ())
     query = Query(
         record_size, records, mix, durability or "", memory or "", device, may_grow, needed
     )
