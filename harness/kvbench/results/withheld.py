@@ -2,12 +2,13 @@
 
 On a shared host, the trials of a cell scatter with the time for which the hypervisor withheld
 processors. No store decides that time, so it is a covariate: within a store and a field, the log of
-a trial's mean time rises with the share of time withheld, at nearly the same slope for all stores.
-A mean time is therefore adjusted to no time withheld, by the slope of its access, durability level
-and operation (analysis of covariance: W. G. Cochran, Biometrics 13:3, 1957). The slope is estimated
+a trial's mean time rises with the share of time withheld. A mean time is therefore adjusted to no
+time withheld (analysis of covariance: W. G. Cochran, Biometrics 13:3, 1957). The slope is estimated
 from the deviations of trials within their stores and fields alone, so differences between stores do
-not enter it. Where nothing was withheld, or where trials are too few to tell a slope from none,
-nothing is adjusted.
+not enter it. Each store has its own slope for an access, a durability level and an operation, moved
+towards the mean slope of all stores by as much as its own is uncertain (R. DerSimonian, N. Laird,
+Controlled Clinical Trials 7:3, 1986). Where nothing was withheld, or where trials are too few to
+tell the mean slope from none, nothing is adjusted.
 """
 
 import numpy as np
@@ -33,20 +34,39 @@ def slowed(rows: pd.DataFrame) -> "pd.Series[float]":
     logs = np.log(rows.mean_ns.where(rows.mean_ns > 0))
     known = pd.DataFrame({"log": logs, "stolen": rows.stolen}).dropna()
     keys = rows.loc[known.index, SAME]
-    inside = known - known.groupby([keys[name] for name in SAME], dropna=False).transform("mean")
     groups = keys.groupby(SAME, dropna=False).ngroup()
+    inside = known - known.groupby(groups).transform("mean")
+    inside = inside.assign(group=groups, store=keys.full_name)
     factor = pd.Series(1.0, rows.index)
     for _, part in inside.groupby([keys[name] for name in ALIKE], dropna=False):
-        slope = _slope(part, len(part) - groups[part.index].nunique())
-        factor[part.index] = np.exp(slope * known.stolen[part.index])
+        slopes = part.store.map(_slopes(part))
+        factor[part.index] = np.exp(slopes * known.stolen[part.index])
     return factor
 
 
-def _slope(inside: pd.DataFrame, freedom: int) -> float:
-    """The slope of deviations; 0 if it is not surely more."""
-    squares = float((inside.stolen**2).sum())
-    if freedom <= FEWEST or not squares:
-        return 0.0
-    slope = float((inside.stolen * inside.log).sum()) / squares
-    rest = float(((inside.log - slope * inside.stolen) ** 2).sum()) / (freedom - 1)
-    return slope if slope > SURELY * (rest / squares) ** 0.5 else 0.0
+def _slopes(inside: pd.DataFrame) -> dict[str, float]:
+    """The slope of each store from deviations; 0 for all if their mean is not surely more."""
+    stores = inside.store.unique()
+    none = dict.fromkeys(stores, 0.0)
+    freedom = len(inside) - inside.group.nunique()
+    products = (inside.stolen * inside.log).groupby(inside.store).sum()
+    squares = (inside.stolen**2).groupby(inside.store).sum()
+    if freedom <= FEWEST or not squares.sum() > 0:
+        return none
+    mean = products.sum() / squares.sum()
+    if not mean > SURELY * (_rest(inside, mean) / freedom / squares.sum()) ** 0.5:
+        return none
+    known = squares[squares > 0].index
+    own = products[known] / squares[known]
+    left = _rest(inside, inside.store.map(own).fillna(mean)) / max(freedom - len(known), 1)
+    weights = squares[known] / left  # the inverse of the variance of each slope
+    apart = float((weights * (own - mean) ** 2).sum()) - (len(known) - 1)
+    between = apart / float(weights.sum() - (weights**2).sum() / weights.sum())
+    trust = (1 / (1 + 1 / (weights * between))) if between > 0 else weights * 0
+    moved = (mean + trust * (own - mean)).clip(lower=0)
+    return {store: float(moved.get(store, mean)) for store in stores}
+
+
+def _rest(inside: pd.DataFrame, slope: "float | pd.Series[float]") -> float:
+    """The sum of squares that slopes leave."""
+    return float(((inside.log - slope * inside.stolen) ** 2).sum())

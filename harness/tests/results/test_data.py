@@ -52,6 +52,7 @@ def test_the_dictionary_describes_the_schema() -> None:
     for path in (
         DATA / "durability/evidence.csv",
         DATA / "durability/sharing.csv",
+        DATA / "builds/installed.csv",
         DATA / "speed/speed.csv",
         DATA / "audit/programs.csv",
         DATA / "audit/observed.csv",
