@@ -59,6 +59,8 @@ def _slopes(inside: pd.DataFrame) -> dict[str, float]:
     known = squares[squares > 0].index
     own = products[known] / squares[known]
     left = _rest(inside, inside.store.map(own).fillna(mean)) / max(freedom - len(known), 1)
+    if len(known) < 2 or not left:
+        return {store: float(own.get(store, mean)) for store in stores}
     weights = squares[known] / left  # the inverse of the variance of each slope
     apart = float((weights * (own - mean) ** 2).sum()) - (len(known) - 1)
     between = apart / float(weights.sum() - (weights**2).sum() / weights.sum())

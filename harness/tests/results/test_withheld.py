@@ -84,6 +84,11 @@ def test_each_level_and_operation_has_a_slope_of_its_own() -> None:
     assert means.to_dict() == pytest.approx({"update": 4, "get": 1}, rel=0.1)
 
 
+def test_one_store_has_its_own_slope() -> None:
+    table = rows(1, 20, 5)
+    assert deviation(table, table.mean_ns / slowed(table)) < 0.06
+
+
 def test_missing_times_are_left_alone() -> None:
     table = rows(13, 10, 3)
     table.loc[::7, "mean_ns"] = np.nan
