@@ -234,6 +234,7 @@ return {
   levels: Object.fromEntries(FACTORS.map((name) => [name, asked.get(name)])),
   mix: Object.fromEntries(OPERATIONS.map((name) => [name, form.elements[name].value])),
   measure: form.elements.measure.value,
+  stores: [...document.querySelectorAll("#stores input:checked")].map((box) => box.name.slice(6)),
   grow: form.elements.grow.checked, needs: NEEDS.filter((need) => form.elements[need].checked),
   sync: Number(asked.get("sync") ?? 0),
   groups, answer: text("answer"), flips: text("flips"), typed: text("typed"), wrong: text("wrong"),
@@ -358,8 +359,10 @@ def afresh(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
             given = next(field["stores"][store] for field, _ in parts if store in field["stores"])
             guarantee = given["guarantee"] if durability == "default" else durability
             facts = DATA["stores"][store]
+            compared = Needs(stores=tuple(asked["stores"]))
             unfit = (not asked["grow"] and not facts.get("reuses", True)) or any(
-                Needs((need,), OBSERVED).refuses(store, durability) for need in asked["needs"]
+                needs.refuses(store, durability)
+                for needs in (compared, *(Needs((need,), OBSERVED) for need in asked["needs"]))
             )
             if len(own) and not unfit and GUARANTEES.index(guarantee) >= least:
                 numbered = {int(at) + 1: value for at, value in own.items()}

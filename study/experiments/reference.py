@@ -19,7 +19,7 @@ from scipy.special import polygamma
 from study.answers.advice import CLOSE
 from study.common import figures, formats
 from study.common.fields import NOT_RANKED, each, regrets, where
-from study.common.results import Results
+from study.common.results import ADJUSTED, Results
 
 FIELD = ["durability", "operation", "record_size", "records", "compressibility"]
 VERDICTS = {
@@ -444,6 +444,7 @@ def facts(regret_rows: pd.DataFrame, data: Results) -> dict[str, Any]:
         "sittings": max(data.sittings.values(), default=1),
         "measured": len(data.stores()),
         **data.host(),
+        "adjusted": f"{(timed(data).slowed > ADJUSTED).mean():.1%}",
     }
     for level, row in by_level.iterrows():
         fit = where(stores, durability=level).set_index("store")
