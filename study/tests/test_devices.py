@@ -72,7 +72,7 @@ def test_stores_that_a_disk_turns_around_are_named(measured: Mapping[str, Result
     assert found.turned["update"].to_dict() == {"1.0 ms": 1, "10 ms": 2}
     assert found["such as"]["update", "1.0 ms"] == "lean before files"
     assert found["such as"]["update", "10 ms"] == "lean before files, slow before files"
-    assert found.best["update", "10 ms"] == "lean"
+    assert found.best["update", "10 ms"] == "lean, slow"
 
 
 def test_the_text_says_what_the_slowest_disk_turns_around(measured: Mapping[str, Results]) -> None:

@@ -46,7 +46,7 @@ def test_an_experiment_that_was_not_measured_yet_has_a_row(tmp_path: Path) -> No
         ("cold-cache", ["to evict names and inodes"]),
         ("age", ["all cells, power failures", "13 min, crashes 15 min, openings 40 min"]),
         ("core-xfs", ["all cells", "7 min"]),
-        ("builds", ["no", "8 min", "at most half of what is free", "0.2 GB"]),
+        ("builds", ["no", "8 min, installed 1 min", "at most half of what is free", "0.2 GB"]),
     ],
 )
 def test_rights_time_and_room_follow_from_the_data(name: str, said: list[str]) -> None:
