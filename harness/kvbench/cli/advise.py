@@ -5,7 +5,6 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import click
 from kvbench.answers.needs import MIX, NEEDS
 from kvbench.cell.factors import DEFAULT, MAX_RECORD_SIZE, MOST, OPERATIONS, parse_bytes
 from kvbench.cli.ends import GOES_ON, NOTHING_KEPT, SOME_FAILED, STOPPED, kept
-from kvbench.cli.options import AS_JSON, PATH, Read
+from kvbench.cli.options import AS_JSON, PATH, Read, count
 from kvbench.common.messages import BadInput, brief
 from kvbench.experiment.factors import FACTORS, NOT_STATED
 
@@ -49,22 +48,6 @@ def _bytes(text: str) -> int:
     if not 1 <= size <= MOST:
         raise BadInput(f"{text!r:.60} is out of range; allowed: 1 B to 2^63 - 1")
     return size
-
-
-def _count(text: str) -> int:
-    """A number of records: digits, optionally in groups of three, with k, M or an exponent. Raises
-    BadInput."""
-    plain = re.sub(r"(?<=\d)[_,](?=\d{3}(?!\d))", "", text.strip())
-    match = re.fullmatch(r"(\d{1,19})|(\d{1,12}(?:\.\d{1,9})?) ?([kKM]|[eE]\+?\d{1,2})", plain)
-    found = Decimal(0)
-    if match and match[1]:
-        found = Decimal(match[1])
-    elif match:
-        scale = {"k": "e3", "K": "e3", "M": "e6"}.get(match[3], match[3])
-        found = Decimal(f"{match[2]}{scale}")
-    if not 1 <= found <= MOST or found % 1:
-        raise BadInput(f"{text!r:.60} is not a number of records; allowed: 1000, 100k, 1M, 1e6")
-    return int(found)
 
 
 def _shares(text: str) -> dict[str, float]:
@@ -118,7 +101,7 @@ def _level(text: str) -> tuple[str, str]:
     "--record-size", type=Read(_size), required=True, metavar="SIZE", help="Size of a value: 4KiB."
 )
 @click.option(
-    "--records", type=Read(_count), required=True, metavar="N", help="Number of records: 100k."
+    "--records", type=Read(count), required=True, metavar="N", help="Number of records: 100k."
 )
 @click.option(
     "--mix",

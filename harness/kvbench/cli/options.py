@@ -7,12 +7,15 @@ is allowed. The types here are for the rest.
 import contextlib
 import difflib
 import os
+import re
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import click
 
+from kvbench.cell.factors import MOST
 from kvbench.common.messages import BadInput, brief, listed
 from kvbench.stores import catalogue
 from kvbench.stores.known import KnownStore
@@ -52,6 +55,22 @@ def number(least: float, most: float) -> Read:
         raise BadInput(f"{text!r:.60} is not allowed; allowed: {allowed}")
 
     return Read(read)
+
+
+def count(text: str) -> int:
+    """A number of records: digits, optionally in groups of three, with k, M or an exponent. Raises
+    BadInput."""
+    plain = re.sub(r"(?<=\d)[_,](?=\d{3}(?!\d))", "", text.strip())
+    match = re.fullmatch(r"(\d{1,19})|(\d{1,12}(?:\.\d{1,9})?) ?([kKM]|[eE]\+?\d{1,2})", plain)
+    found = Decimal(0)
+    if match and match[1]:
+        found = Decimal(match[1])
+    elif match:
+        scale = {"k": "e3", "K": "e3", "M": "e6"}.get(match[3], match[3])
+        found = Decimal(f"{match[2]}{scale}")
+    if not 1 <= found <= MOST or found % 1:
+        raise BadInput(f"{text!r:.60} is not a number of records; allowed: 1000, 100k, 1M, 1e6")
+    return int(found)
 
 
 class Writable(click.Path):

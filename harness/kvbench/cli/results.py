@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from kvbench.cli.ends import SLOWER, kept
-from kvbench.cli.options import AS_JSON, NEW_FOLDER, PATH, Read
+from kvbench.cli.options import AS_JSON, NEW_FOLDER, PATH, Read, count
 from kvbench.common.messages import BadInput, one_line, say
 
 MIXED = {  # what to know of a folder with several levels of a factor
@@ -124,20 +124,63 @@ def restore(source: Path, out: Path) -> None:
 
 
 @click.command("import", short_help="Make tables of results that other programs measured.")
-@click.argument("table", type=PATH, metavar="TABLE.csv")
+@click.argument("file", type=PATH)
 @NEW_FOLDER
-def import_(table: Path, out: Path) -> None:
+@click.option(
+    "--format",
+    "name",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help="auto, table, db_bench, report-tsv, tidesdb, redb, ycsb, crud-bench, go-bench, "
+    "benchmark-dotnet, ioarena, storage-bench or keybench.",
+)
+@click.option("--store", metavar="NAME", help="The store of rows that name none.")
+@click.option(
+    "--records",
+    type=Read(count),
+    metavar="N",
+    help="The number of records of rows that state none: 1M.",
+)
+@click.option("--value-size", metavar="SIZE", help="The size of a value of such rows: 100B.")
+@click.option("--key-size", metavar="SIZE", help="The size of a key of such rows: 16B.")
+@click.option("--operations", type=Read(count), metavar="N", help="The operations of such rows.")
+@click.option("--durability", metavar="LEVEL", help="What a write of such rows survives: sync.")
+def import_(
+    file: Path,
+    out: Path,
+    name: str,
+    store: str | None,
+    records: int | None,
+    value_size: str | None,
+    key_size: str | None,
+    operations: int | None,
+    durability: str | None,
+) -> None:
     """Write results that other programs measured as the tables of a results folder.
 
-    TABLE.csv has a row for each operation of each store, with the columns store, operation,
-    record_size, records and n, and at least one of mean_ns, sum_ns, p50_ns, p90_ns, p99_ns and
-    p999_ns. Every other column of the tables that data/README.md explains may be added, such as
-    durability, compressibility, trial, disk_bytes, min_ns, max_ns, cpu and memory_bytes. A value
-    that is missing stays missing: figures call it "not stated", and no default is assumed.
+    FILE is what such a program wrote, or a table with a row for each operation of each store. The
+    columns of a table are those that data/README.md explains, or usual names such as "engine",
+    "value size", "p99 (us)" and "ops/s"; columns are separated by commas, semicolons, tabs or bars.
+    Needed are a store, an operation, the size of a value, the number of records, the number of
+    operations timed, and a time; the options say what FILE does not. A value that is missing stays
+    missing: figures call it "not stated", and no default is assumed.
 
-    If a row cannot be used, the command reports the first such row and writes nothing.
+    If a row cannot be used, the command reports the first such row and writes nothing. Operations
+    of other programs that are none of ours are left out, and named.
     """
+    from kvbench.results.formats import words
     from kvbench.results.importer import import_table
 
-    tables = import_table(table, out)
+    given = {
+        "store": store, "records": records, "n": operations, "durability": durability,
+        "record_size": value_size and words.size(value_size),
+        "key_size": key_size and words.size(key_size),
+    }  # fmt: skip
+    left: Counter[str] = Counter()
+    tables = import_table(
+        file, out, name, {key: str(value) for key, value in given.items() if value}, left
+    )
     click.echo(", ".join(f"{found.num_rows} {name}" for name, found in tables.items()))
+    if left:
+        say(f"left out, since they are no operations here: {', '.join(left)}")

@@ -1,14 +1,13 @@
-"""Imports results that other programs measured: checks the rows of a CSV table, and converts them
-to the tables of a results folder. What the CSV does not state is missing; nothing gets a
-default."""
+"""Imports results that other programs measured: checks the rows of a table or of a program's output,
+and converts them to the tables of a results folder. What a file does not state is missing, or said
+by the caller; nothing gets a default."""
 
 import codecs
-import csv
 import hashlib
-import io
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,9 @@ from kvbench.cell.workload import BACKUP, CHURN, CHURN_SHARES, CONCURRENT, PARAM
 from kvbench.common.messages import BadInput, listed
 from kvbench.experiment.factors import FACTORS
 from kvbench.machine.scratch import whole
+from kvbench.results import formats
 from kvbench.results.columns import COLUMNS
+from kvbench.results.formats import table
 from kvbench.results.tables import NAME, TABLES, check, table_of, write_tables
 
 MOST_BYTES = 8 << 20  # of a CSV file: about 100,000 lines
@@ -61,7 +62,6 @@ PATTERNS = {  # pandas writes whole numbers as 1.0 if the column has missing val
 SIZES = ("record_size", "memory", "memory_max")
 LEAST = {"n": 1, "key_size": 1, "live_bytes": 1}
 ABOVE = TIMES[1:]  # 0, which has no logarithm; a coarse clock may show 0 for the fastest call alone
-SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def _value(name: str, text: str) -> Any:
@@ -150,55 +150,73 @@ def _text(path: Path) -> str:
     raise BadInput(f"{path}: line {line}: {what}; allowed: text in UTF-8")
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The lines of a file with their numbers, which begin at 1."""
-    reader = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
-    line, before, names = 1, 0, list[str]()
+def _table(text: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """The values of a table's lines by column, with their numbers. Raises BadInput, which names the
+    line."""
+    lines = list(table.lines_of(text))
+    if not lines:
+        raise BadInput("empty; allowed: a line with the names of columns, and rows")
+    (first, heads), *rest = lines
+    comma = table.decimal_comma(text, rest)
+    at = first
     try:
-        for values in reader:
-            line, before = before + 1, reader.line_num
-            fields = [value.strip() for value in values]
-            if not any(fields):
-                continue
-            if len(fields) < len(REQUIRED):
-                _refuse_separator(fields)
-            if not names:
-                names = _names(fields)
-            elif len(fields) != len(names):
+        names = _names(heads)
+        timed = {name for name, measure in names if measure is None or measure.scale}
+        for at, fields in rest:
+            if len(fields) != len(names):
                 raise BadInput(f"{len(fields)} values; allowed: {len(names)}, one for each column")
-            else:
-                yield line, _row(dict(zip(names, fields, strict=True)))
-    except csv.Error as error:
-        raise BadInput(f"{path}: line {before + 1}: {error}; allowed: CSV") from None
+            yield at, {
+                name: table.value(name, measure, field, comma)
+                for (name, measure), field in zip(names, fields, strict=True)
+                if measure is None or measure.scale or name not in timed  # a rate beside its time
+            }
     except BadInput as error:
-        raise BadInput(f"{path}: line {line}: {error}") from None
-    if not names:
-        raise BadInput(f"{path}: empty; allowed: a line with the names of columns, and rows")
+        raise BadInput(f"line {at}: {error}") from None
 
 
-def _refuse_separator(fields: list[str]) -> None:
-    """Raise BadInput that names the separator, if a line with too few commas uses another one."""
-    for separator, word in SEPARATORS.items():
-        if separator in ",".join(fields):
-            raise BadInput(f"columns are separated by {word}; allowed: commas")
-
-
-def _names(names: list[str]) -> list[str]:
-    if names[0].lower().startswith("sep="):
-        raise BadInput(f"{names[0]!r:.60} is a line for a spreadsheet; allowed: without it")
-    for name in names:
-        if not name:
+def _names(heads: list[str]) -> list[table.Name]:
+    if heads[0].lower().startswith("sep="):
+        raise BadInput(f"{heads[0]!r:.60} is a line for a spreadsheet; allowed: without it")
+    names = [(head, None) if head in KINDS else table.named(head) for head in heads]
+    seen = Counter((name, measure is None or measure.scale > 0) for name, measure in names)
+    for head, (name, measure) in zip(heads, names, strict=True):
+        if not head:
             raise BadInput("a column without a name; allowed: a name for each, and none at the end")
         if name not in KINDS:
             known = listed(KINDS, name, "data/README.md")
-            raise BadInput(f"column {name!r:.60} is unknown; allowed: {known}")
-        if names.count(name) > 1:
+            raise BadInput(f"column {head!r:.60} is unknown; allowed: {known}")
+        if seen[name, measure is None or measure.scale > 0] > 1:
             raise BadInput(f"column {name!r} is there twice; allowed: once")
-    if lacking := [name for name in REQUIRED if name not in names]:
-        raise BadInput(f"no column {', '.join(lacking)}; needed: {', '.join(REQUIRED)}")
-    if not set(SUFFICIENT) & set(names):
+    if not set(SUFFICIENT) & {name for name, _ in names}:
         raise BadInput(f"no column of times; needed: one of {', '.join(SUFFICIENT)}")
     return names
+
+
+ASKED = {  # what a file may leave to be said, and the option that says it
+    "store": "--store NAME", "record_size": "--value-size SIZE", "records": "--records N",
+    "n": "--operations N",
+}  # fmt: skip
+
+
+def _lines(
+    text: str, name: str, given: Mapping[str, str], left: Counter[str]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a text with the numbers of their lines, in the named format. `given` has values
+    by column, for rows that lack them. The operations of other programs that are none of ours are
+    left out, and counted in `left`. Raises BadInput, which names the line."""
+    own = name == formats.TABLE
+    for line, found in _table(text) if own else formats.FORMATS[name].read(text):
+        if not own and found["operation"] not in CHOICES["operation"]:
+            left[found["operation"]] += 1
+            continue
+        fields = dict(given) | {column: value for column, value in found.items() if value}
+        try:
+            for column, option in ASKED.items():
+                if column not in fields and (not own or column not in found):
+                    raise BadInput(f"no {column}; say it with {option}")
+            yield line, _row(found | fields)
+        except BadInput as error:
+            raise BadInput(f"line {line}: {error}") from None
 
 
 def _digest(values: object) -> str:
@@ -241,16 +259,36 @@ def _add(rows: dict[str, dict[Any, dict[str, Any]]], row: dict[str, Any]) -> Non
             raise _unfit(name, row[name], f"{kept[name]!r}, as in another line of the cell")
 
 
-def import_table(path: Path, out: Path) -> dict[str, pa.Table]:
-    """Write the lines of a CSV file as the tables of a new folder, and return them. Raises
-    BadInput, which names the first line that cannot be used; then nothing is written."""
+def import_table(
+    path: Path,
+    out: Path,
+    name: str = formats.AUTO,
+    given: Mapping[str, str] | None = None,
+    left: Counter[str] | None = None,
+) -> dict[str, pa.Table]:
+    """Write what a file of another program says as the tables of a new folder, and return them.
+
+    `name` is the format of the file, of formats.FORMATS, or a table. `given` has values as text, by
+    column, for rows that lack them. `left` counts by name the operations that are left out: those
+    of other programs that are none of ours, or that are there again. Raises BadInput, which names
+    the first line that cannot be used; then nothing is written."""
+    left = Counter() if left is None else left
     with whole(out) as made:
         rows: dict[str, dict[Any, dict[str, Any]]] = {name: {} for name in TABLES}
-        for line, row in _lines(path):
-            try:
-                _add(rows, row)
-            except BadInput as error:
-                raise BadInput(f"{path}: line {line}: {error}") from None
+        text = _text(path)
+        try:
+            name = formats.detected(text, name)
+            for line, row in _lines(text, name, given or {}, left):
+                own = _cell(row)["cell"], row["operation"]
+                if name != formats.TABLE and own in rows["operations"]:
+                    left[f"{row['operation']} again"] += 1
+                    continue
+                try:
+                    _add(rows, row)
+                except BadInput as error:
+                    raise BadInput(f"line {line}: {error}") from None
+        except BadInput as error:
+            raise BadInput(f"{path}: {error}") from None
         if not rows["cells"]:
             raise BadInput(f"{path}: no rows; allowed: one for each operation that was measured")
         tables = {name: table_of(path, name, list(rows[name].values())) for name in TABLES}
