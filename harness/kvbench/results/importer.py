@@ -165,11 +165,16 @@ def _table(text: str) -> Iterator[tuple[int, dict[str, str]]]:
         for at, fields in rest:
             if len(fields) != len(names):
                 raise BadInput(f"{len(fields)} values; allowed: {len(names)}, one for each column")
-            yield at, {
-                name: table.value(name, measure, field, comma)
-                for (name, measure), field in zip(names, fields, strict=True)
-                if measure is None or measure.scale or name not in timed  # a rate beside its time
-            }
+            yield (
+                at,
+                {
+                    name: table.value(name, measure, field, comma)
+                    for (name, measure), field in zip(names, fields, strict=True)
+                    if measure is None
+                    or measure.scale
+                    or name not in timed  # a rate beside its time
+                },
+            )
     except BadInput as error:
         raise BadInput(f"line {at}: {error}") from None
 

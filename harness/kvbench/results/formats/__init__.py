@@ -6,7 +6,7 @@ that is none of ours stays as it is named there."""
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kvbench.common.messages import BadInput, listed
+from kvbench.common.messages import BadInput
 from kvbench.results.formats import (
     benchmark_dotnet, crud_bench, db_bench, go_bench, ioarena, keybench, redb_table, report_tsv,
     storage_bench, tidesdb, ycsb,
@@ -32,7 +32,9 @@ FORMATS = {  # the first that fits a text is taken
     "ycsb": Format("YCSB in Java, C++ or Go", ycsb.fits, ycsb.read),
     "crud-bench": Format("crud-bench, CSV or JSON", crud_bench.fits, crud_bench.read),
     "go-bench": Format("go test -bench", go_bench.fits, go_bench.read),
-    "benchmark-dotnet": Format("BenchmarkDotNet's CSV", benchmark_dotnet.fits, benchmark_dotnet.read),
+    "benchmark-dotnet": Format(
+        "BenchmarkDotNet's CSV", benchmark_dotnet.fits, benchmark_dotnet.read
+    ),
     "ioarena": Format("ioarena", ioarena.fits, ioarena.read),
     "storage-bench": Format("rust-storage-bench", storage_bench.fits, storage_bench.read),
     "keybench": Format("keybench", keybench.fits, keybench.read),
@@ -46,7 +48,7 @@ def detected(text: str, name: str = AUTO) -> str:
     if name == AUTO:
         return next((name for name, one in FORMATS.items() if one.fits(text)), TABLE)
     if name != TABLE and name not in FORMATS:
-        known = listed([AUTO, TABLE, *FORMATS], name)
+        known = ", ".join([AUTO, TABLE, *FORMATS])
         raise BadInput(f"--format: {name!r:.60} is unknown; allowed: {known}")
     if name != TABLE and not FORMATS[name].fits(text):
         raise BadInput(f"not of {FORMATS[name].says}; allowed: --format auto, or another")

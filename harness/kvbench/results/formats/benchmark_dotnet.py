@@ -14,7 +14,7 @@ from kvbench.common.messages import BadInput
 from kvbench.results.formats import words
 
 TIMES = {"Mean": "mean_ns", "Median": "p50_ns", "Min": "min_ns", "Max": "max_ns", "P90": "p90_ns"}
-UNIT = re.compile(r"(.*?)\s*\[?(ns|us|μs|µs|ms|s)\]?")
+UNIT = re.compile(r"([\d.,' \u00a0\u202f]+?)[ \u00a0\u202f]*(ns|us|μs|µs|ms|s)")
 EMPTY = ("", "-", "NA", "?")
 
 
@@ -27,7 +27,9 @@ def read(text: str) -> Iterator[tuple[int, dict[str, str]]]:
     """BenchmarkDotNet does not say how many calls a mean has; what it does say is not needed."""
     first = text.partition("\n")[0]
     by = ";" if first.count(";") > first.count(",") else ","
-    reader = csv.DictReader(io.StringIO(text.lstrip("\ufeff"), newline=""), delimiter=by, strict=True)
+    reader = csv.DictReader(
+        io.StringIO(text.lstrip("\ufeff"), newline=""), delimiter=by, strict=True
+    )
     try:
         for line in reader:
             operation, store = words.named((line["Method"] or "").strip("'"))

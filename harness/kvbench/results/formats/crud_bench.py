@@ -26,7 +26,9 @@ def fits(text: str) -> bool:
     first = text.lstrip("\ufeff").partition("\n")[0]
     if first.startswith("Test,Total time,Mean,"):
         return True
-    return text.lstrip()[:1] == "{" and all(f'"{name}"' in text for name in ("creates", "reads", "q99"))
+    return text.lstrip()[:1] == "{" and all(
+        f'"{name}"' in text for name in ("creates", "reads", "q99")
+    )
 
 
 def read(text: str) -> Iterator[tuple[int, dict[str, str]]]:
@@ -35,12 +37,18 @@ def read(text: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 def _lines(text: str) -> Iterator[tuple[int, dict[str, str]]]:
     """The CSV states neither the store nor a number of operations."""
-    for number, line in enumerate(csv.DictReader(io.StringIO(text.lstrip("\ufeff"), newline="")), 2):
+    for number, line in enumerate(
+        csv.DictReader(io.StringIO(text.lstrip("\ufeff"), newline="")), 2
+    ):
         name = line["Test"] or ""
         if line.get("Mean") == SKIPPED:
             continue
         row = {"operation": OPERATIONS.get(name, name)}
-        row |= {here: _time(line[there] or "", here) for there, here in COLUMNS.items() if line.get(there)}
+        row |= {
+            here: _time(line[there] or "", here)
+            for there, here in COLUMNS.items()
+            if line.get(there)
+        }
         yield number, row
 
 
@@ -69,6 +77,10 @@ def _object(text: str) -> Iterator[tuple[int, dict[str, str]]]:
     for part, operation in PARTS.items():
         one: Any = found.get(part)
         if isinstance(one, Mapping):
-            row = {here: words.nanoseconds(str(one[there]), 1000, here) for there, here in KEYS.items() if there in one}
+            row = {
+                here: words.nanoseconds(str(one[there]), 1000, here)
+                for there, here in KEYS.items()
+                if there in one
+            }
             n = str(one.get("samples", known.get("records", "")))
             yield 1, known | {"operation": operation, "n": n} | row

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from kvbench.results.formats import words
 
 LINE = re.compile(r"^Benchmark(\S+?)(?:-\d+)?\s+(\d+)((?:\s+\d+(?:\.\d+)?\s+\S+)+)\s*$")
-CUSTOM = re.compile(r"(p50|p90|p99|p999|min|max)-(ns|us|µs|ms|s)(?:/op)?|(ns|us|ms|s)/(p50|p90|p99|p999)")
+CUSTOM = re.compile(
+    r"(p50|p90|p99|p999|min|max)-(ns|us|µs|ms|s)(?:/op)?|(ns|us|ms|s)/(p50|p90|p99|p999)"
+)
 HEAD = re.compile(r"^cpu:\s+(.+?)\s*$")
 
 

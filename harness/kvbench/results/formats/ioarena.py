@@ -16,7 +16,12 @@ from kvbench.results.formats import words
 SETTING = re.compile(r"^\s*(engine|durability|operations|key size|value size)\s*=\s*(\S+)\s*$")
 BEGINS = re.compile(r"^>>>> (\w+)\((\d+)\)")
 LATENCY = re.compile(r"(min|avg|max)\s+latency:\s*(\d+(?:\.\d+)?)\s*([num]?)s/op")
-COLUMNS = {"engine": "store", "key size": "key_size", "value size": "record_size", "operations": "records"}
+COLUMNS = {
+    "engine": "store",
+    "key size": "key_size",
+    "value size": "record_size",
+    "operations": "records",
+}
 TIMES = {"min": "min_ns", "avg": "mean_ns", "max": "max_ns"}
 LEVELS = {"sync": "sync"}  # what the others survive depends on the engine
 UNITS = {"n": 1, "u": 10**3, "m": 10**6, "": 10**9}

@@ -20,9 +20,13 @@ def fits(text: str) -> bool:
 def read(text: str) -> Iterator[tuple[int, dict[str, str]]]:
     for number, line in enumerate(csv.DictReader(io.StringIO(text, newline=""), delimiter="\t"), 2):
         engine, _, version = (line["engine"] or "").partition(" ")
-        row = {"store": engine, "operation": words.operation(line["op"] or ""), "n": line["count"] or ""}
+        row = {
+            "store": engine,
+            "operation": words.operation(line["op"] or ""),
+            "n": line["count"] or "",
+        }
         row |= {name: line[name] for name in TIMES if line.get(name)}
         row |= {"engine_version": version} if version else {}
-        swept = " ".join(filter(None, (line.get("sweep_param"), line.get("sweep_value"))))
-        row["label"] = " ".join(filter(None, (line["workload"], f"{line['threads']} threads", swept)))
+        swept = (line.get("sweep_param") or "", line.get("sweep_value") or "")
+        row["label"] = words.label(line["workload"] or "", f"{line['threads']} threads", *swept)
         yield number, row

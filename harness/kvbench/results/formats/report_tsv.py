@@ -13,7 +13,13 @@ from kvbench.common.messages import BadInput
 from kvbench.results.formats import words
 
 NEEDED = ("ops_sec", "usec_op", "test", "uptime")
-TIMES = {"usec_op": "mean_ns", "p50": "p50_ns", "p99": "p99_ns", "p99.9": "p999_ns", "pmax": "max_ns"}
+TIMES = {
+    "usec_op": "mean_ns",
+    "p50": "p50_ns",
+    "p99": "p99_ns",
+    "p99.9": "p999_ns",
+    "pmax": "max_ns",
+}
 
 
 def _head(text: str) -> list[str]:
@@ -38,7 +44,7 @@ def read(text: str) -> Iterator[tuple[int, dict[str, str]]]:
             continue
         line = dict(zip(names, values, strict=False))
         name, *parts = line.get("test", "").split(".")
-        row = {"store": "rocksdb", "operation": words.operation(name), "label": ".".join(parts)}
+        row = {"store": "rocksdb", "operation": words.operation(name), "label": words.label(*parts)}
         try:
             row["n"] = str(round(float(line["ops_sec"]) * float(line["uptime"])))
         except (KeyError, ValueError, OverflowError):

@@ -50,7 +50,11 @@ def read(text: str) -> Iterator[tuple[int, dict[str, str]]]:
         elif isinstance(one, Mapping) and one.get("histogram"):
             operation = HISTOGRAMS.get(str(one.get("type")))
             if operation and one.get("unit") == "ns":
-                details[operation] = {here: words.nanoseconds(str(one[there]), 1, here) for there, here in NAMES.items() if there in one}
+                details[operation] = {
+                    here: words.nanoseconds(str(one[there]), 1, here)
+                    for there, here in NAMES.items()
+                    if there in one
+                }
         elif isinstance(one, Mapping) and one.get("type") == "metrics":
             _add(one, sums, last)
         elif isinstance(one, Mapping):
@@ -58,7 +62,13 @@ def read(text: str) -> Iterator[tuple[int, dict[str, str]]]:
     for operation, n in last.items():
         if n > 0:
             mean = {"mean_ns": f"{sums[operation] / n:.12g}"}
-            yield number, known | {"operation": operation, "n": str(int(n))} | mean | details.get(operation, {})
+            yield (
+                number,
+                known
+                | {"operation": operation, "n": str(int(n))}
+                | mean
+                | details.get(operation, {}),
+            )
 
 
 def _add(line: Mapping[str, Any], sums: dict[str, float], last: dict[str, float]) -> None:
@@ -82,7 +92,13 @@ def _facts(one: Mapping[str, Any]) -> dict[str, str]:
             store, _, version = named.partition(" ")
             found["store"] = store
             found |= {"engine_version": version} if version else {}
-        for here, there in (("records", "item_count"), ("records", "items"), ("record_size", "value_size"), ("cpu", "cpu"), ("kernel", "kernel")):
+        for here, there in (
+            ("records", "item_count"),
+            ("records", "items"),
+            ("record_size", "value_size"),
+            ("cpu", "cpu"),
+            ("kernel", "kernel"),
+        ):
             if isinstance(part.get(there), int | str) and part[there] != "":
                 found.setdefault(here, str(part[there]))
         if part.get("fsync") is True:

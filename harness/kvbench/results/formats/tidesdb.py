@@ -13,7 +13,13 @@ from kvbench.results.formats import words
 
 NEEDED = ("engine", "operation", "ops_per_sec", "avg_latency_us", "peak_rss_mb")
 TIMES = {"p50_us": "p50_ns", "p99_us": "p99_ns", "min_us": "min_ns", "max_us": "max_ns"}
-OPERATIONS = {"PUT": "insert", "GET": "get", "DELETE": "remove", "ITER": "readseq", "RANGE": "rangerandom"}
+OPERATIONS = {
+    "PUT": "insert",
+    "GET": "get",
+    "DELETE": "remove",
+    "ITER": "readseq",
+    "RANGE": "rangerandom",
+}
 DURABILITY = {"1": "sync"}  # what a write survives without a sync is not stated
 
 
@@ -53,5 +59,5 @@ def _row(line: dict[str, str]) -> dict[str, str]:
     if durability := DURABILITY.get(line.get("sync_enabled", "")):
         row["durability"] = durability
     if line.get("test_name"):
-        row["label"] = line["test_name"]
+        row["label"] = words.label(line["test_name"])
     return row

@@ -16,7 +16,14 @@ OPERATIONS = {  # by their names elsewhere; those of a step are that step's
     "readseq": ("scan", "iterate"),
 }
 KNOWN = {name: here for here, names in OPERATIONS.items() for name in (here, *names)}
-NS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9}  # micro has two signs
+NS = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "μs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+}  # micro has two signs
 RATES = r"(?:ops|operations|rows|requests)(?:_|/|_per_)s(?:ec|econd)?|throughput|qps"
 STATISTICS = {  # by the names of a statistic elsewhere
     "mean_ns": ("mean", "avg", "average"),
@@ -104,3 +111,8 @@ def size(text: str) -> str:
         return text
     unit = {"": "B", "k": "KiB", "m": "MiB", "g": "GiB"}[match[2].lower()]
     return str(int(match[1]) * UNITS[unit])
+
+
+def label(*parts: str) -> str:
+    """A label of the parts that are not empty, in the letters that a label may have."""
+    return re.sub(r"[^A-Za-z0-9 .,:/%+-]+", " ", " ".join(filter(None, parts))).strip()[:60]

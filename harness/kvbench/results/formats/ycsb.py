@@ -37,7 +37,10 @@ FAILED = re.compile(r".*[-_](FAILED|ERROR)")
 
 def fits(text: str) -> bool:
     lines = text.splitlines()
-    return any(line.startswith("[OVERALL], RunTime") or STATUS.search(line) or GO.match(line) for line in lines)
+    return any(
+        line.startswith("[OVERALL], RunTime") or STATUS.search(line) or GO.match(line)
+        for line in lines
+    )
 
 
 def read(text: str) -> Iterator[tuple[int, dict[str, str]]]:
@@ -46,7 +49,9 @@ def read(text: str) -> Iterator[tuple[int, dict[str, str]]]:
         if (match := LINE.match(line)) and match[2] in NAMES:
             unit, value = match[3], match[4]
             row = found.setdefault(match[1], (number, {}))[1]
-            row[NAMES[match[2]]] = words.nanoseconds(value, words.NS[unit], NAMES[match[2]]) if unit else value
+            row[NAMES[match[2]]] = (
+                words.nanoseconds(value, words.NS[unit], NAMES[match[2]]) if unit else value
+            )
         for status in STATUS.finditer(line):
             pairs = [part.strip(",").split("=", 1) for part in status[2].split() if "=" in part]
             found[status[1]] = (number, _microseconds(pairs, STATUSES))
