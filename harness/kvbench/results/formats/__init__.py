@@ -8,8 +8,17 @@ from typing import NamedTuple
 
 from kvbench.common.messages import BadInput
 from kvbench.results.formats import (
-    benchmark_dotnet, crud_bench, db_bench, go_bench, ioarena, keybench, redb_table, report_tsv,
-    storage_bench, tidesdb, ycsb,
+    benchmark_dotnet,
+    crud_bench,
+    db_bench,
+    go_bench,
+    ioarena,
+    keybench,
+    redb_table,
+    report_tsv,
+    storage_bench,
+    tidesdb,
+    ycsb,
 )  # fmt: skip
 
 Rows = Iterator[tuple[int, dict[str, str]]]

@@ -8,8 +8,9 @@
     fillsync     :     268.409 micros/op;    0.4 MB/s (1000 ops)
     readrandom   :       2.460 micros/op; (864322 of 1000000 found)
 
-RocksDB writes the rate and, from 2022 on, the seconds and the operations after the time. A histogram
-in microseconds may follow. The name of the engine goes to the standard error, so a file may lack it.
+RocksDB writes the rate and, from 2022 on, the seconds and the operations after the time. A
+histogram in microseconds may follow. The name of the engine goes to the standard error, so a file
+may lack it.
 The time is that of one thread; a benchmark that writes in batches is left out, since its time is
 that of a record of a batch.
 """

@@ -1,5 +1,5 @@
-"""The Markdown table of redb's benchmark, and of canopydb's: a line for each test, a column for each
-store.
+"""The Markdown table of redb's benchmark, and of canopydb's: a line for each test, a column for
+each store.
 
 The older table has the time of a whole test, "987ms", so how many records it had must be said; the
 newer one has rates, "1.09M", whose unit stands in the name of the test, "bulk load (key/s)".
@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from kvbench.results.formats import words
 
 OPERATIONS = {
-    "bulk load": "fillrandom", "individual writes": "insert", "random reads": "get", "removals": "remove",
-}  # fmt: skip
+    "bulk load": "fillrandom",
+    "individual writes": "insert",
+    "random reads": "get",
+    "removals": "remove",
+}
 NAME = re.compile(r"(.+?)(?:\s*\((key|txn|scan)/s\))?")
 RATE = re.compile(r"(\d+(?:\.\d+)?)([KM]?)")
 TOTAL = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s)")

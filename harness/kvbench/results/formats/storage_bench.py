@@ -40,8 +40,9 @@ def read(text: str) -> Iterator[tuple[int, dict[str, str]]]:
     sums: dict[str, float] = {}
     last: dict[str, float] = {}
     details: dict[str, dict[str, str]] = {}
-    number = 1
+    at = 1
     for number, one in _parsed(text):
+        at = number
         if isinstance(one, list):
             if one and all(isinstance(name, str) for name in one):
                 names = one
@@ -63,7 +64,7 @@ def read(text: str) -> Iterator[tuple[int, dict[str, str]]]:
         if n > 0:
             mean = {"mean_ns": f"{sums[operation] / n:.12g}"}
             yield (
-                number,
+                at,
                 known
                 | {"operation": operation, "n": str(int(n))}
                 | mean

@@ -1,8 +1,8 @@
 """A table with a line of names: the columns of data/README.md, or the names that others use.
 
-Columns are separated by commas, semicolons, tabs or bars. A time may be in any unit that the name of
-its column states, "p99 (us)" or "total_s", or a rate, "ops/s". Where commas do not separate columns,
-a number may have a decimal comma.
+Columns are separated by commas, semicolons, tabs or bars. A time may be in any unit that the name
+of its column states, "p99 (us)" or "total_s", or a rate, "ops/s". Where commas do not separate
+columns, a number may have a decimal comma.
 """
 
 import csv

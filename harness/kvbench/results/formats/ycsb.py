@@ -7,7 +7,7 @@
 In C++, with -s, a line for each status, the last of which counts; in Go, a line for each operation:
 
     ... 10 sec: 1000 operations; [READ: Count=950 Max=9.1 Min=0.4 Avg=1.2 90=2 99=4 99.9=8 99.99=9]
-    READ   - Takes(s): 9.9, Count: 950, OPS: 96.0, Avg(us): 512, Min(us): 90, Max(us): 9000, 99th(us): 2100
+    READ   - Takes(s): 9.9, Count: 950, OPS: 96.0, Avg(us): 512, Max(us): 9000, 99th(us): 2100
 """
 
 import re
@@ -23,13 +23,13 @@ NAMES = {
 }  # fmt: skip
 STATUS = re.compile(r"\[([A-Z-]+): (Count=[^\]]*)\]")
 STATUSES = {
-    "Count": "n", "Avg": "mean_ns", "Min": "min_ns", "Max": "max_ns", "90": "p90_ns", "99": "p99_ns",
-    "99.9": "p999_ns",
+    "Count": "n", "Avg": "mean_ns", "Min": "min_ns", "Max": "max_ns", "90": "p90_ns",
+    "99": "p99_ns", "99.9": "p999_ns",
 }  # fmt: skip
 GO = re.compile(r"^([A-Z_-]+)\s+- Takes\(s\): [\d.]+, (Count: .*)$")
 GO_NAMES = {
-    "Count": "n", "Avg(us)": "mean_ns", "Min(us)": "min_ns", "Max(us)": "max_ns", "50th(us)": "p50_ns",
-    "90th(us)": "p90_ns", "99th(us)": "p99_ns", "99.9th(us)": "p999_ns",
+    "Count": "n", "Avg(us)": "mean_ns", "Min(us)": "min_ns", "Max(us)": "max_ns",
+    "50th(us)": "p50_ns", "90th(us)": "p90_ns", "99th(us)": "p99_ns", "99.9th(us)": "p999_ns",
 }  # fmt: skip
 APART = ("OVERALL", "CLEANUP", "TOTAL")  # no operations
 FAILED = re.compile(r".*[-_](FAILED|ERROR)")
