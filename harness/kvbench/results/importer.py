@@ -1,6 +1,6 @@
 """Imports results that other programs measured: checks the rows of a table or of a program's
-output, and converts them to the tables of a results folder. What a file does not state is missing, or said
-by the caller; nothing gets a default."""
+output, and converts them to the tables of a results folder. What a file does not state is missing,
+or said by the caller; nothing gets a default."""
 
 import codecs
 import hashlib
