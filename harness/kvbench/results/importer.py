@@ -192,6 +192,8 @@ def _names(heads: list[str]) -> list[table.Name]:
             raise BadInput(f"column {head!r:.60} is unknown; allowed: {known}")
         if seen[name, measure is None or measure.scale > 0] > 1:
             raise BadInput(f"column {name!r} is there twice; allowed: once")
+    if "operation" not in {name for name, _ in names}:
+        raise BadInput("no column operation; needed: what each row timed")
     if not set(SUFFICIENT) & {name for name, _ in names}:
         raise BadInput(f"no column of times; needed: one of {', '.join(SUFFICIENT)}")
     return names
@@ -284,11 +286,11 @@ def import_table(
         try:
             name = formats.detected(text, name)
             for line, row in _lines(text, name, given or {}, left):
-                own = _cell(row)["cell"], row["operation"]
-                if name != formats.TABLE and own in rows["operations"]:
-                    left[f"{row['operation']} again"] += 1
-                    continue
                 try:
+                    own = _cell(row)["cell"], row["operation"]
+                    if name != formats.TABLE and own in rows["operations"]:
+                        left[f"{row['operation']} again"] += 1
+                        continue
                     _add(rows, row)
                 except BadInput as error:
                     raise BadInput(f"line {line}: {error}") from None

@@ -39,7 +39,7 @@ CASES: dict[str, tuple[str, list[str], list[dict[str, Any]]]] = {
     ]),
     "tidesdb.csv": ("tidesdb", [], [
         {"store": "rocksdb", "operation": "insert", "mean": 2000, "p99_ns": 31000,
-         "records": 1_000_000, "label": "write_rand"},
+         "records": 1_000_000, "label": "write rand"},
         {"durability": "sync", "mean": 1_000_000},
     ]),
     "redb-times.md": ("redb", [*SAID, "--operations", "1M"], [

@@ -79,7 +79,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"n": ""}, "n: '' is not allowed"),
     ({"store": ""}, "store: '' is not allowed; allowed: up to 60 letters, digits and _.+-"),
     ({"store": "../x"}, "store: '../x' is not allowed"),
-    ({"operation": "scan"}, "operation: 'scan' is not allowed; allowed: load, insert, get, update"),
+    (
+        {"operation": "vacuum"},
+        "operation: 'vacuum' is not allowed; allowed: load, insert, get, upd",
+    ),
     ({"compressibility": "text"}, "compressibility: 'text' is not allowed; allowed: compressible,"),
     ({"durability": "full"}, "durability: 'full' is not allowed; allowed: default, none, process"),
     ({"access": "java"}, "access: 'java' is not allowed; allowed: c, python"),
@@ -148,18 +151,22 @@ FILES = [
     (HEAD + b"a" * 200_000, "line 2: field larger than field limit"),
     (HEAD.replace(b"n,", b"n,colour,"), "line 1: column 'colour' is unknown; allowed: "),
     (HEAD.replace(b"n,", b"n,n,"), "line 1: column 'n' is there twice; allowed: once"),
-    (HEAD.replace(b"records,", b""), "line 1: no column records; needed: store, operation"),
-    (HEAD.replace(b",", b";"), "line 1: columns are separated by semicolons; allowed: commas"),
-    (HEAD.replace(b",", b"\t"), "line 1: columns are separated by tabs; allowed: commas"),
-    (HEAD.replace(b",", b"|"), "line 1: columns are separated by bars; allowed: commas"),
-    (b"sep=;\n" + HEAD, "line 1: columns are separated by semicolons; allowed: commas"),
+    (
+        HEAD.replace(b"records,", b"") + LINE.replace(b"1000,", b""),
+        "line 2: no records; say it with --records N",
+    ),
+    (
+        HEAD.replace(b"operation,", b"") + LINE.replace(b"get,", b""),
+        "line 1: no column operation; needed: ",
+    ),
+    (b"sep=;\n" + HEAD, "line 1: 'sep=' is a line for a spreadsheet; allowed: without it"),
     (b"sep=,\n" + HEAD, "line 1: 'sep=' is a line for a spreadsheet; allowed: without it"),
-    (HEAD + LINE.replace(b",", b";"), "line 2: columns are separated by semicolons"),
+    (HEAD + LINE.replace(b",", b";"), "line 2: 1 values; allowed: 6, one for each column"),
     (HEAD.replace(b"\n", b",\n"), "line 1: a column without a name; allowed: a name for each"),
     (HEAD + LINE.replace(b"\n", b",\n"), "line 2: 7 values; allowed: 6, one for each column"),
     ((HEAD + LINE).decode().encode("utf-16"), "line 1: UTF-16, as some spreadsheets save text;"),
     (HEAD.replace(b",mean_ns", b""), "line 1: no column of times; needed: one of mean_ns, sum_ns"),
-    (HEAD.replace(b"mean_ns", b"mean_us"), "line 1: column 'mean_us' is unknown; allowed: mean_ns"),
+    (HEAD.replace(b"mean_ns", b"mean_ps"), "line 1: column 'mean_ps' is unknown; allowed: mean_ns"),
     (HEAD.replace(b"mean_ns", b"x" * 5000), "line 1: column 'xxx"),
 ]
 
@@ -172,8 +179,20 @@ FILES = [
         HEAD.replace(b",", b" , ") + LINE.replace(b",", b" , "),
         b'"' + HEAD[:-1].replace(b",", b'","') + b'"\n' + LINE,
         HEAD + LINE[:-1],
+        (HEAD + LINE).replace(b",", b";"),
+        (HEAD + LINE).replace(b",", b"\t"),
+        (HEAD + LINE).replace(b",", b"|"),
     ],
-    ids=["byte order mark", "CRLF", "blanks", "quotes", "no last newline"],
+    ids=[
+        "byte order mark",
+        "CRLF",
+        "blanks",
+        "quotes",
+        "no last newline",
+        "semicolons",
+        "tabs",
+        "bars",
+    ],
 )
 def test_the_ways_in_which_programs_write_csv_are_taken(
     data: bytes, kvbench: Run, tmp_path: Path
