@@ -169,18 +169,15 @@ def import_(
     If a row cannot be used, the command reports the first such row and writes nothing. Operations
     of other programs that are none of ours are left out, and named.
     """
-    from kvbench.results.formats import words
     from kvbench.results.importer import import_table
 
     given = {
         "store": store, "records": records, "n": operations, "durability": durability,
-        "record_size": value_size and words.size(value_size),
-        "key_size": key_size and words.size(key_size),
+        "record_size": value_size, "key_size": key_size,
     }  # fmt: skip
+    said = {column: str(value) for column, value in given.items() if value is not None}
     left: Counter[str] = Counter()
-    tables = import_table(
-        file, out, name, {key: str(value) for key, value in given.items() if value}, left
-    )
-    click.echo(", ".join(f"{found.num_rows} {name}" for name, found in tables.items()))
+    tables = import_table(file, out, name, said, left)
     if left:
         say(f"left out, since they are no operations here: {', '.join(left)}")
+    click.echo(", ".join(f"{found.num_rows} {name}" for name, found in tables.items()))

@@ -21,7 +21,7 @@ from kvbench.experiment.factors import FACTORS
 from kvbench.machine.scratch import whole
 from kvbench.results import formats
 from kvbench.results.columns import COLUMNS
-from kvbench.results.formats import table
+from kvbench.results.formats import table, words
 from kvbench.results.tables import NAME, TABLES, check, table_of, write_tables
 
 MOST_BYTES = 8 << 20  # of a CSV file: about 100,000 lines
@@ -61,6 +61,7 @@ PATTERNS = {  # pandas writes whole numbers as 1.0 if the column has missing val
 }
 SIZES = ("record_size", "memory", "memory_max")
 LEAST = {"n": 1, "key_size": 1, "live_bytes": 1}
+SIZED = ("record_size", "key_size")  # that may be said as 1KB or 1KiB
 ABOVE = TIMES[1:]  # 0, which has no logarithm; a coarse clock may show 0 for the fastest call alone
 
 
@@ -203,6 +204,24 @@ ASKED = {  # what a file may leave to be said, and the option that says it
     "store": "--store NAME", "record_size": "--value-size SIZE", "records": "--records N",
     "n": "--operations N",
 }  # fmt: skip
+OPTIONS = {name: option.split()[0] for name, option in ASKED.items()} | {
+    "key_size": "--key-size", "durability": "--durability"
+}  # fmt: skip
+
+
+def _said(given: Mapping[str, str]) -> dict[str, str]:
+    """What was said of rows that do not state it, by column, sizes in bytes. Raises BadInput."""
+    found = {}
+    for column, text in given.items():
+        found[column] = words.size(text) if column in SIZED else text
+        try:
+            _value(column, found[column])
+        except (ValueError, BadInput):
+            allowed = _allowed(column, found[column])
+            raise BadInput(
+                f"{OPTIONS[column]}: {text!r:.60} is not allowed; allowed: {allowed}"
+            ) from None
+    return found
 
 
 def _lines(
@@ -276,16 +295,18 @@ def import_table(
     """Write what a file of another program says as the tables of a new folder, and return them.
 
     `name` is the format of the file, of formats.FORMATS, or a table. `given` has values as text, by
-    column, for rows that lack them. `left` counts by name the operations that are left out: those
-    of other programs that are none of ours, or that are there again. Raises BadInput, which names
-    the first line that cannot be used; then nothing is written."""
+    column, for rows that lack them; sizes may have a unit. `left` counts by name the operations
+    that are left out: those of other programs that are none of ours, or that are there again.
+    Raises BadInput, which names the first line that cannot be used; then nothing is written."""
     left = Counter() if left is None else left
+    formats.check_name(name)
+    said = _said(given or {})
     with whole(out) as made:
         rows: dict[str, dict[Any, dict[str, Any]]] = {name: {} for name in TABLES}
         text = _text(path)
         try:
             name = formats.detected(text, name)
-            for line, row in _lines(text, name, given or {}, left):
+            for line, row in _lines(text, name, said, left):
                 try:
                     own = _cell(row)["cell"], row["operation"]
                     if name != formats.TABLE and own in rows["operations"]:

@@ -110,6 +110,13 @@ OPTIONS: dict[tuple[str, str], dict[str, str]] = {
     ("compare", "--fail-above"): {
         "": "''", "x": "'x'", "-1%": "'-1%'", "nan": "'nan'", "inf": "'inf'", "9" * 400: "'999",
     },
+    ("import", "--format"): {"": "''", "bench": "'bench'", "redb": "not of "},
+    ("import", "--store"): {"": "''", "a b": "'a b'", "x" * 400: "xxx"},
+    ("import", "--records"): {"": "''", "0": "'0'", "many": "'many'"},
+    ("import", "--value-size"): {"": "''", "0": "'0'", "65MiB": "'65MiB'", "x": "'x'"},
+    ("import", "--key-size"): {"": "''", "0": "'0'", "x": "'x'"},
+    ("import", "--operations"): {"": "''", "0": "'0'", "x": "'x'"},
+    ("import", "--durability"): {"full": "'full'", "x" * 400: "xxx"},
     ("audit", "--operations"): {"": "''", "0": "0", "x": "'x'"},
 }  # fmt: skip
 REST: dict[str, list[str]] = {
@@ -118,6 +125,7 @@ REST: dict[str, list[str]] = {
     "faults": ["lmdb", "--out", "x.csv"],
     "compare": [str(REFERENCE), str(REFERENCE)],
     "audit": ["--", "true"],
+    "import": [str(ROOT / "harness/tests/results/formats/rocksdb.txt"), "--out", "out"],
 }  # fmt: skip
 TRIED = [
     (command, option, value, said)

@@ -6,7 +6,7 @@ that is none of ours stays as it is named there."""
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kvbench.common.messages import BadInput
+from kvbench.common.messages import BadInput, listed
 from kvbench.results.formats import (
     benchmark_dotnet,
     crud_bench,
@@ -51,14 +51,19 @@ FORMATS = {  # the first that fits a text is taken
 AUTO, TABLE = "auto", "table"  # find out; a table of our own columns, or of usual names
 
 
+def check_name(name: str) -> None:
+    """Raise BadInput if there is no such format."""
+    known = [AUTO, TABLE, *FORMATS]
+    if name not in known:
+        allowed = listed(known, name, "kvbench import --help")
+        raise BadInput(f"--format: {name!r:.60} is unknown; allowed: {allowed}")
+
+
 def detected(text: str, name: str = AUTO) -> str:
-    """The name of the format of a text, TABLE if it is of no known program. Raises BadInput if
-    `name` is unknown, or if the text is not of that format."""
+    """The name of the format of a text, TABLE if it is of no known program. `name` is that of a
+    format or AUTO. Raises BadInput if the text is not of that format."""
     if name == AUTO:
         return next((name for name, one in FORMATS.items() if one.fits(text)), TABLE)
-    if name != TABLE and name not in FORMATS:
-        known = ", ".join([AUTO, TABLE, *FORMATS])
-        raise BadInput(f"--format: {name!r:.60} is unknown; allowed: {known}")
     if name != TABLE and not FORMATS[name].fits(text):
         raise BadInput(f"not of {FORMATS[name].says}; allowed: --format auto, or another")
     return name
