@@ -310,7 +310,7 @@ export function answer(data, question) {
     for (const [why, stores] of Object.entries(own.left)) left[why] = [...new Set([...(left[why] ?? []), ...stores])];
   }
   const parts = found.flatMap((own) => own.parts);
-  const absent = parts.length ? absentFrom(data, parts) : [];
+  const absent = parts.length ? absentFrom(data, parts).filter((store) => refused(data, store, question) !== "stores") : [];
   if (absent.length) left.absent = absent;
   const [first] = groups.length ? groups : found;
   return { field: first?.field, parts: first?.parts, grade: first?.grade, groups, left };

@@ -154,6 +154,7 @@ def test_stores_are_compared_among_themselves(browser: webdriver.Chrome, folder:
     assert set(ranking(browser).index) == {"LMDB", "SQLite", "RocksDB"}
     assert "stores=lmdb+rocksdb+sqlite" in browser.current_url
     assert "Files in one folder" not in shown(browser, "left")
+    assert "Basho" not in shown(browser, "left")  # was not measured there
 
 
 def test_a_device_that_puts_the_best_store_out_is_listed(

@@ -154,7 +154,7 @@ def test_a_field_gets_trials_until_its_best_stores_are_known(
         result = json.loads(path.read_text())
         get = next(row for row in result["operations"] if row["operation"] == "get")
         pace = 3 if result["cell"]["store"] == "flat" else 5
-        get["n"] = get["sum_ns"] // (1000 + 100 * (pace * result["cell"]["trial"] % 7))
+        get["n"] = get["sum_ns"] // (1000 + 400 * (pace * result["cell"]["trial"] % 7))
         path.write_text(json.dumps(result))
     assert "14 ok, 6 to do" in kvbench("status", out).stdout
     assert "left: 6 cells to measure" in kvbench("sweep", grid, "--out", out, "--dry-run").stdout
