@@ -699,9 +699,9 @@ def test_the_page_and_kvbench_advise_agree(
         assert larger == (beyond is not None and bool(rows)), given
         if larger and beyond and len(beyond.get("stores", ())) > 1:
             base, *label = beyond["stores"][0]["store"].split(" ")
-            first = " ".join([DATA["stores"][base]["name"], *label])
+            first = re.escape(" ".join([DATA["stores"][base]["name"], *label]))
             assert f"at {beyond['nearest']:g} times the memory" in state["answer"], given
-            assert f"fastest, in the mean: {first} 1, " in state["answer"], given
+            assert re.search(f"fastest, in the mean: {first} 1(,| and) ", state["answer"]), given
 
 
 def test_what_would_change_the_answer_does(browser: webdriver.Chrome, folder: Path) -> None:
