@@ -650,7 +650,7 @@ def test_data_larger_than_memory_have_an_answer_of_their_own(opened: webdriver.C
 NUMBER = 40  # of random needs in `make test`
 
 
-@pytest.mark.parametrize("count", [NUMBER, pytest.param(1000, marks=pytest.mark.check)])
+@pytest.mark.parametrize("count", [NUMBER, pytest.param(500, marks=pytest.mark.check)])
 def test_the_page_and_kvbench_advise_agree(
     browser: webdriver.Chrome, folder: Path, count: int
 ) -> None:
