@@ -154,13 +154,14 @@ def check(data: Measured, query: Query) -> None:
             f"--memory: {query.memory!r:.60} was not measured in {data.name}; "
             f"allowed: {listed(known, query.memory)}"
         )
-    engines = sorted({name.partition("/")[0] for name in set(data.rows.store)})
-    for store in query.needs.stores:
-        if store not in engines:
-            allowed = listed(engines, store)
-            raise BadInput(
-                f"--stores: {store!r:.60} was not measured in {data.name}; allowed: {allowed}"
-            )
+    if query.needs.stores:
+        engines = sorted({name.partition("/")[0] for name in set(data.rows.store)})
+        for store in query.needs.stores:
+            if store not in engines:
+                raise BadInput(
+                    f"--stores: {store!r:.60} was not measured in {data.name}; "
+                    f"allowed: {listed(engines, store)}"
+                )
     timed = [name for name in OPERATIONS if name in set(data.rows.operation)]
     for operation in query.mix:
         if operation not in timed:

@@ -19,7 +19,7 @@ from kvbench.results.formats import (
     storage_bench,
     tidesdb,
     ycsb,
-)  # fmt: skip
+)
 
 Rows = Iterator[tuple[int, dict[str, str]]]
 

@@ -43,8 +43,6 @@ def read(text: str) -> Iterator[tuple[int, dict[str, str]]]:
 def _row(line: dict[str, str]) -> dict[str, str]:
     name = line["operation"]
     row = {"store": line["engine"], "operation": OPERATIONS.get(name, name)}
-    if name == "GET" and line.get("workload") == "mixed":
-        row["operation"] = "get"
     row["mean_ns"] = words.nanoseconds(line["ops_per_sec"], 0)
     if line.get("batch_size", "1") == "1":
         row |= {
