@@ -4,6 +4,7 @@ data/README.md and columns.py explain the columns.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -124,19 +125,22 @@ def check(path: Path | str, tables: dict[str, pa.Table]) -> None:
             raise BadInput(f"{path}: {name}: {column} {value!r} {lacks}")
 
 
-def read_tables(path: Path) -> dict[str, pa.Table]:
+def read_tables(path: Path, contents: Mapping[str, bytes] | None = None) -> dict[str, pa.Table]:
     """Read the tables of a collected folder, and check them against the schema. If a table lacks a
     column of a factor added later, swept cells get its default; other optional columns are filled
-    with missing values. Raises BadInput."""
+    with missing values. With `contents`, the bytes of its files by name, nothing is read from disk,
+    and `path` is the folder's name in messages. Raises BadInput."""
     tables = {}
     for name in SCHEMAS:
         file = path / f"{name}.parquet"
-        if name == TIMELINE and not file.exists():
+        there = file.is_file() if contents is None else file.name in contents
+        if name == TIMELINE and not there and not file.exists():
             continue
         try:
-            if not file.is_file():
+            if not there:
                 raise BadInput(f"{file}: not there; run `kvbench collect {path}`")
-            tables[name] = _read(file, name)
+            source = file if contents is None else pa.BufferReader(contents[file.name])
+            tables[name] = _read(file, name, source)
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             reason = str(error).partition("\n")[0]
             raise BadInput(f"{file}: not readable as Parquet: {reason}") from None
@@ -144,10 +148,10 @@ def read_tables(path: Path) -> dict[str, pa.Table]:
     return tables
 
 
-def _read(file: Path, name: str) -> pa.Table:
-    """Read a table. Its metadata are checked first, since a small file may expand to a large
-    table."""
-    metadata = pq.read_metadata(file)
+def _read(file: Path, name: str, source: Any) -> pa.Table:
+    """Read a table from a source, the file or its contents. Its metadata are checked first, since a
+    small file may expand to a large table."""
+    metadata = pq.read_metadata(source)
     groups = map(metadata.row_group, range(metadata.num_row_groups))
     _refuse_large(file, metadata.num_rows, "rows", MOST_ROWS)
     _refuse_large(file, sum(group.total_byte_size for group in groups), "bytes", MOST_BYTES)
@@ -160,7 +164,7 @@ def _read(file: Path, name: str) -> pa.Table:
     # Read in parts, with texts as dictionaries: a long text may occur a million times.
     texts = [column for column, kind in types.items() if pa.types.is_string(kind)]
     parts, size = [], 0
-    with pq.ParquetFile(file, read_dictionary=texts, page_checksum_verification=True) as data:
+    with pq.ParquetFile(source, read_dictionary=texts, page_checksum_verification=True) as data:
         for part in data.iter_batches(ROWS):
             size += part.nbytes + sum(map(_decoded, part.columns))
             _refuse_large(file, size, "bytes", MOST_BYTES)
@@ -215,15 +219,20 @@ def _decoded(column: pa.Array) -> int:
     return pc.sum(pc.binary_length(column.dictionary).take(column.indices)).as_py() or 0
 
 
+def parquet(table: pa.Table) -> bytes:
+    """A table as a Parquet file, whose bytes depend on the table alone."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    return bytes(sink.getvalue().to_pybytes())
+
+
 def write_tables(path: Path, tables: dict[str, pa.Table]) -> None:
     """Write the tables of a folder as Parquet. The table of cells is written last: if this process
     is killed before, the old cells do not match the new tables, and reading fails."""
     if TIMELINE not in tables:
         (path / f"{TIMELINE}.parquet").unlink(missing_ok=True)  # from an earlier collection
     for name in reversed(tables):
-        sink = pa.BufferOutputStream()
-        pq.write_table(tables[name], sink, compression="zstd", write_page_checksum=True)
-        write_whole(path / f"{name}.parquet", sink.getvalue().to_pybytes())
+        write_whole(path / f"{name}.parquet", parquet(tables[name]))
 
 
 def check_targets(path: Path, csv: bool, xlsx: bool) -> None:
