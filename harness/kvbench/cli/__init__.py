@@ -16,6 +16,7 @@ SECTIONS = {
     ),
     "Use results": (
         results.collect, results.join, results.compare, results.restore, results.import_,
+        results.submit, results.accept,
     ),
     "Choose a store": (advise.advise,),
     "Test durability": (

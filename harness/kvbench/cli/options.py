@@ -73,6 +73,15 @@ def count(text: str) -> int:
     return int(found)
 
 
+def folder(text: str) -> Path:
+    """A folder that exists or can be made. Raises BadInput."""
+    path = Path(text)
+    with contextlib.suppress(OSError):  # the name is too long
+        if text and (path.is_dir() or not path.exists()):
+            return path
+    raise BadInput(f"{brief(text)!r} is no folder; allowed: a folder, new or existing")
+
+
 class Writable(click.Path):
     """An output file. It is written at the end, so an unusable path is refused at the start."""
 

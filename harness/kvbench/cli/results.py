@@ -1,4 +1,4 @@
-"""The commands that use results: collect, compare, restore, import."""
+"""The commands that use results: collect, compare, restore, import, submit, accept."""
 
 import math
 import sys
@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from kvbench.cli.ends import SLOWER, kept
-from kvbench.cli.options import AS_JSON, NEW_FOLDER, PATH, Read, count
+from kvbench.cli.options import AS_JSON, FILE, NEW_FOLDER, PATH, Read, count, folder
 from kvbench.common.messages import BadInput, one_line, say
 
 MIXED = {  # what to know of a folder with several levels of a factor
@@ -181,3 +181,41 @@ def import_(
     if left:
         say(f"left out, since they are no operations here: {', '.join(left)}")
     click.echo(", ".join(f"{found.num_rows} {name}" for name, found in tables.items()))
+
+
+@click.command(short_help="Make one file of results, to hand on.")
+@click.argument("source", type=PATH, metavar="FOLDER")
+@click.option("--out", type=FILE, required=True, help="The file to write, such as mine.zip.")
+def submit(source: Path, out: Path) -> None:
+    """Write the tables of a collected FOLDER as one file, an RO-Crate, for others to accept.
+
+    It states the machine, the versions of the engines, the days and a checksum of each table.
+    Folders of users, your user name and the name of this host are taken out of its texts. Results
+    that `kvbench accept` would refuse are refused here, in the same words.
+    """
+    from kvbench.results.bundle import submit as submitted
+
+    tables = submitted(source, out)
+    click.echo(f"{out}: {out.stat().st_size:,} B, {tables['cells'].num_rows:,} cells")
+
+
+@click.command(short_help="Take in results that someone submitted.")
+@click.argument("file", type=PATH)
+@click.option(
+    "--into",
+    type=Read(folder),
+    default=Path("data/submitted"),
+    show_default=True,
+    metavar="FOLDER",
+    help="The folder in which to make one of the results.",
+)
+def accept(file: Path, into: Path) -> None:
+    """Check FILE, which `kvbench submit` wrote, and write its tables as a folder of results.
+
+    Checksums, versions and statistics are computed again. Results that no machine can have are
+    refused, such as reads faster than copies of memory or synced writes faster than the device, and
+    so are counts that do not add up and trials that are copies. Then nothing is written.
+    """
+    from kvbench.results.bundle import accept as accepted
+
+    click.echo(accepted(file, into))

@@ -117,6 +117,9 @@ OPTIONS: dict[tuple[str, str], dict[str, str]] = {
     ("import", "--key-size"): {"": "''", "0": "'0'", "x": "'x'"},
     ("import", "--operations"): {"": "''", "0": "'0'", "x": "'x'"},
     ("import", "--durability"): {"full": "'full'", "x" * 400: "xxx"},
+    ("accept", "--into"): {
+        "": "''", str(ROOT / "README.md"): "README.md' is no folder", "x" * 400: "xxx",
+    },
     ("audit", "--operations"): {"": "''", "0": "0", "x": "'x'"},
 }  # fmt: skip
 REST: dict[str, list[str]] = {
@@ -125,6 +128,7 @@ REST: dict[str, list[str]] = {
     "faults": ["lmdb", "--out", "x.csv"],
     "compare": [str(REFERENCE), str(REFERENCE)],
     "audit": ["--", "true"],
+    "accept": [str(ROOT / "README.md")],
     "import": [str(ROOT / "harness/tests/results/formats/rocksdb.txt"), "--out", "out"],
 }  # fmt: skip
 TRIED = [
