@@ -57,6 +57,10 @@ for (const store of engines) {
   label.prepend(Object.assign(element("input"), { type: "checkbox", name: `store-${store}` }));
   page("stores").append(label);
 }
+page("others").hidden = !data.submitted.length;
+for (const { machines, measured, engines, cells } of data.submitted) {
+  page("submitted").append(element("li", `${machines}. Measured ${measured}: ${some(cells, "cell")} of ${engines}.`));
+}
 form.elements.most.replaceChildren(...MOST.map((size) => Object.assign(element("option", size || "any"), { value: size })));
 for (const operation of OPERATIONS) {
   const label = element("label", operation);

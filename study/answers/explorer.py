@@ -1,5 +1,6 @@
 """The data of the explorer: every field that was measured from C or Python, trial by trial."""
 
+import contextlib
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
@@ -21,6 +22,7 @@ from kvbench.cell.factors import (
     RecordSize,
     parse_bytes,
 )
+from kvbench.common.messages import BadInput
 from kvbench.experiment.factors import COMPARED, CONDITION, FACTORS, NOT_STATED
 from kvbench.results.frames import Frames, refuse_several, sitting_of
 from kvbench.results.importer import GIVEN, MOST_BYTES
@@ -30,6 +32,7 @@ from kvbench.stats.regret import LOOKS, SITTINGS, look, quantile
 from kvbench.stores import catalogue
 from kvbench.stores.about import about, consequence
 
+from study.answers import submitted
 from study.common.fields import where
 from study.common.notebook import root
 from study.common.results import Results
@@ -319,6 +322,7 @@ def answers(
             for store in named
         },
         "sources": sources,
+        "submitted": [submitted.facts(folder) for folder in submitted.folders().values()],
         "sittings": [_sittings(data) for data in experiments.values()],
         "looks": looks(),
         "guarantees": [level for level in DURABILITY if level != DEFAULT],
@@ -352,18 +356,21 @@ def _plain(value: object) -> Any:
 
 
 def load(results: str, others: Mapping[str, str]) -> dict[str, Results]:
-    """Return the experiments of the page, from the folders that the notebook's parameters give.
-    Only cells that were warm, without a cap on memory and otherwise at the levels of PLAIN are
-    kept. Raises BadInput."""
-    return {
-        name: Results(
-            folder,
-            ("c", "python"),
-            (*COMPARED, "options"),
-            "results" if name == "reference" else name,
-        ).at(**PLAIN)
-        for name, folder in ({"reference": results} | dict(others)).items()
-    }
+    """Return the experiments of the page, from the folders that the notebook's parameters give, and
+    at the end those that others submitted. Only cells that were warm, without a cap on memory and
+    otherwise at the levels of PLAIN are kept. Raises BadInput."""
+    named = {"reference": results} | dict(others)
+    found = {name: _plain_levels(name, folder) for name, folder in named.items()}
+    for name, folder in submitted.folders().items():
+        with contextlib.suppress(BadInput):  # several labels or builds: it is listed, not ranked
+            found[name] = _plain_levels(name, str(folder))
+    return found
+
+
+def _plain_levels(name: str, folder: str) -> Results:
+    parameter = "results" if name == "reference" else name
+    found = Results(folder, WAYS, (*COMPARED, "options"), parameter)
+    return found.at(**PLAIN)
 
 
 def load_space(folder: str) -> Results:
