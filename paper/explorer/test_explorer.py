@@ -1230,3 +1230,18 @@ def test_no_part_is_wider_than_a_phone(browser: webdriver.Chrome, folder: Path, 
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert wide == phone["width"]
     assert chart, "a label of the chart is cut"
+
+
+def test_submitted_results_are_listed(
+    opened: webdriver.Chrome, browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    """Their machine, versions and days; without any, the section is not shown."""
+    assert opened.find_element(By.ID, "others").is_displayed() == bool(DATA["submitted"])
+    own = {
+        "name": "x", "machines": "<b>A CPU</b>, 2 cores", "measured": "2026-11-28",
+        "engines": "rocksdb 11.8.1", "cells": 42,
+    }  # fmt: skip
+    (tmp_path / "answers.json").write_text(json.dumps(DATA | {"submitted": [own]}))
+    (tmp_path / "explorer.html").write_text(page(tmp_path / "answers.json"))
+    (item,) = opened_at(browser, tmp_path, "").find_elements(By.CSS_SELECTOR, "#submitted li")
+    assert item.text == ("<b>A CPU</b>, 2 cores. Measured 2026-11-28: 42 cells of rocksdb 11.8.1.")

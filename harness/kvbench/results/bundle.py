@@ -25,6 +25,7 @@ from kvbench.results.crate import METADATA, check, described, encoded
 from kvbench.results.plausible import implausible
 from kvbench.results.tables import SCHEMAS, TIMELINE, parquet, read_tables, write_tables
 
+SUBMITTED = "submitted"  # the folder of accepted results among those of data
 MOST_BYTES = 64 << 20
 MOST_METADATA = 1 << 20
 MOST_DIRECTORY = 1 << 16  # bytes of the list of a zip's members
@@ -66,7 +67,8 @@ def submit(folder: Path, out: Path) -> dict[str, pa.Table]:
 def accept(path: Path, into: Path) -> Path:
     """Write the tables of a bundle into a new folder below `into`, which date, machine and contents
     name, and return it. Raises BadInput, and writes nothing, if the bundle is not what submit
-    writes, or is not plausible, or has a trial that a folder in `into` or beside it has."""
+    writes, or is not plausible, or has a trial of a folder accepted before. Beside `submitted`,
+    folders of data are looked through for it, too."""
     contents = _members(path)
     given = contents.pop(METADATA)
     tables = read_tables(path, contents)
@@ -75,10 +77,9 @@ def accept(path: Path, into: Path) -> Path:
         check(given, wanted)
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
-    beside = {
-        file.parent for place in (into, into.parent) for file in place.glob("*/cells.parquet")
-    }
-    _refuse(path, tables, sorted(beside))
+    places = (into, into.parent) if into.name == SUBMITTED else (into,)
+    known = {file.parent for place in places for file in place.glob("*/cells.parquet")}
+    _refuse(path, tables, sorted(known))
     out = into / _name(tables, contents)
     with whole(out) as made:
         write_tables(made, tables)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kvbench.results.plausible.evidence import Evidence
-from kvbench.results.plausible.outside import refusal
+from kvbench.results.plausible.outside import place, refusal
 
 ENOUGH = 100  # operations whose times do not agree by chance to the nanosecond
 SHAPE = 30  # bins of a histogram whose counts do not agree by chance
@@ -50,7 +50,7 @@ def copied(own: Evidence, others: Iterable[Path]) -> Iterator[str]:
         other, where = seen.setdefault(mark, (cell, cell))
         if other != cell:  # in a cell, a mix of one kind has the values of that kind
             row = {"cell": cell, "operation": operation}
-            yield refusal(row, "times", f"those of {where[-40:]}", WHY)
+            yield f"{place(row)}: times: those of {where[-40:]} are not allowed; allowed: {WHY}"
     again = own.cells[own.cells[CLOCKED].duplicated()]
     for found in again.head(1).to_dict("records"):
         yield refusal(found, "open_s", f"{found['open_s']:.9f}", WHY)
