@@ -11,7 +11,7 @@ export const OPERATIONS = ["insert", "get", "update", "remove"];
 export const MEASURES = ["mean", "p99"];
 export const MOST = ["", "4 MiB", "16 MiB", "64 MiB", "256 MiB", "1 GiB"]; // memory that a store may take
 export const NOT_STATED = "not stated";
-export const LEAST_TRIALS = 5; // with fewer almost every store may be the best
+export const LEAST_TRIALS = 2; // one tells no store from another
 
 const SHIPPED = "default";
 const SELDOM_SYNCS = 0.1; // a write at level process: flushes of a buffer

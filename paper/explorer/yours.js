@@ -97,7 +97,7 @@ function ownTable(asked, field) {
     for (const found of ranked) {
       const missing = [
         ranked.length < 2 && "a second store with the same guarantee and records",
-        found.trials < 2 ? "more trials: it has one, and 5 tell stores apart" : found.verdict === "not ranked" && ranked.length > 1 && "trials that other stores have",
+        found.trials < 2 ? "more trials: it has one, which tells no store from another" : found.verdict === "not ranked" && ranked.length > 1 && "trials that other stores have",
       ].filter(Boolean);
       body.append(row([
         [nameOf(found.store)], [each(found.store)], [missing.join("; ")], [time(found.time), "number"], [regret(found), "number"],

@@ -16,6 +16,7 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     "95% gets, 5% updates": {"get": 0.95, "update": 0.05},
     "half gets, half updates": {"get": 0.5, "update": 0.5},
 }
+LEVELS = ("process", "recoverable", "sync")
 ALWAYS = ("sqlite", "lmdb")  # stores that people choose without looking at data
 CLOSE = 1.10  # a store with less regret is close to the best
 SUMMARY = ["fields", "good", "mean", "most"]
@@ -46,7 +47,7 @@ def _times(data: Measured, query: Query) -> Mapping[str, float]:
     return {store: found.times[store] for store in whole}
 
 
-def cases(data: Measured, levels: Iterable[str] = ("process", "sync")) -> Iterator[Case]:
+def cases(data: Measured, levels: Iterable[str] = LEVELS) -> Iterator[Case]:
     """Iterate over the fields, with each mix. The advice is extrapolated for those that do not lie
     between others."""
     for level in levels:

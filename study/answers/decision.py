@@ -34,20 +34,22 @@ SMALL = ("100 B", "1 KiB", "10 KiB")
 LARGE = ("100 KiB", "1 MiB")
 BUFFERS = 4  # write buffers that a log-structured store must fill before its merging shows
 POPULAR = ("flat", "sqlite", "lmdb", "rocksdb", "leveldb")
+COMPARED = POPULAR[:3]  # in the paper
 
 
 def over_fields(data: Results, need: "Need") -> "pd.Series[float]":
     """Return the geometric mean over the fields of a need, in ns, by store and trial. A store is
     left out if it lacks a field that others have, or was not warm in one."""
-    bindings = data.operations.binding.replace(NOT_STATED, "")
-    rows = data.operations.assign(store=list(map(full_name, data.operations.store, bindings)))
+    rows = data.operations
     rows = rows[
         (rows.durability == need.durability)
         & rows.record_size.isin(need.sizes)
         & rows.records.isin(need.counts)
         & rows.operation.isin(need.mix)
-        & (data.operations.store != "null")  # the harness's own floor
+        & (rows.store != "null")  # the harness's own floor
     ]
+    bindings = rows.binding.replace(NOT_STATED, "")
+    rows = rows.assign(store=list(map(full_name, rows.store, bindings)))
     rows = warm(rows, [*FIELD, "operation"])
     if rows.empty:
         return pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], []], names=INDEX))
@@ -153,7 +155,7 @@ def _every_size(name: str, mix: Mapping[str, float], **terms: Any) -> tuple[Need
 
 MIXED, READS, INSERTS, GROWS = "equal mix", "95% gets", "inserts", "equal mix, file only grows"
 SHARED = "several processes may write (timed: one)"
-LEVELS = ("process", "sync")
+LEVELS = ("process", "recoverable", "sync")
 NEEDS = (
     *(
         need
@@ -161,10 +163,8 @@ NEEDS = (
         for level in LEVELS
         for need in _every_size(name, mix, durability=level)
     ),
-    Need(SHARED, suits=shared),
-    Need(SHARED, "sync", suits=shared),
-    *_every_size(INSERTS, {"insert": 1.0}),
-    *_every_size(INSERTS, {"insert": 1.0}, durability="sync"),
+    *(Need(SHARED, level, suits=shared) for level in LEVELS),
+    *(need for level in LEVELS for need in _every_size(INSERTS, {"insert": 1.0}, durability=level)),
     *_every_size(GROWS, ALL, suits=lambda store: True),
     Need(
         "gets of 1 KiB, data beyond memory (one trial)",
@@ -176,21 +176,23 @@ NEEDS = (
 SAFE = (MIXED, READS)  # the mixes in which a store should never be far from the best
 
 
-def ranking(data: Results, need: Need, shared: float = 0.0, share: float = 1.0) -> Ranking:
+def ranking(data: Results, need: Need, share: float = 1.0) -> Ranking:
     """Return the regret of each suitable store over the trials that all fields of the need have.
-    `shared` is the deviation of a ratio that all trials have in common, and `share` that of the
-    error that may be spent on this need, as in kvbench.stats.regret."""
-    costs = need.cost(data, need)
+    `share` is that of the error that may be spent on this need, as in kvbench.stats.regret."""
+    return _ranked(data, need.cost(data, need), share)
+
+
+def _ranked(data: Results, costs: "pd.Series[float]", share: float) -> Ranking:
     trials = costs.index.get_level_values("trial")
     planned = range(1, int(trials.max()) + 1) if len(trials) else ()
     trial_costs = by_trial(costs)
-    return rank(trial_costs, planned, shared=shared, sittings=data.sittings, share=share)
+    return rank(trial_costs, planned, sittings=data.sittings, share=share)
 
 
-def _everywhere(data: Results, need: Need, shared: float = 0.0) -> set[str]:
+def _everywhere(data: Results, need: Need) -> set[str]:
     """Return the stores that may be recommended at every record size of the need that was
     measured."""
-    parts = (ranking(data, replace(need, sizes=(size,)), shared).regrets for size in need.sizes)
+    parts = (ranking(data, replace(need, sizes=(size,))).regrets for size in need.sizes)
     good = [{name for name, regret in part.items() if regret.recommended} for part in parts if part]
     return set.intersection(*good) if good else set()
 
@@ -223,7 +225,7 @@ def table(experiments: Mapping[str, Results], needs: Sequence[Need] = NEEDS) -> 
 
 
 def overview(shown: pd.DataFrame) -> pd.DataFrame:
-    """Return an extract of table() for the paper: one row per need that has both levels, without
+    """Return an extract of table() for the paper: one row per need that has all levels, without
     pure inserts. The columns of each level have the stores to use, those that may be the best in
     parentheses, and the regrets of three popular stores. A * marks stores that are not whole(), a †
     those that a crash may cost altogether if it goes beyond what the level survives, and a ‡ those
@@ -238,22 +240,21 @@ def overview(shown: pd.DataFrame) -> pd.DataFrame:
         return ", ".join(map(mark, names.split(", "))) if names else ""
 
     rows = shown.rename(columns={"may be the best": "maybe"})
-    use = pd.Series(
-        [
-            f"{marked(row.choose, row)}{f' ({marked(row.maybe, row)})' if row.maybe else ''}"
-            for row in each(rows)
-        ],
-        shown.index,
-    )
-    by = shown.assign(use=use.str.strip()).set_index("need")
-    process, sync = (by[by.level == level] for level in LEVELS)
-    both = [name for name in process.index if name in sync.index]
-    names = [name for name in both if not name.startswith(INSERTS)]
-    extract = {"use at process": process.use}
-    extract |= {store: process[store] for store in ("flat", "sqlite", "lmdb")}
-    extract |= {"use at sync": sync.use}
-    extract |= {f"{store}, sync": sync[store] for store in ("flat", "sqlite", "lmdb")}
-    return pd.DataFrame(extract).loc[names].reset_index()
+    use = [
+        f"{marked(row.choose, row)}{f' ({marked(row.maybe, row)})' if row.maybe else ''}".strip()
+        for row in each(rows)
+    ]
+    regrets = [" / ".join(getattr(row, name) or "none" for name in COMPARED) for row in each(rows)]
+    by = shown.assign(use=use, regrets=regrets).set_index(["level", "need"])
+    by_level = {level: by.loc[level] for level in LEVELS if level in by.index.unique("level")}
+    common = set.intersection(*(set(own.index) for own in by_level.values())) if by_level else set()
+    names = [one for one in dict.fromkeys(shown.need) if one in common]
+    names = [name for name in names if not name.startswith(INSERTS)]
+    extract = {}
+    for level, own in by_level.items():
+        extract[f"use at {level}"] = own.use
+        extract[f"{', '.join(COMPARED)} at {level}"] = own.regrets
+    return pd.DataFrame(extract).reindex(names).rename_axis("need").reset_index()
 
 
 def _mixed(
@@ -271,14 +272,15 @@ def _mixed(
 
 def _greatest(data: Results, needs: Iterable[Need]) -> pd.DataFrame:
     """Return, by store, the greatest estimated regret over the measured needs, `most`, and the
-    greatest upper limit of its intervals, `limit`, which hold for all these needs together. It is
-    missing if trials are too few for an interval. Stores that lack a need are left out."""
-    measured = [need for need in needs if ranking(data, need).regrets]
+    greatest upper limit of its intervals, `limit`, which hold together for those needs that have
+    more than one trial. It is missing if none has. Stores that lack a need are left out."""
+    measured = [costs for need in needs if not (costs := need.cost(data, need)).empty]
     if not measured:
         return pd.DataFrame(columns=["most", "limit"])
-    rankings = [ranking(data, need, share=1 / len(measured)).regrets for need in measured]
+    rankings = [_ranked(data, costs, 1 / len(measured)).regrets for costs in measured]
     most = pd.DataFrame([{name: own.estimate for name, own in one.items()} for one in rankings])
-    limit = pd.DataFrame([{name: own.high for name, own in one.items()} for one in rankings])
+    limits = [{name: own.high for name, own in one.items()} for one in rankings]
+    limit = pd.DataFrame([own for own in limits if not all(map(math.isinf, own.values()))])
     whole = {"most": most.max(skipna=False), "limit": limit.max(skipna=False)}
     return pd.DataFrame(whole).dropna(subset="most")
 
@@ -389,37 +391,12 @@ def _key(place: str) -> str:
     return place.replace(" ", "_")
 
 
-def overstated(
-    data: Results, shared: Mapping[str, float], needs: Sequence[Need] = NEEDS
-) -> dict[str, int]:
-    """Return, for the text, how many recommendations overview() makes (`named`: a store for a need
-    and level each), and how many of them would be `unsure` if all trials of a level had such a
-    deviation in common."""
-    shown = [
-        need
-        for need in needs
-        if need.experiment == "reference" and not need.name.startswith((INSERTS, GROWS))
-    ]
-    count = lost = 0
-    for need in shown:
-        named = _recommended(data, need)
-        count += len(named)
-        lost += len(named - _recommended(data, need, shared.get(need.durability, 0.0)))
-    return {"named": count, "unsure": lost}
-
-
-def _recommended(data: Results, need: Need, shared: float = 0.0) -> set[str]:
-    regrets = ranking(data, need, shared).regrets
-    return {name for name, own in regrets.items() if own.recommended} & _everywhere(
-        data, need, shared
-    )
-
-
 def all_safest(data: Results, places: Mapping[str, Results]) -> dict[str, dict[str, str]]:
     """Return, for the text, the safest store of each level; at `sync` one for small and one for
     large values."""
     return {
         "process": safest(data, places, "process", SMALL + LARGE),
+        "recoverable": safest(data, places, "recoverable", SMALL + LARGE),
         "sync_small": safest(data, places, "sync", SMALL),
         "sync_large": safest(data, places, "sync", LARGE),
         "sync_large_c": safest(data, places, "sync", LARGE, callable_from_c),
@@ -432,6 +409,7 @@ def bounds(found: Mapping[str, Mapping[str, str]], places: Iterable[str]) -> pd.
     """
     names = {
         "process": ("process", "all"),
+        "recoverable": ("recoverable", "all"),
         "sync_small": ("sync", "up to 10 KiB"),
         "sync_large": ("sync", "100 KiB and more"),
         "sync_large_c": ("sync", "100 KiB and more, from C"),

@@ -28,7 +28,7 @@ from kvbench.results.frames import Frames, refuse_several, sitting_of
 from kvbench.results.importer import GIVEN, MOST_BYTES
 from kvbench.results.measured import equal_work
 from kvbench.results.warm import SELDOM, WARM, warm
-from kvbench.stats.regret import LOOKS, SITTINGS, look, quantile
+from kvbench.stats.regret import ENOUGH, LOOKS, SITTINGS, look, quantile
 from kvbench.stores import catalogue
 from kvbench.stores.about import about, consequence
 
@@ -112,7 +112,7 @@ def _store(rows: pd.DataFrame, cells: pd.DataFrame, trials: int) -> dict[str, An
 def _last(data: Results) -> int:
     """Return the last trial that may count: of few sittings that of the last look, else that of
     the last sitting that the last look counts."""
-    if len(set(data.sittings.values())) < min(SITTINGS):
+    if len(set(data.sittings.values())) < ENOUGH:
         return MOST_TRIALS
     return max(at for at, sitting in data.sittings.items() if sitting <= max(SITTINGS))
 
@@ -211,7 +211,7 @@ def looks() -> dict[str, dict[str, Any]]:
     that of the stores."""
     return {
         "trials": _looks(LOOKS, range(MOST_TRIALS + 1)),
-        "sittings": _looks(SITTINGS, range(min(SITTINGS), max(SITTINGS) + 1)),
+        "sittings": _looks(SITTINGS, range(ENOUGH, max(SITTINGS) + 1)),
     }
 
 

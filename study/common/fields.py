@@ -95,14 +95,14 @@ def over_trials(rows: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
 
 
 def regrets(
-    rows: pd.DataFrame, value: str, by: Sequence[str], largest: bool = False, shared: float = 0.0
+    rows: pd.DataFrame, value: str, by: Sequence[str], largest: bool = False
 ) -> pd.DataFrame:
     """Return the regret of each store in each field: how many times as slow, or as large, it is as
     the best store. One row per store, the best first, with the columns `by`, `store`, `mean`
     (geometric, in the unit of the value), `regret` with its bounds `low` and `high`, `trials`,
     `verdict` (see kvbench.stats.regret.Regret) and `tellable`, which is the field's. `largest`
-    ranks the largest value first. `shared` is the deviation that all trials have in common. Raises
-    ValueError if a store has two values in one trial, because `by` then lacks a factor."""
+    ranks the largest value first. Raises ValueError if a store has two values in one trial, because
+    `by` then lacks a factor."""
     measured = warm(rows[rows[value].notna()], by)
     regret_rows = []
     for key, field in measured.groupby(list(by), observed=True):
@@ -115,7 +115,7 @@ def regrets(
         }
         sittings = sitting_of(numbered) if "sitting" in numbered else None
         planned = range(1, int(numbered.trial.max()) + 1)
-        ranking = rank(values, planned, largest, shared, sittings)
+        ranking = rank(values, planned, largest, sittings)
         for store, regret in ranking.regrets.items():
             counted = list(values[store].values())[: regret.trials]
             mean = np.exp(np.mean(np.log(counted))) if counted else float("nan")
@@ -155,6 +155,25 @@ def best_of(
         best.append((*key, *shown, table.low.iloc[1], table.tellable.iloc[0], bool(near), ""))
     columns = ["store", "value", "among", "undecided", "margin", "tellable", "near_floor", "reason"]
     return pd.DataFrame(best, columns=[*by, *columns])
+
+
+def mixed(rows: pd.DataFrame, mix: Mapping[str, float]) -> pd.DataFrame:
+    """Return the mean time of an operation of a mix, which has the share of each operation: one row
+    per store, trial and field, of the rows of operations at one durability level, with the columns
+    of best_of(), `mean_ns` (ns), `sitting`, `cooled` and `near_floor`. Trials that lack an
+    operation of the mix are left out."""
+    chosen = rows[rows.operation.isin(list(mix)) & rows.mean_ns.notna()]
+    weighted = chosen.assign(mean_ns=chosen.mean_ns * chosen.operation.map(dict(mix)).astype(float))
+    key = ["record_size", "compressibility", "records", "store", "trial"]
+    by = weighted.groupby(key, observed=True)
+    found = by.agg(
+        mean_ns=("mean_ns", "sum"),
+        sitting=("sitting", "first"),
+        cooled=("cooled", "any"),
+        near_floor=("near_floor", "all"),
+        operations=("operation", "nunique"),
+    )
+    return found[found.operations == len(mix)].drop(columns="operations").reset_index()
 
 
 def whole(cells: pd.DataFrame) -> pd.DataFrame:

@@ -27,7 +27,7 @@ from study.common.stores import colour, ink, marker, tint
 LEGEND_COLUMNS = 8
 FOOT_CHARACTERS = 150  # in a line below a figure
 LINES = "|x+1234"  # markers without an area to fill
-BESIDE = 6  # the most columns of two tables side by side
+FEW = 6  # the most columns of a table whose text is as large as that of a page
 MARGINS = (GOOD, 1.5, 2.0)  # regrets of the next store at which a field becomes a tone darker
 TONES = (0.2, 0.4, 0.6, 0.85)
 
@@ -276,13 +276,12 @@ def best_figure(
     sizes, counts = results.sizes(), counts or results.counts()
     kinds = results.level("compressibility")
     columns = [(kind, count) for kind in kinds for count in counts]
-    beside = 2 if len(columns) <= BESIDE and len(panels) > 1 else 1
-    depth = -(-len(panels) // beside)
-    width = 7 if beside > 1 else max(4.6, 1.0 + 0.6 * len(columns))
+    few = len(columns) <= FEW
+    width, height = (7.0, 0.42) if few else (1.0 + 0.6 * len(columns), 0.3)
     figure, axes = plt.subplots(
-        depth,
-        beside,
-        figsize=(width, depth * (0.45 + 0.3 * len(sizes)) + 0.3),
+        len(panels),
+        1,
+        figsize=(width, len(panels) * (0.45 + height * len(sizes)) + 0.3),
         squeeze=False,
         sharex=True,
         sharey=True,
@@ -301,11 +300,10 @@ def best_figure(
         for row in each(found):
             x, y = columns.index((row.compressibility, row.records)), sizes.index(row.record_size)
             if row.store:
-                _fill_field(axis, x, y, row, show(row.value))
+                _fill_field(axis, x, y, row, show(row.value), 7.0 if few else 4.8)
             else:
-                axis.text(x + 0.5, y + 0.5, row.reason, ha="center", va="center", fontsize=4.6)
-    for axis in axes.flat[len(panels) :]:
-        axis.set_axis_off()
+                look: Any = {"ha": "center", "va": "center", "fontsize": 7 if few else 4.6}
+                axis.text(x + 0.5, y + 0.5, row.reason, **look)
     figure.supxlabel("number of records", fontsize=7)
     figure.supylabel("record size", fontsize=7)
     largest = formats.size(results.cells.live_bytes.max())
@@ -314,9 +312,9 @@ def best_figure(
     return figure
 
 
-def _fill_field(axis: Any, x: int, y: int, row: Any, value: str) -> None:
+def _fill_field(axis: Any, x: int, y: int, row: Any, value: str, points: float) -> None:
     """Draw one field of best_figure(): the store, its value, and which other stores are or may be
-    as good."""
+    as good, in text of so many points."""
     margin = 1 if np.isnan(row.margin) else row.margin
     strength = TONES[int(np.searchsorted(MARGINS, margin, side="right"))]
     look: Any = {"ha": "center", "va": "center", "color": ink(row.store, strength)}
@@ -327,11 +325,11 @@ def _fill_field(axis: Any, x: int, y: int, row: Any, value: str) -> None:
         for sign, stores in (("=", row.among), ("?", maybe))
         if stores
     ]
-    lines = [(row.store, 5.2), (f"{value}{'°' if row.near_floor else ''}", 4.8)]
-    lines += [("  ".join(others), 4.2)] if others else []
-    for at, (text, size) in enumerate(lines):
+    lines = [row.store, f"{value}{'°' if row.near_floor else ''}"]
+    lines += ["  ".join(others)] if others else []
+    for at, text in enumerate(lines):
         axis.text(
-            x + 0.5, y + 0.5 + 0.28 * (at - (len(lines) - 1) / 2), text, fontsize=size, **look
+            x + 0.5, y + 0.5 + 0.28 * (at - (len(lines) - 1) / 2), text, fontsize=points, **look
         )
 
 

@@ -16,7 +16,7 @@ from kvbench.common.messages import BadInput
 from kvbench.experiment.factors import FACTORS
 from kvbench.machine.noise import SPREAD
 from kvbench.results.warm import SELDOM, WARM
-from kvbench.stats.regret import GOOD, LOOKS
+from kvbench.stats.regret import GOOD, SITTINGS
 from matplotlib.figure import Figure
 
 from study.common import formats
@@ -31,8 +31,8 @@ def method() -> dict[str, str]:
         "least": f"{FACTORS['least_ms'].default / 1000:g} s",
         "per_eviction": f"{PER_EVICTION}",
         "tried": f"{TRIED:,}",
-        "looks": formats.listed(list(map(str, LOOKS)), "or"),
-        "errors": formats.listed([f"{100 * error:g}" for error in LOOKS.values()], "and") + "%",
+        "looks": formats.listed(list(map(str, SITTINGS)), "and"),
+        "errors": formats.listed([f"{100 * error:g}" for error in SITTINGS.values()], "and") + "%",
         "good": f"{GOOD - 1:.0%}",
         "warm": f"{WARM:.0%}",
         "seldom": f"{SELDOM:.0%}",

@@ -1,5 +1,6 @@
 """Collected results, as the notebooks read them."""
 
+import functools
 from collections.abc import Callable, Collection, Sequence, Sized
 from copy import copy
 from pathlib import Path
@@ -126,11 +127,24 @@ class Results:
         because they trade space for time."""
         return self.of([store for store in set(self.all_cells.store) if about.reuses(store)])
 
+    def by_machine(self) -> dict[str, Self]:
+        """Return the same results of each machine, by the name of its processor; those of a further
+        machine with the same processor have a number, too. Empty if one machine measured all."""
+        machines = list(dict.fromkeys(self.cells.sort_values("trial").machine))
+        found: dict[str, Self] = {}
+        for machine in machines if len(machines) > 1 else ():
+            own = self._kept(functools.partial(where, machine=machine))
+            name = formats.stated(own.machine.cpu)
+            alike = sum(known.partition(" (")[0] == name for known in found)
+            found[f"{name} ({alike + 1})" if alike else name] = own
+        return found
+
     def _kept(self, keep: Callable[[pd.DataFrame], pd.DataFrame]) -> Self:
         """Return the same results, with `keep` applied to each table."""
         found = copy(self)
-        for table in ("all_cells", "cells", "operations", "timeline", "unsteady"):
+        for table in ("all_cells", "cells", "operations", "timeline"):
             setattr(found, table, keep(getattr(self, table)))
+        found.unsteady = unsteady(found.operations)
         return found
 
     @property
@@ -354,7 +368,7 @@ class Results:
             for name, fact in self.facts().items()
         )
         number = self.cells.machine.nunique()
-        several = f"{number} machines, of which these are facts of all: " if number > 1 else ""
+        several = f"{number} machines: " if number > 1 else ""
         return (
             f"{several}{cpu}, {cores}, {held} ({largest}); {file_system}, {read_ahead}, {fsync}; "
             f"{kernel}, {reclaim}"

@@ -44,11 +44,11 @@ def regrets_of(data: Results) -> pd.DataFrame:
 
 
 def decisions(regret_rows: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per durability level: its `fields`; those in which every store is decided,
-    that is surely good enough or surely not (`decided`); the share of `stores decided`; and
-    `tellable`, the least regret that the trials distinguish from none, as the median over the
-    fields."""
-    ranked = regret_rows[regret_rows.verdict != NOT_RANKED]
+    """Return one row per durability level: its `fields` of more than one trial; those in which
+    every store is decided, that is surely good enough or surely not (`decided`); the share of
+    `stores decided`; and `tellable`, the least regret that the trials distinguish from none, as the
+    median over the fields."""
+    ranked = regret_rows[(regret_rows.verdict != NOT_RANKED) & (regret_rows.trials > 1)]
     known = ranked.assign(known=ranked.verdict != "undecided")
     fields = known.groupby(FIELD, observed=True).agg(
         decided=("known", "all"), tellable=("tellable", "first")
@@ -178,72 +178,50 @@ def fits(regret_rows: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
     return shown.sort_values("store", key=lambda name: name.map(order), kind="stable")
 
 
-def replicated(data: Results) -> pd.DataFrame:
-    """Return whether the sittings agree: one row per durability level, and none if there is one
-    sitting. The columns are
+def disagreement(data: Results) -> pd.DataFrame:
+    """Return how much the sittings disagree: one row per durability level, and none if there is one
+    sitting. The log ratio of a store to the best of its field is the mean over the trials of a
+    sitting. Only stores that have all trials count. The columns are
 
-    - `decided twice`: the stores of a field that at least two sittings decide, each by its trials
-    - `differently`: those of them that the sittings decide differently
-    - `of them near`: those decided twice whose regret over all trials is near the bound (NEAR)
-    - `near the bound`: all stores near the bound
+    - `near the bound`: the stores of a field whose regret over all sittings is near GOOD (NEAR)
     - `on both sides`: those of them that one sitting finds good enough and another does not
-    - `deviation`: by how much the log ratio of a store to the best of its field deviates between
-      sittings, beyond what the deviation of the trials explains (root of the mean over all ratios)
-    - `shared`: how much of that deviation the mean of all trials keeps
-    - `decided with it`: the share of stores that all trials decide if intervals include `shared`
+    - `deviation`: by how much log ratios deviate between the sittings of one machine (root of the
+      mean variance over all ratios), with what trials deviate within them
+    - `between machines`: the same of the means of the machines; NaN if there is one machine
     """
     rows = timed(data)
-    rows = rows.assign(log=np.log(rows.mean_ns))
     if rows.sitting.nunique() < 2:
         return pd.DataFrame()
-    judgements, surplus, sides = [], [], []
-    for _, sitting in rows.groupby("sitting"):
-        renumbered = sitting.assign(trial=sitting.trial - sitting.trial.min() + 1)
-        judged = regrets(renumbered, "mean_ns", FIELD)
-        judgements.append(judged[judged.verdict.isin(["in", "out"])])
-        sides.append(judged.set_index([*FIELD, "store"]).regret < GOOD)
-    verdicts = pd.concat(judgements).groupby([*FIELD, "store"], observed=True).verdict
-    counted = verdicts.agg(["size", "nunique"]).query("size > 1")
-    near = regrets_of(data).set_index([*FIELD, "store"]).regret.between(*NEAR)
-    twice = counted.assign(near=near.reindex(counted.index)).groupby("durability")
-    apart = pd.concat(sides).groupby([*FIELD, "store"], observed=True).agg(["size", "nunique"])
-    close = apart[near.reindex(apart.index) & (apart["size"] > 1)].groupby("durability")["nunique"]
+    rows = rows.assign(log=np.log(rows.mean_ns))
+    found = []
     for key, field in rows.groupby(FIELD, observed=True):
-        table = field.pivot_table(index=["sitting", "trial"], columns="store", values="log")
-        table = table.dropna(axis=1)
-        best = table.mean().idxmin()
-        ratios = table.drop(columns=best).sub(table[best], axis=0).groupby("sitting")
-        if ratios.ngroups > 1:
-            within = (ratios.var() / ratios.count()).mean()
-            surplus += [(key[0], value) for value in ratios.mean().var() - within]
-    spread = pd.DataFrame(surplus, columns=["durability", "surplus"]).groupby("durability").surplus
-    if not surplus:  # no field has two stores to compare
-        return pd.DataFrame()
-    deviation = np.sqrt(spread.mean().clip(lower=0))
-    shared = deviation.reindex(rows.durability.unique(), fill_value=0.0) * _weight(data)
-    wider = [
-        regrets(part, "mean_ns", FIELD, shared=shared[level])
-        for level, part in rows.groupby("durability", sort=False)
-    ]
-    decided = decisions(pd.concat(wider)).set_index("durability")["stores decided"]
+        index = ["machine", "sitting", "trial"]
+        table = field.pivot_table(index=index, columns="store", values="log").dropna(axis=1)
+        logs = table.groupby(["machine", "sitting"]).mean()
+        if len(logs) < 2 or logs.shape[1] < 2:
+            continue
+        best = logs.mean().idxmin()
+        ratios = logs.drop(columns=best).sub(logs[best], axis=0)
+        near = np.exp(ratios.mean()).between(*NEAR)
+        apart = (ratios < math.log(GOOD)).nunique() > 1
+        within = (ratios - ratios.groupby("machine").transform("mean")).pow(2).sum()
+        machines = ratios.groupby("machine").mean()
+        freedom = len(ratios) - len(machines)
+        found += [
+            (key[0], near[store], near[store] and apart[store], within[store], freedom,
+             machines[store].var())
+            for store in map(str, ratios)
+        ]  # fmt: skip
+    columns = ["durability", "near", "apart", "within", "freedom", "machines"]
+    by = pd.DataFrame(found, columns=columns).groupby("durability", sort=False)
     return pd.DataFrame(
         {
-            "decided twice": twice.size(),
-            "differently": twice["nunique"].agg(lambda kinds: (kinds > 1).sum()),
-            "of them near": twice.near.sum(),
-            "near the bound": close.size(),
-            "on both sides": close.agg(lambda kinds: (kinds > 1).sum()),
-            "deviation": deviation,
-            "shared": shared,
-            "decided with it": decided,
+            "near the bound": by.near.sum().astype(int),
+            "on both sides": by.apart.sum().astype(int),
+            "deviation": np.sqrt(by.within.sum() / by.freedom.sum()),
+            "between machines": np.sqrt(by.machines.mean()),
         }
     ).reset_index()
-
-
-def _weight(data: Results) -> float:
-    """Return how much of a deviation between the sittings the mean of all trials keeps."""
-    parts = pd.Series(data.sittings).value_counts(normalize=True)
-    return float(np.sqrt((parts**2).sum()))
 
 
 def gaps(data: Results) -> pd.DataFrame:
@@ -379,6 +357,30 @@ def transfer(regret_rows: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     return shown
 
 
+def judged_otherwise(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    """Return, for two results of regrets_of(), the stores of a field of which one says that they
+    are surely good enough and the other that they surely are not: one row each, with the regrets of
+    both and their intervals as text."""
+    sure = {"in", "out"}
+    both = before.merge(after, on=[*FIELD, "store"], suffixes=("", "_after"))
+    changed = both[
+        both.verdict.isin(sure)
+        & both.verdict_after.isin(sure)
+        & (both.verdict != both.verdict_after)
+    ]
+
+    def said(estimate: float, low: float, high: float) -> str:
+        shown = map(formats.number, (estimate, low, high))
+        return "{} ({} to {})".format(*shown)
+
+    texts = [
+        (said(row.regret, row.low, row.high), said(row.regret_after, row.low_after, row.high_after))
+        for row in each(changed)
+    ]
+    regrets = pd.DataFrame(texts, changed.index, columns=["earlier", "main grid"])
+    return changed[[*FIELD, "store"]].join(regrets).drop(columns="compressibility")
+
+
 def syncing(data: Results, level: str) -> dict[str, str]:
     """Return, for the text, the stores whose inserts or updates sync at a level, with the sync
     calls per write in the field that has the most; medians over the trials."""
@@ -442,6 +444,7 @@ def facts(regret_rows: pd.DataFrame, data: Results) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "trials": data.trials_text(),
         "sittings": max(data.sittings.values(), default=1),
+        "machines": int(data.cells.machine.nunique()),
         "measured": len(data.stores()),
         **data.host(),
         "adjusted": f"{(timed(data).slowed > ADJUSTED).mean():.1%}",
@@ -466,25 +469,21 @@ def facts(regret_rows: pd.DataFrame, data: Results) -> dict[str, Any]:
     return facts
 
 
-def repeated(agreement: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return, for the text, the result of replicated() for each level and for all levels
+def repeated(found: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return, for the text, the result of disagreement() for each level and for all levels
     together."""
-    if agreement.empty:
+    if found.empty:
         return {}
     both = {
-        "twice": int(agreement["decided twice"].sum()),
-        "differently": int(agreement["differently"].sum()),
-        "twice_near": int(agreement["of them near"].sum()),
-        "near": int(agreement["near the bound"].sum()),
-        "apart": int(agreement["on both sides"].sum()),
+        "near": int(found["near the bound"].sum()),
+        "apart": int(found["on both sides"].sum()),
     }
-    levels = agreement.set_index("durability").iterrows()
     return {"all": both} | {
-        str(level): {
-            "deviation": f"{row.deviation:.0%}",
-            "decided": f"{row['decided with it']:.0%}",
+        str(row["durability"]): {
+            "deviation": f"{row['deviation']:.0%}",
+            "machines": formats.stated(row["between machines"], "{:.0%}"),
         }
-        for level, row in levels
+        for row in found.to_dict("records")
     }
 
 

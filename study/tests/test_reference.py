@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from kvbench.experiment.factors import NOT_STATED
 from kvbench.results.frames import sittings
 from kvbench.results.importer import import_table
 
@@ -149,7 +150,7 @@ def test_sittings_are_hours_apart(make: Make) -> None:
     """Trials of the fixture begin an hour apart, no more."""
     assert set(make(TWO).sittings.values()) == {1}
     assert later(make(TWO)).sittings == {trial: 1 + (trial > 7) for trial in range(1, 16)}
-    assert reference.replicated(make(TWO)).empty and reference.repeated(pd.DataFrame()) == {}
+    assert reference.disagreement(make(TWO)).empty and reference.repeated(pd.DataFrame()) == {}
 
 
 def test_with_five_sittings_the_intervals_hold_for_other_days(make: Make) -> None:
@@ -167,41 +168,43 @@ def test_with_five_sittings_the_intervals_hold_for_other_days(make: Make) -> Non
     assert high["one"] < 1.6 < high["five"]
 
 
-def test_sittings_that_agree_and_one_that_does_not(make: Make) -> None:
-    data = later(make(TWO))
-    same = reference.replicated(data).set_index("durability")
-    assert same["decided twice"].tolist() == [2, 2] and same.differently.tolist() == [0, 0]
-    assert (same.deviation < 0.01).all() and (same["decided with it"] == 1).all()
+def swap(data: Results, factor: float) -> Results:
+    """The results with b faster by a factor at `sync` in the trials after the seventh."""
     rows = data.operations
-    swapped = (rows.trial > 7) & (rows.durability == "sync") & (rows.store == "b")
-    data.operations = rows.assign(mean_ns=rows.mean_ns.mask(swapped, rows.mean_ns / 2.25))
-    found = reference.replicated(data).set_index("durability")
-    assert found["decided twice"].to_dict() == {"process": 2, "sync": 2}
-    assert found.differently.to_dict() == {"process": 0, "sync": 2}
+    later = (rows.trial > 7) & (rows.durability == "sync") & (rows.store == "b")
+    data.operations = rows.assign(mean_ns=rows.mean_ns.mask(later, rows.mean_ns / factor))
+    return data
+
+
+def test_sittings_that_agree_and_one_that_does_not(make: Make) -> None:
+    same = reference.disagreement(later(make(TWO)))
+    assert same.durability.tolist() == ["process", "sync"]
+    assert (same.deviation < 0.01).all() and same["between machines"].isna().all()
+    found = reference.disagreement(swap(later(make(TWO)), 2.25)).set_index("durability")
+    assert found.deviation["process"] < 0.01
     assert found.deviation["sync"] == pytest.approx(np.log(2.25) / 2**0.5, rel=0.02)
-    assert found["decided with it"].to_dict() == {"process": 1, "sync": 0}
     text = reference.repeated(found.reset_index())
-    assert (text["all"]["twice"], text["all"]["differently"]) == (4, 2)
-    assert text["sync"]["deviation"] == "57%"
+    assert (text["sync"]["deviation"], text["sync"]["machines"]) == ("57%", NOT_STATED)
 
 
 def test_sittings_disagree_on_stores_near_the_bound(make: Make) -> None:
     """b takes 1.5 times as long as a in the first sitting, and 1.07 times in the second; over both
-    its regret is 1.25. c is far from the bound."""
-    data = later(make(TWO | {("c", "sync"): 9.0}))
-    rows = data.operations
-    second = (rows.trial > 7) & (rows.durability == "sync") & (rows.store == "b")
-    data.operations = rows.assign(mean_ns=rows.mean_ns.mask(second, rows.mean_ns / 1.4))
-    found = reference.replicated(data)
-    assert {
-        "near the bound": 1,
-        "on both sides": 1,
-        "of them near": 1,
-        "differently": 1,
-    }.items() <= (found.set_index("durability").loc["sync"].to_dict().items())
-    text = reference.repeated(found)["all"]
-    assert (text["near"], text["apart"], text["twice_near"]) == (1, 1, 1)
-    assert text["twice"] > 1
+    its regret is 1.27. c is far from the bound."""
+    data = swap(later(make(TWO | {("c", "sync"): 9.0})), 1.4)
+    found = reference.disagreement(data).set_index("durability")
+    assert found.loc["sync", ["near the bound", "on both sides"]].tolist() == [1, 1]
+    assert found.loc["process", ["near the bound", "on both sides"]].tolist() == [0, 0]
+    assert reference.repeated(found.reset_index())["all"] == {"near": 1, "apart": 1}
+
+
+def test_what_machines_differ_by_is_no_deviation_of_sittings(make: Make) -> None:
+    data = swap(later(make(TWO)), 2.25)
+    for table in (data.cells, data.operations):
+        table["machine"] = table.machine.where(table.trial <= 7, "another")
+    found = reference.disagreement(data).set_index("durability")
+    assert found.deviation.isna().all()
+    assert found["between machines"]["sync"] == pytest.approx(np.log(2.25) / 2**0.5, rel=0.02)
+    assert found["between machines"]["process"] < 0.01
 
 
 def test_a_store_with_fewer_trials_is_drawn_and_not_counted(make: Make) -> None:

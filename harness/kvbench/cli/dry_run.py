@@ -6,7 +6,6 @@ from typing import NamedTuple
 import click
 from tabulate import tabulate
 
-from kvbench.experiment.estimate import seconds
 from kvbench.experiment.factors import non_default
 from kvbench.machine.description import fsync_milliseconds
 from kvbench.machine.scratch import own_folder
@@ -32,8 +31,7 @@ def print_plan(sweep: Sweep) -> None:
     # A dry run makes no folder for the stores: time the device's sync in the nearest one above.
     with own_folder(sweep.nearest()) as (probe, _):
         fsync_ms = fsync_milliseconds(probe)
-    sync_us, read_us = (sweep.delays.sync, sweep.delays.read) if sweep.delays else (0, 0)
-    fsync_ms = max(fsync_ms, sync_us / 1000)
+    fsync_ms = max(fsync_ms, sweep.delays.sync / 1000 if sweep.delays else 0)
     begun = sweep.begun()
     done = {}
     if begun:
@@ -45,7 +43,7 @@ def print_plan(sweep: Sweep) -> None:
     rows, plan, fit = [], [], []
     for grid, cell, skip_reason in sweep.plan():
         why = skip_reason or sweep.stores[cell.full_name].reason
-        cost = 0 if why else seconds(cell, fsync_ms, read_us / 1000)
+        cost = 0 if why else sweep.cost(cell, fsync_ms)
         loaded = 0 if why else cell.live_bytes
         fit += [] if why or cell not in left else [cell]
         plan.append(

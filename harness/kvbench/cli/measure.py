@@ -279,7 +279,7 @@ def sweep(
         raise BadInput(f"--device: {str(delays)!r} is not allowed without --fs")
     job = Sweep(
         grids, out, retry, place, fs, probe,
-        delays=delays, repeats=repeats, decided=before.decided,
+        delays=delays, repeats=repeats, before=before,
     )  # fmt: skip
     if dry_run:
         print_plan(job)

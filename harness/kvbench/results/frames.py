@@ -131,13 +131,19 @@ def sitting_of(rows: pd.DataFrame) -> dict[int, int]:
 
 
 def machine_of(cells: pd.DataFrame, machines: pd.DataFrame) -> "pd.Series[Any]":
-    """The machine that measured the cells, as a row of the table `machines`. If several did, what
-    they state alike is kept, measured limits are medians, and the rest is missing."""
+    """The machine that measured the cells, as a row of the table `machines`. If several did, texts
+    that differ are joined by "and", memory and measured limits are medians, and other numbers that
+    differ are missing."""
     rows = machines.set_index("machine").loc[cells.machine.unique()]
     found = rows.iloc[0].copy()
     for column in rows.columns[rows.map(str).nunique() > 1]:
-        limit = column in (*LIMITS, "fsync_ms") and column != "probe"
-        found[column] = rows[column].median() if limit else None
+        values = rows[column]
+        if column in (*LIMITS, "fsync_ms", "memory_bytes") and column != "probe":
+            found[column] = values.median()
+        elif all(isinstance(value, str) for value in values):
+            found[column] = " and ".join(dict.fromkeys(values))
+        else:
+            found[column] = None
     return found
 
 

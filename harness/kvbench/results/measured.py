@@ -80,6 +80,7 @@ class Measured:
         self.rows = rows[rows.cell.isin(self.cells.cell) & rows.operation.isin(OPERATIONS)]
         refuse_several(self.rows, found.name, (), CHOOSE)
         self.machine = machine_of(self.cells, found.machines)
+        self._tables: dict[tuple[str, ...], pd.DataFrame] = {}  # results of logs() and space()
 
     @classmethod
     def of(
@@ -118,16 +119,25 @@ class Measured:
         """The natural log of the mean time in ns, of the stores that were warm. Rows are store and
         trial; columns are record size in B and number of records. Raises BadInput if a value would
         average more than one trial."""
-        rows = self.at(self.rows, durability, memory, guarantee)
-        rows = warm(rows[(rows.operation == operation) & rows.mean_ns.notna()], POINT)
-        refuse_several(rows, self.name, VARIED, CHOOSE)
-        means = rows.pivot(index=["store", "trial"], columns=POINT, values="mean_ns")
-        return pd.DataFrame(np.log(means))
+        key = (durability, memory, operation, guarantee)
+        if key not in self._tables:
+            rows = self.at(self.rows, durability, memory, guarantee)
+            rows = warm(rows[(rows.operation == operation) & rows.mean_ns.notna()], POINT)
+            refuse_several(rows, self.name, VARIED, CHOOSE)
+            means = rows.pivot(index=["store", "trial"], columns=POINT, values="mean_ns")
+            self._tables[key] = pd.DataFrame(np.log(means))
+        return self._tables[key].copy()
 
     def space(self, durability: str, memory: str) -> pd.DataFrame:
         """Bytes on disk over live bytes (1) after equal work, the median over the trials. Rows are
         stores; columns are record size in B and number of records. Empty if it was not measured.
         Raises BadInput if a value would average more than trials."""
+        key = (durability, memory)
+        if key not in self._tables:
+            self._tables[key] = self._after_equal_work(durability, memory)
+        return self._tables[key].copy()
+
+    def _after_equal_work(self, durability: str, memory: str) -> pd.DataFrame:
         cells, name = self._space
         found = self.at(cells, durability, memory)
         for column, usual in PLAIN.items():

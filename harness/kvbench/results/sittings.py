@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import pandas as pd
@@ -24,13 +25,15 @@ Field = tuple[str, ...]  # its levels, as text
 
 
 class Earlier(NamedTuple):
-    """The number of the last trial, and the fields that need no further sitting."""
+    """The number of the last trial, the fields that need no further sitting, and the seconds that
+    cells took, by their levels: medians over the trials."""
 
     last: int
     decided: frozenset[Field]
+    took: Mapping[Field, float]
 
 
-NONE = Earlier(0, frozenset())
+NONE = Earlier(0, frozenset(), {})
 
 
 def levels_of(cell: Cell) -> Field:
@@ -38,10 +41,16 @@ def levels_of(cell: Cell) -> Field:
     return (*(str(getattr(cell, name)) for name in OF_FIELD), "python" if cell.binding else "c")
 
 
+def took(earlier: Earlier, cell: Cell) -> float | None:
+    """The seconds that a cell took in earlier sittings; None if they did not measure it."""
+    return earlier.took.get((*levels_of(cell), cell.full_name))
+
+
 def earlier(folder: Path, stores: Mapping[str, KnownStore]) -> Earlier:
     """What the collected results of a folder are for a further sitting. Results of other code than
     the installed one do not count. Raises BadInput."""
-    rows = Frames.read(folder).operations
+    found = Frames.read(folder)
+    rows = found.operations
     rows = rows[rows.operation != "load"].dropna(subset=["trial", "mean_ns"])
     ours = {name: checksum(store) for name, store in stores.items() if store.available}
     rows = rows[rows.checksum == rows.full_name.map(ours)]
@@ -50,7 +59,14 @@ def earlier(folder: Path, stores: Mapping[str, KnownStore]) -> Earlier:
     by: list[str] = [*OF_FIELD, "access"]
     fields = rows.groupby(rows[by].map(str).agg(tuple, axis=1))
     done = (tuple(map(str, field)) for field, own in fields if _decided(own))
-    return Earlier(int(rows.trial.max()), frozenset(done))
+    cells = found.cells[found.cells.cell.isin(rows.cell)]
+    seconds = (cells.wall_s + cells.settle_s.fillna(0)).rename("seconds")
+    each = cells[[*by, "full_name"]].map(str).join(seconds).dropna(subset="seconds")
+    known: dict[Field, list[float]] = {}
+    for *levels, taken in each.itertuples(index=False):
+        known.setdefault(tuple(levels), []).append(taken)
+    took = {levels: median(own) for levels, own in known.items()}
+    return Earlier(int(rows.trial.max()), frozenset(done), took)
 
 
 def _decided(rows: pd.DataFrame) -> bool:

@@ -17,7 +17,7 @@ observations had shown that (G. K. Smyth, Statistical Applications in Genetics a
 are, the larger it may be. kvbench.stats.simulated tests it on pairs that differ widely.
 
 Trials of one sitting share what differs from day to day, and their intervals hold for that sitting
-alone. So with enough sittings, each sitting is one observation: the mean over its trials. The
+alone. So with ENOUGH sittings or more, each is one observation: the mean over its trials. The
 intervals then hold for any sitting, whose deviations the spread between sittings shows. Repeating
 what varies most, at the top of the hierarchy, is what narrows them (T. Kalibera and R. Jones,
 Rigorous Benchmarking in Reasonable Time, ISMM 2013).
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 ERROR = 0.05  # the error probability of all statements about a field
 LOOKS = {7: 0.03, 10: 0.01, 15: 0.01}  # by number of trials, the part of ERROR that a look spends
 SITTINGS = {5: 0.03, 7: 0.01, 10: 0.01}  # the same by number of sittings
+ENOUGH = 3  # sittings, each of which is then one observation
 GOOD = 1.25  # a store with less regret is good enough
 PRIOR = 4  # degrees of freedom that a variance gains from the other pairs of its field
 FEWEST = 5  # stores of a field whose pairs tell what is usual
@@ -54,7 +55,7 @@ Floats = npt.NDArray[np.float64]
 
 class Regret(NamedTuple):
     """The regret of a store: its estimate (1), the bounds of its interval, which are NaN if the
-    store is not ranked, and its number of trials and of sittings. With less than min(SITTINGS)
+    store is not ranked, and its number of trials and of sittings. With less than ENOUGH
     sittings, the interval holds for these sittings alone."""
 
     estimate: float
@@ -113,18 +114,16 @@ def rank(
     values: Mapping[str, Mapping[int, float]],
     planned: Iterable[int] = (),
     largest: bool = False,
-    shared: float = 0.0,
     sittings: Mapping[int, int] | None = None,
     share: float = 1.0,
 ) -> Ranking:
     """The ranking of a field. `values` has for each store the value of each trial, by trial number.
     `planned` are the numbers of further trials that were to be measured. The least value is the
-    best, or with `largest` the largest. Values that are not positive and finite count as missing,
-    and a store without any value has no regret. A single store is not ranked. `shared` widens the
-    intervals for an error that all trials share and hence do not show: the standard deviation of a
-    difference of logs. `sittings` has the sitting of each trial; without it there was one. `share`
-    is that of the error that may be spent on this field, where statements on several fields are to
-    hold together."""
+    best, or with `largest` the largest. Values that are not positive and finite count as
+    missing, and a store without any value has no regret. A single store is not ranked.
+    `sittings` has the sitting of each trial; without it there was one. `share` is that of the
+    error that may be spent on this field, where statements on several fields are to hold
+    together."""
     sign = -1 if largest else 1
     logs = {
         store: {
@@ -143,7 +142,7 @@ def rank(
         [[sum(map(logs[store].__getitem__, part)) / len(part) for part in parts] for store in whole]
     )
     if len(whole) > 1:
-        found, tellable = _rank(whole, table, error * share, shared)
+        found, tellable = _rank(whole, table, error * share)
     else:
         found, tellable = dict.fromkeys(whole, (1.0, math.nan, math.nan)), math.nan
     regrets = {store: Regret(*own, len(counted), number) for store, own in found.items()}
@@ -162,7 +161,7 @@ def _blocks(trials: list[int], sittings: Mapping[int, int]) -> tuple[list[list[i
     by: dict[int, list[int]] = {}
     for trial in trials:
         by.setdefault(sittings.get(trial, 1), []).append(trial)
-    if len(by) < min(SITTINGS):
+    if len(by) < ENOUGH:
         number, error = look(len(trials))
         return [[trial] for trial in trials[:number]], error
     number, error = look(len(by), SITTINGS)
@@ -170,11 +169,11 @@ def _blocks(trials: list[int], sittings: Mapping[int, int]) -> tuple[list[list[i
 
 
 def _rank(
-    stores: list[str], table: Floats, error: float, shared: float
+    stores: list[str], table: Floats, error: float
 ) -> tuple[dict[str, tuple[float, float, float]], float]:
     """The estimates with their bounds, and `tellable`, from a table of logs, with a row per store
     and a column per observation."""
-    mean, half = _differences(table, error, shared)
+    mean, half = _differences(table, error)
     low, high = mean - half, mean + half
     maybe = ~(low > 0).any(axis=1)  # which may be best; the one of the best mean may
     others = maybe & ~np.eye(len(stores), dtype=bool)
@@ -189,7 +188,7 @@ def _rank(
     return regrets, math.exp(np.median(np.delete(half[best], best)))
 
 
-def _differences(table: Floats, error: float, shared: float) -> tuple[Floats, Floats]:
+def _differences(table: Floats, error: float) -> tuple[Floats, Floats]:
     """For each pair of stores, the mean difference over the observations and the half width of its
     interval, which is infinite for one observation."""
     each = table[:, None, :] - table[None, :, :]
@@ -197,7 +196,7 @@ def _differences(table: Floats, error: float, shared: float) -> tuple[Floats, Fl
     half = np.full(each.shape[:2], np.inf)
     if n > 1:
         variance = _moderated(each.var(axis=2, ddof=1), n)
-        half = quantile(n, stores, error) * np.sqrt(variance / n + shared**2)
+        half = quantile(n, stores, error) * np.sqrt(variance / n)
     np.fill_diagonal(half, 0)
     return each.mean(axis=2), half
 

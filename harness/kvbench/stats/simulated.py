@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kvbench.stats.regret import GOOD, LOOKS, SITTINGS, Ranking, rank
+from kvbench.stats.regret import ENOUGH, GOOD, LOOKS, SITTINGS, Ranking, rank
 
 Logs = npt.NDArray[np.float64]
 
@@ -45,7 +45,7 @@ class Field(NamedTuple):
 
     def rankings(self) -> Iterator[Ranking]:
         """The ranking at each look."""
-        return map(self.ranking, SITTINGS if self.each else LOOKS)
+        return map(self.ranking, looks(self.each))
 
     def wrong(self, ranking: Ranking) -> bool:
         """Whether a store has the wrong verdict. For a regret exactly at the limit, both verdicts
@@ -100,6 +100,11 @@ def fields(
         yield Field(truth, truth + random.normal(0, SHARED, (trials, 1)) + noise, each)
 
 
+def looks(each: int) -> tuple[int, ...]:
+    """The numbers of trials, or with `each` of sittings, at which a field is looked at."""
+    return tuple(SITTINGS if each else LOOKS)
+
+
 def until_decided(rankings: Iterable[Ranking]) -> Ranking:
     """The ranking of the look after which a sweep stops."""
     for found in rankings:
@@ -143,15 +148,16 @@ def table(count: int, noises: Sequence[Noise] = OF_TRIALS) -> pd.DataFrame:
     interval missed, stores decided, fields decided."""
     found = []
     for noise in noises:
+        fewest = (ENOUGH,) if noise.each else ()  # fixed in advance, with the whole error
+        numbers = (*fewest, *looks(noise.each))
         hard, usual = (
-            [(field, list(field.rankings())) for field in noise.fields(count, how)]
-            for how in (False, True)
+            [(field, [field.ranking(number) for number in numbers]) for field in simulated]
+            for simulated in (noise.fields(count, how) for how in (False, True))
         )
-        looks = tuple(SITTINGS if noise.each else LOOKS)
-        for at, number in enumerate((*looks, "until decided")):
+        for at, number in enumerate((*numbers, "until decided")):
 
-            def chosen(rankings: list[Ranking], at: int = at, most: int = len(looks)) -> Ranking:
-                return rankings[at] if at < most else until_decided(rankings)
+            def chosen(rankings: list[Ranking], at: int = at, few: int = len(fewest)) -> Ranking:
+                return rankings[at] if at < len(rankings) else until_decided(rankings[few:])
 
             errors = [(own, chosen(rankings)) for own, rankings in hard]
             answers = [chosen(rankings) for _, rankings in usual]
@@ -183,4 +189,4 @@ def greatest(errors: pd.DataFrame) -> dict[str, str]:
     with a missed interval, `missed`; and the number of sittings that are `needed`."""
     columns = {"wrong": "a store called wrong", "missed": "an interval missed"}
     shares = {name: f"{errors[column].max():.1%}" for name, column in columns.items()}
-    return shares | {"needed": str(min(SITTINGS))}
+    return shares | {"needed": str(ENOUGH)}

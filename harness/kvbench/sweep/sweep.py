@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -53,7 +53,7 @@ from kvbench.machine.scratch import TMPFS, clear_dead, own_folder, scratch
 from kvbench.machine.served import Delays
 from kvbench.machine.shelf import OWNER, MountedShelf, Shelf, end_processes, lock, own_name
 from kvbench.results.folder import FOLDERS, MARK, Begun, Folder, NoAnswerError, answer_of, cell_name
-from kvbench.results.sittings import Field, levels_of
+from kvbench.results.sittings import NONE, Earlier, levels_of, took
 from kvbench.stores import catalogue
 from kvbench.stores.identity import checksum
 from kvbench.sweep import REPEATS
@@ -216,19 +216,19 @@ class Sweep:
         field: Cell | None = None,
         delays: Delays | None = None,
         repeats: int = REPEATS,
-        decided: Collection[Field] = (),
+        before: Earlier = NONE,
     ) -> None:
         """`place` is the folder below which the stores are created (None: `out`). `fs` is the type
         of file system that is made there for them (None: none). `probe` says whether the device's
         limits are measured (None: once for each machine, if the sweep takes long). `field` is the
         only field to measure, as returned by decide.field_of (None: all). `delays` are those of the
         disk below `fs` (None: it is not slowed). `repeats` says how often a disturbed trial is
-        measured again at most. `decided` are the fields that earlier sittings decided, which are
-        not measured."""
+        measured again at most. `before` is what earlier sittings show: the
+        fields that they decided are not measured."""
         self.grids, self.out, self.place, self.fs = tuple(grids), out, place or out, fs
         self.stores = catalogue.known()
         self.retry, self.probe, self.field, self.delays = retry, probe, field, delays
-        self.repeats, self.decided = repeats, decided
+        self.repeats, self.before = repeats, before
         self.machine = ""  # the machine's identity, after run
         self._again: Counter[Trial] = Counter()  # how often trials are measured again
         self._at_first: dict[str, tuple[float, float]] = {}  # free bytes and inodes, by place
@@ -289,7 +289,7 @@ class Sweep:
             for grid in self.grids
             for cell in (grid.cells() if done is None else needed(grid, done))
             if self.field is None or field_of(cell) == self.field
-            if not self.decided or levels_of(cell) not in self.decided
+            if not self.before.decided or levels_of(cell) not in self.before.decided
         }
 
         def turn(pair: tuple[Cell, Grid]) -> tuple[int, float]:
@@ -458,9 +458,15 @@ class Sweep:
 
     def _costs(self, todo: Todo, description: dict[str, Any]) -> list[float]:
         """The expected seconds of each cell."""
-        read_ms = self.delays.read / 1000 if self.delays else 0.0
         fsync_ms = description["fsync_ms"]
-        return [0.0 if why else seconds(cell, fsync_ms, read_ms) for _, cell, why in todo]
+        return [0.0 if why else self.cost(cell, fsync_ms) for _, cell, why in todo]
+
+    def cost(self, cell: Cell, fsync_ms: float) -> float:
+        """The expected seconds of a cell: as long as it took in earlier sittings, or else from the
+        time of the device's fsync."""
+        read_ms = self.delays.read / 1000 if self.delays else 0.0
+        known = took(self.before, cell)
+        return seconds(cell, fsync_ms, read_ms) if known is None else known
 
     def warn(self, cells: Iterable[Cell]) -> None:
         """Warn about cells that are to be measured: if the stores are not on a disk, and for each

@@ -215,7 +215,7 @@ def test_another_device_changes_only_what_waits_for_it(tmp_path: Path, make: Mak
 
 def test_fields_of_another_size_say_nothing_of_more_records() -> None:
     """Of 10 KiB, 10,000 records are the most. A million of 100 B is no evidence for more."""
-    data = Measured.of(REFERENCE)
+    data = Measured.of(ROOT / "data/earlier")
     query = Query(10 << 10, 20_000, {"get": 0.9, "update": 0.1}, "sync")
     found = advise(data, query)
     assert (found.grade, found.rests_on) == ("extrapolated", {(10 << 10, 10_000): 1.0})
@@ -335,7 +335,7 @@ def test_stores_are_compared_among_themselves(kvbench: Run) -> None:
     }
     ratio = max(times["sqlite"], times["rocksdb"]) / min(times["sqlite"], times["rocksdb"])
     regrets = [row["regret"] for row in found["stores"]]
-    assert regrets == pytest.approx([1, ratio], rel=0.01)
+    assert regrets == pytest.approx([1, ratio], rel=0.05)  # trials of a sitting count as one
     assert found["left_out"]["lmdb"] == "not among the stores asked for"
     packages = {row["store"].split("/")[0] for row in found["python"]["packages"]}
     assert packages <= {"sqlite", "rocksdb"}
@@ -898,7 +898,7 @@ def test_beside_a_setting_stands_what_a_crash_may_cost(kvbench: Run, make: Make)
 def test_where_no_level_is_asked_for_the_others_answer_beside_it(kvbench: Run) -> None:
     """As they do when they are asked for; of a level without data it is said."""
     asked = ["advise", "--record-size", "4KiB", "--records", "10k", "--mix", "get=9,update=1"]
-    asked += ["--data", str(ROOT / "data/reference")]
+    asked += ["--data", str(ROOT / "data/earlier")]
     besides = json.loads(kvbench(*asked, "--json").stdout)["other_levels"]
     assert [own["durability"] for own in besides] == ["recoverable", "sync"]
     missing, sync = besides

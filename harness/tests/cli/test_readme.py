@@ -52,7 +52,7 @@ def test_the_stores_that_a_loss_of_power_may_cost_are_named() -> None:
     """Of the main grid, but for those whose file only grows, which README ranks apart: those that
     may lose everything, and those that in crash states lost more than the last writes."""
     path = ROOT / "harness/grids/reference.toml"
-    stores = read_grids(path, catalogue.names(), scale="reference")[0].stores
+    stores = read_grids(path, catalogue.names(), scale="sitting")[0].stores
     names = {"lmdb": "LMDB", "mdbx": "MDBX", "sqlite": "SQLite", "redb": "redb"}
     lost = [store for store in stores if about.loses_all(store, "process")]
     assert formats.listed([names[store] for store in lost if about.reuses(store)], "and") in README
@@ -68,17 +68,20 @@ def test_the_three_lines_say_what_the_paper_says() -> None:
     """The stores with the least bound, and each bound, in the order of README."""
     variables: Any = yaml.safe_load((ROOT / "_variables.yml").read_text(encoding="utf-8"))
     found, needs = (variables["reference"][name] for name in ("safest", "needs"))
-    process, small, large = (found[name] for name in ("process", "sync_small", "sync_large"))
+    process, recoverable, small, large = (
+        found[name] for name in ("process", "recoverable", "sync_small", "sync_large")
+    )
     said = README.partition("## The answer in three lines")[2].partition("\n## ")[0]
     flat = [
         needs[f"equal_mix_{size}_{level}"]["flat"]
         for level in ("process", "sync")
         for size in ("100_B", "1_MiB")
     ]
-    stores = [own["store"] for own in (process, small, large)]
-    assert re.findall(r"`(\w+)`[^`;]*?\([\d.]+\)", said) == stores
+    stores = [own["store"] for own in (process, recoverable, small, large)]
+    assert re.findall(r"`([\w-]+)`[^`;]*?\([\d.]+\)", said) == stores
     assert re.findall(r"(?<![\d.])\d+\.\d+", said.replace("23.5 GiB", "")) == [
-        process["most"], *flat[:2], small["most"], large["most"], *flat[2:],
+        process["most"], *flat[:2], recoverable["most"],
+        small["most"], large["most"], *flat[2:],
         *(own["second_machine"] for own in (process, small, large)), process["anywhere"],
     ]  # fmt: skip
     assert f"{process['anywhere']} on {process['place']}" in said

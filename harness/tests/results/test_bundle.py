@@ -69,10 +69,12 @@ def test_committed_results_are_submitted_and_accepted(
 
 # Trials and sittings by themselves: bundles of fewer cells.
 PARTS = [
-    ("core", (trial,)) for trial in range(1, 8)
-] + [("map", (1, 2)), ("map", (3,)), ("map", (4,)), ("builds", (1, 2, 3)), ("builds", (15,)),
-     ("devices-10ms", (2,)), ("devices-1us", (3,)), ("durability", (5,)), ("memory-budget", (1,)),
-     ("logs-xfs", (7,))]  # fmt: skip
+    *(("core", (trial,)) for trial in range(1, 8)),
+    *(("reference", trials) for trials in ((1, 2), (3,), (4,), (5,))),
+    *(("builds", trials) for trials in ((1, 2, 3), (15,))),
+    ("devices-10ms", (2,)), ("devices-1us", (3,)), ("durability", (5,)), ("memory-budget", (1,)),
+    ("logs-xfs", (7,)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "trials"), PARTS, ids=str)

@@ -81,6 +81,17 @@ def test_a_further_sitting_has_trials_of_its_own_and_joins(
     assert shown.returncode == 0, shown.stderr
 
 
+def test_a_further_sitting_is_expected_to_take_as_long(
+    sitting: Callable[..., Path], kvbench: Run, tmp_path: Path
+) -> None:
+    first = sitting(0)
+    _change(first / "cells.parquet", wall_s=90.0, settle_s=30.0)
+    again = ("sweep", tmp_path / "grid.toml", "--out", tmp_path / "more", "--after", first)
+    said = kvbench(*again, "--dry-run").stdout
+    assert "2 trials: 8 cells to measure, 0 not," in said
+    assert "about 16.0 minutes" in said
+
+
 @pytest.mark.check
 def test_fields_that_sittings_decided_are_measured_no_more(
     sitting: Callable[..., Path], kvbench: Run, write_grid: WriteGrid, tmp_path: Path
@@ -150,7 +161,7 @@ def test_sittings_of_two_machines_join_and_say_what_both_are(
     assert kvbench("join", first, second, "--out", both).returncode == 0
     data = Results(str(both))
     one = pd.read_parquet(first / "machines.parquet").iloc[0]
-    assert data.machine.cpu is None
+    assert data.machine.cpu == f"{one.cpu} and Another"
     assert data.machine.kernel == one.kernel
     assert data.machine.fsync_ms == pytest.approx((one.fsync_ms + 3) / 2)
     assert "2 machines" in data.conditions()
