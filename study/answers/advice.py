@@ -10,13 +10,14 @@ import pandas as pd
 from kvbench.answers.advise import EXTRAPOLATED, Query, advise, common, nearest
 from kvbench.results.measured import Measured, Point
 
+from study.answers.decision import LEVELS
+
 MIXES: Mapping[str, Mapping[str, float]] = {
     "gets": {"get": 1.0},
     "inserts": {"insert": 1.0},
     "95% gets, 5% updates": {"get": 0.95, "update": 0.05},
     "half gets, half updates": {"get": 0.5, "update": 0.5},
 }
-LEVELS = ("process", "recoverable", "sync")
 ALWAYS = ("sqlite", "lmdb")  # stores that people choose without looking at data
 CLOSE = 1.10  # a store with less regret is close to the best
 SUMMARY = ["fields", "good", "mean", "most"]

@@ -32,6 +32,10 @@ class Earlier(NamedTuple):
     decided: frozenset[Field]
     took: Mapping[Field, float]
 
+    def seconds(self, cell: Cell) -> float | None:
+        """The seconds that a cell took; None if the earlier sittings did not measure it."""
+        return self.took.get((*levels_of(cell), cell.full_name))
+
 
 NONE = Earlier(0, frozenset(), {})
 
@@ -39,11 +43,6 @@ NONE = Earlier(0, frozenset(), {})
 def levels_of(cell: Cell) -> Field:
     """The field of a cell."""
     return (*(str(getattr(cell, name)) for name in OF_FIELD), "python" if cell.binding else "c")
-
-
-def took(earlier: Earlier, cell: Cell) -> float | None:
-    """The seconds that a cell took in earlier sittings; None if they did not measure it."""
-    return earlier.took.get((*levels_of(cell), cell.full_name))
 
 
 def earlier(folder: Path, stores: Mapping[str, KnownStore]) -> Earlier:

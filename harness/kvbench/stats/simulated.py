@@ -122,7 +122,7 @@ class Noise(NamedTuple):
     each: int = 0
 
     def fields(self, count: int, usual: bool) -> list[Field]:
-        most = max(SITTINGS) * self.each if self.each else max(LOOKS)
+        most = max(looks(self.each)) * (self.each or 1)
         found = fields(
             count, self.deviation, trials=most, spikes=self.spikes, usual=usual,
             between=self.between, each=self.each,

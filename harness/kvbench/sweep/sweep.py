@@ -53,7 +53,7 @@ from kvbench.machine.scratch import TMPFS, clear_dead, own_folder, scratch
 from kvbench.machine.served import Delays
 from kvbench.machine.shelf import OWNER, MountedShelf, Shelf, end_processes, lock, own_name
 from kvbench.results.folder import FOLDERS, MARK, Begun, Folder, NoAnswerError, answer_of, cell_name
-from kvbench.results.sittings import NONE, Earlier, levels_of, took
+from kvbench.results.sittings import NONE, Earlier, levels_of
 from kvbench.stores import catalogue
 from kvbench.stores.identity import checksum
 from kvbench.sweep import REPEATS
@@ -465,7 +465,7 @@ class Sweep:
         """The expected seconds of a cell: as long as it took in earlier sittings, or else from the
         time of the device's fsync."""
         read_ms = self.delays.read / 1000 if self.delays else 0.0
-        known = took(self.before, cell)
+        known = self.before.seconds(cell)
         return seconds(cell, fsync_ms, read_ms) if known is None else known
 
     def warn(self, cells: Iterable[Cell]) -> None:
