@@ -277,7 +277,8 @@ def best_figure(
     kinds = results.level("compressibility")
     columns = [(kind, count) for kind in kinds for count in counts]
     few = len(columns) <= FEW
-    width, height = (7.0, 0.42) if few else (1.0 + 0.6 * len(columns), 0.3)
+    width, height, points = (7.0, 0.42, 7.0) if few else (1.0 + 0.6 * len(columns), 0.3, 4.8)
+    room = int((width - 1) * 72 / len(columns) / (0.6 * points))  # characters in a field's line
     figure, axes = plt.subplots(
         len(panels),
         1,
@@ -300,7 +301,7 @@ def best_figure(
         for row in each(found):
             x, y = columns.index((row.compressibility, row.records)), sizes.index(row.record_size)
             if row.store:
-                _fill_field(axis, x, y, row, show(row.value), 7.0 if few else 4.8)
+                _fill_field(axis, x, y, row, show(row.value), points, room)
             else:
                 look: Any = {"ha": "center", "va": "center", "fontsize": 7 if few else 4.6}
                 axis.text(x + 0.5, y + 0.5, row.reason, **look)
@@ -312,25 +313,26 @@ def best_figure(
     return figure
 
 
-def _fill_field(axis: Any, x: int, y: int, row: Any, value: str, points: float) -> None:
+def _fill_field(axis: Any, x: int, y: int, row: Any, value: str, points: float, room: int) -> None:
     """Draw one field of best_figure(): the store, its value, and which other stores are or may be
-    as good, in text of so many points."""
+    as good, or how many if their names need more characters than there is room for."""
     margin = 1 if np.isnan(row.margin) else row.margin
     strength = TONES[int(np.searchsorted(MARGINS, margin, side="right"))]
     look: Any = {"ha": "center", "va": "center", "color": ink(row.store, strength)}
     axis.add_patch(Rectangle((x, y), 1, 1, facecolor=tint(row.store, strength), edgecolor="white"))
     maybe = [store for store in row.undecided if store != row.store]
-    others = [
+    marked = [(sign, stores) for sign, stores in (("=", row.among), ("?", maybe)) if stores]
+    others = "  ".join(
         f"{sign} {stores[0] if len(stores) == 1 else f'{len(stores)} others'}"
-        for sign, stores in (("=", row.among), ("?", maybe))
-        if stores
-    ]
+        for sign, stores in marked
+    )
+    if len(others) > room:
+        others = "  ".join(f"{sign} {len(stores)}" for sign, stores in marked)
     lines = [row.store, f"{value}{'°' if row.near_floor else ''}"]
-    lines += ["  ".join(others)] if others else []
+    lines += [others] if others else []
     for at, text in enumerate(lines):
-        axis.text(
-            x + 0.5, y + 0.5 + 0.28 * (at - (len(lines) - 1) / 2), text, fontsize=points, **look
-        )
+        height = y + 0.5 + 0.28 * (at - (len(lines) - 1) / 2)
+        axis.text(x + 0.5, height, text, fontsize=points, **look)
 
 
 def level_figure(

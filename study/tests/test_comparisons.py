@@ -136,6 +136,27 @@ def test_a_field_is_darker_the_further_behind_the_next_store_is() -> None:
     assert {"lmdb", "1.0", "= mdbx  ? 2 others"} <= set(texts)
 
 
+@pytest.mark.parametrize("columns", [figures.FEW, 10])
+def test_a_text_stays_in_its_field(columns: int) -> None:
+    """However many columns there are, and though both signs stand in it."""
+    data = at_process(DATA / "reference")
+    longest = max(data.stores(), key=len)
+    row = FIELD | {"store": longest, "value": 1.0, "margin": 1.1, "reason": "", "near_floor": True}
+    row |= {"among": (longest,), "undecided": (longest[1:],)}
+    counts = [row["records"], *range(2, columns + 1)]
+    figure = figures.best_figure({"get: time": (pd.DataFrame([row]), str)}, data, counts)
+    figure.canvas.draw()
+    (axis,) = figure.axes
+    (patch,) = axis.patches
+    field = patch.get_window_extent()
+    texts = [text for text in axis.texts if text.get_text().startswith(("=", longest, "1.0"))]
+    assert len(texts) == 3
+    for text in texts:
+        extent = text.get_window_extent()
+        assert field.x0 <= extent.x0 and extent.x1 <= field.x1, text.get_text()
+    plt.close(figure)
+
+
 def test_results_at_one_level_state_only_that_one() -> None:
     both = Results(str(DATA / "durability"), varying=["durability"])
     data = both.at(durability="sync")
