@@ -38,8 +38,9 @@ COMPARED = POPULAR[:3]  # in the paper
 
 
 def over_fields(data: Results, need: "Need") -> "pd.Series[float]":
-    """Return the geometric mean over the fields of a need, in ns, by store and trial. A store is
-    left out if it lacks a field that others have, or was not warm in one."""
+    """Return the geometric mean over the fields of a need, in ns, by store and trial, or the one
+    that it stands beside. A store is left out if it lacks a field that others have, or was not warm
+    in one."""
     rows = data.operations
     rows = rows[
         (rows.durability == need.durability)
@@ -49,7 +50,7 @@ def over_fields(data: Results, need: "Need") -> "pd.Series[float]":
         & (rows.store != "null")  # the harness's own floor
     ]
     bindings = rows.binding.replace(NOT_STATED, "")
-    rows = rows.assign(store=list(map(full_name, rows.store, bindings)))
+    rows = rows.assign(store=list(map(full_name, rows.store, bindings)), trial=rows.beside)
     rows = warm(rows, [*FIELD, "operation"])
     if rows.empty:
         return pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], []], names=INDEX))

@@ -147,7 +147,7 @@ def fields(
     out and named in `cooled`. `space` is the result of equal_space()."""
     rows = data.operations[data.operations.operation.isin(OPERATIONS)]
     rows = rows[rows.store != "null"]  # the harness's own floor
-    rows = rows.assign(store=rows.full_name, trial=rows.trial.fillna(1).astype(int))
+    rows = rows.assign(store=rows.full_name, trial=rows.beside)
     rows = rows[rows.trial <= _last(data)]
     cells = data.cells.assign(store=data.cells.full_name)
     kept = warm(rows, [*FIELD, "operation"])

@@ -405,3 +405,26 @@ def test_exchanged_stores_exchange_wherever_they_are_named(altered: Altered) -> 
         ]
     assert list(map(named, tables[0])) == tables[1] != tables[0]
     assert {named(store): regret for store, regret in needs[0].items()} == pytest.approx(needs[1])
+
+
+def test_fields_that_a_sitting_measured_in_trials_of_their_own_are_compared(
+    altered: Altered,
+) -> None:
+    """A command that measures some fields only gives their trials other numbers, which change no
+    answer between fields: neither advice, nor the regrets of a need, nor the explorer's data."""
+
+    def renumber(frames: Frames) -> None:
+        cells = frames["cells"]
+        cells.loc[cells.records == FIELD["records"], "trial"] += 100
+
+    folders = DATA / "reference", altered("reference", renumber)
+    query = Query(3000, 3000, {"get": 0.5, "update": 0.5}, "process")
+    found = [advise(Measured.of(folder), query).ranking.regrets for folder in folders]
+    assert found[0] == found[1] and next(iter(found[0].values())).sittings > 1
+
+    both = [Results(str(folder), varying=LEVELS) for folder in folders]
+    needs = [decision.ranking(data, decision.NEEDS[0]).regrets for data in both]
+    assert needs[0] == needs[1]
+
+    fields = [explorer.fields(data, 0, {}) for data in both]
+    assert fields[0] == fields[1]

@@ -26,7 +26,7 @@ BUILD = ("engine_version", "binding_version", "checksum")  # builds of one store
 PER_STORE = ("options", *BUILD)  # levels that differ by store
 # The columns of its cell that a row of `operations` or `timeline` repeats.
 OF_CELL = (
-    "cell", "full_name", "access", *CONDITION, "trial", "sitting", "seed", "record_size_min",
+    "cell", "full_name", "access", *CONDITION, "trial", "sitting", "beside", "seed", "record_size_min",
     "record_size_max", "guarantee", "machine", *BUILD, "revision", "floor_ns", "resident",
     "cooled", "disturbed", "stolen",
 )  # fmt: skip
@@ -41,8 +41,9 @@ class Frames:
     memory, anonymous and file-backed), resident (1, share of a warm cell's files in the page cache,
     missing where unknown or where memory was capped), cooled (bool, whether that share is below
     WARM), disturbed (bool, whether the machine's host disturbed the cell; see machine.noise),
-    stolen (1, the processor time that the host withheld over the wall time) and sitting (the number
-    of the sitting of its trial; see sittings()).
+    stolen (1, the processor time that the host withheld over the wall time), sitting (the number
+    of the sitting of its trial; see sittings()) and beside (the number of the trial that its trial
+    stands beside where fields are compared; see beside()).
 
     `operations` has one row per measured trial and operation: the columns of data/README.md,
     OF_CELL, mean_ns (ns, the mean time; missing where it is not stated) and slowed (1, the factor
@@ -96,10 +97,11 @@ class Frames:
 
 def _cells(cells: pd.DataFrame) -> pd.DataFrame:
     """The table `cells` with the further columns full_name, memory_bytes, resident, cooled,
-    disturbed, stolen and sitting, which Frames explains."""
+    disturbed, stolen, sitting and beside, which Frames explains."""
     levels = [name for name in FACTORS if name in cells and name != "trial"]
     cells = cells.assign(**{name: stated(cells[name]) for name in (*levels, "access")})
     share = resident(cells)
+    sitting = cells.trial.map(sittings(cells)).fillna(1).astype("int64")
     return cells.assign(
         full_name=list(map(full_name, cells.store, cells.binding.replace(NOT_STATED, ""))),
         memory_bytes=cells.memory_anonymous_bytes + cells.memory_file_bytes,
@@ -107,7 +109,8 @@ def _cells(cells: pd.DataFrame) -> pd.DataFrame:
         cooled=share < WARM,
         disturbed=disturbed(cells) != "",
         stolen=stolen_share(cells),
-        sitting=cells.trial.map(sittings(cells)).fillna(1).astype("int64"),
+        sitting=sitting,
+        beside=beside(cells.assign(sitting=sitting), [*levels, "access"]),
     )
 
 
@@ -123,6 +126,21 @@ def sittings(cells: pd.DataFrame) -> "pd.Series[int]":
     own = (rest > BETWEEN).groupby(trials.machine).cumsum()
     names = trials.machine.astype(str) + own.astype(str)
     return pd.Series(1 + names.factorize()[0], trials.index)
+
+
+def beside(cells: pd.DataFrame, factors: Collection[str]) -> "pd.Series[int]":
+    """The number of the trial beside which each trial stands: of the trials in which a sitting
+    measured a field, the first stands beside the first of all of the sitting, and so on. So fields
+    that a sitting measured in trials of their own can be compared trial by trial. `factors` are the
+    columns in which cells of several fields, or stores, differ."""
+    trial = cells.trial.fillna(1).astype("int64")
+    field = [cells[name] for name in factors if name not in ("store", "binding")]
+    place = trial.groupby([*field, cells.sitting], dropna=False).rank("dense").astype("int64")
+    first = pd.DataFrame({"sitting": cells.sitting, "trial": trial}).drop_duplicates()
+    first = first.assign(place=first.groupby("sitting").trial.rank("dense").astype("int64"))
+    number = first.set_index(["sitting", "place"]).trial
+    found = number.loc[pd.MultiIndex.from_arrays([cells.sitting, place])]
+    return pd.Series(found.to_numpy(), cells.index)
 
 
 def sitting_of(rows: pd.DataFrame) -> dict[int, int]:

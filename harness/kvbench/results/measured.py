@@ -117,14 +117,15 @@ class Measured:
         self, durability: str, memory: str, operation: str, guarantee: str = ""
     ) -> pd.DataFrame:
         """The natural log of the mean time in ns, of the stores that were warm. Rows are store and
-        trial; columns are record size in B and number of records. Raises BadInput if a value would
+        trial, or the one that it stands beside; columns are record size in B and number of records. Raises BadInput if a value would
         average more than one trial."""
         key = (durability, memory, operation, guarantee)
         if key not in self._tables:
             rows = self.at(self.rows, durability, memory, guarantee)
             rows = warm(rows[(rows.operation == operation) & rows.mean_ns.notna()], POINT)
             refuse_several(rows, self.name, VARIED, CHOOSE)
-            means = rows.pivot(index=["store", "trial"], columns=POINT, values="mean_ns")
+            paired = rows.assign(trial=rows.beside)
+            means = paired.pivot(index=["store", "trial"], columns=POINT, values="mean_ns")
             self._tables[key] = pd.DataFrame(np.log(means))
         return self._tables[key].copy()
 
