@@ -26,9 +26,9 @@ BUILD = ("engine_version", "binding_version", "checksum")  # builds of one store
 PER_STORE = ("options", *BUILD)  # levels that differ by store
 # The columns of its cell that a row of `operations` or `timeline` repeats.
 OF_CELL = (
-    "cell", "full_name", "access", *CONDITION, "trial", "sitting", "beside", "seed", "record_size_min",
-    "record_size_max", "guarantee", "machine", *BUILD, "revision", "floor_ns", "resident",
-    "cooled", "disturbed", "stolen",
+    "cell", "full_name", "access", *CONDITION, "trial", "sitting", "beside", "seed",
+    "record_size_min", "record_size_max", "guarantee", "machine", *BUILD, "revision", "floor_ns",
+    "resident", "cooled", "disturbed", "stolen",
 )  # fmt: skip
 
 

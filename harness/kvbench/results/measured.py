@@ -117,8 +117,8 @@ class Measured:
         self, durability: str, memory: str, operation: str, guarantee: str = ""
     ) -> pd.DataFrame:
         """The natural log of the mean time in ns, of the stores that were warm. Rows are store and
-        trial, or the one that it stands beside; columns are record size in B and number of records. Raises BadInput if a value would
-        average more than one trial."""
+        trial, or the one that it stands beside; columns are record size in B and number of
+        records. Raises BadInput if a value would average more than one trial."""
         key = (durability, memory, operation, guarantee)
         if key not in self._tables:
             rows = self.at(self.rows, durability, memory, guarantee)
