@@ -25,6 +25,7 @@
 # make bench      measure what the harness costs, until each goal is met or missed (an hour at most, idle machine)
 # make faults     find out what is left of stores when the disk fails (hours on two cores; as root): see docs/measuring.md
 # make torture    inject faults, and count those that go unnoticed (40 minutes on two cores; full disks need root)
+# make falsify    alter the data of the paper's findings, and see that its words no longer pass (5 minutes)
 # make sanitize   run all C code under sanitizers: addresses, undefined behaviour, threads, leaks (10 minutes)
 
 PYTHON ?= python3
@@ -46,7 +47,7 @@ export MPLCONFIGDIR := $(CURDIR)/build/matplotlib
 unexport PYTHONSTARTUP
 
 .NOTPARALLEL: # a measurement needs the machine to itself
-.PHONY: help paper test check engines render site measure figures reference headline verify archive bench faults torture sanitize lock setup bare-loops clean
+.PHONY: help paper test check engines render site measure figures reference headline verify archive bench faults falsify torture sanitize lock setup bare-loops clean
 
 paper: build/this-machine/.done render
 	@echo "The paper:        $(CURDIR)/build/paper/paper/index.html"
@@ -141,6 +142,8 @@ figures: setup
 	python -m study.answers.repeating
 	python -m study.answers.citation
 	{ echo "# Written by make figures from data/; not by hand."; cat build/figures/*.yml; } > _variables.yml
+	python -m study.answers.questions --out docs/questions.md
+	python -m study.answers.findings
 
 SITTING ?= 120
 reference: setup
@@ -201,6 +204,9 @@ $(FAULTS)/rot.csv: | setup
 	kvbench rot $(STORES) --damages $(DAMAGES) --out $@
 
 # Faults and wrong answers, injected into the harness
+
+falsify: setup
+	$(PYTEST) -m check -v study/tests/test_findings.py
 
 torture: setup
 	python harness/checks/torture --out build/torture

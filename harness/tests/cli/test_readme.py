@@ -68,8 +68,9 @@ def test_the_three_lines_say_what_the_paper_says() -> None:
     """The stores with the least bound, and each bound, in the order of README."""
     variables: Any = yaml.safe_load((ROOT / "_variables.yml").read_text(encoding="utf-8"))
     found, needs = (variables["reference"][name] for name in ("safest", "needs"))
-    process, recoverable, small, large = (
-        found[name] for name in ("process", "recoverable", "sync_small", "sync_large")
+    process, recoverable, from_c, small, large = (
+        found[name]
+        for name in ("process", "recoverable", "recoverable_c", "sync_small", "sync_large")
     )
     said = README.partition("## The answer in three lines")[2].partition("\n## ")[0]
     flat = [
@@ -77,14 +78,19 @@ def test_the_three_lines_say_what_the_paper_says() -> None:
         for level in ("process", "sync")
         for size in ("100_B", "1_MiB")
     ]
-    stores = [own["store"] for own in (process, recoverable, small, large)]
-    assert re.findall(r"`([\w-]+)`[^`;]*?\([\d.]+\)", said) == stores
-    assert re.findall(r"(?<![\d.])\d+\.\d+", said.replace("23.5 GiB", "")) == [
-        process["most"], *flat[:2], recoverable["most"],
-        small["most"], large["most"], *flat[2:],
-        *(own["second_machine"] for own in (process, small, large)), process["anywhere"],
-    ]  # fmt: skip
-    assert f"{process['anywhere']} on {process['place']}" in said
+    named = [
+        (own["store"], own["most"], own["limit"])
+        for own in (process, recoverable, from_c, small, large)
+    ]
+    assert re.findall(r"`([a-z][a-z-]+)`[^()]*\(([\d.]+); ([\d.]+)\)", said) == named
+    files = re.findall(
+        r"take ([\d.]+) times as long .*? 100 B,? and ([\d.]+) times for 1 MiB", said
+    )
+    assert [number for pair in files for number in pair] == flat
+    reached = [(own["store"], own["anywhere"]) for own in (process, recoverable, small, large)]
+    single = said.partition("On single machines and file systems,")[2]
+    assert re.findall(r"`([a-z-]+)` (?:reached )?([\d.]*\d)", single) == reached
+    assert f"{process['anywhere']} ({process['place']})" in single
 
 
 @pytest.mark.parametrize("step", ["sentence", "variable", "notebook", "grid", "clock"])
