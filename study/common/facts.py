@@ -1,5 +1,6 @@
 """Tables of facts about the stores, with links to their sources."""
 
+import re
 from collections.abc import Sequence
 
 import pandas as pd
@@ -8,12 +9,14 @@ from kvbench.stores import catalogue
 from kvbench.stores.about import About, everything, position
 
 from study.common import formats
+from study.common.levels import RANKED
 from study.common.notebook import parameter_table, root
 
 SHARING = {
     "store": "store", "opens": "opens", "reads": "reads", "sees_new": "sees new records",
     "writes": "writes", "intact": "intact",
 }  # fmt: skip
+UNTESTED = re.compile("not (tested|tried|measured)|tested in only")  # reasons why a need is not met
 NAMES = {
     "what": "what it is", "latest": "latest release", "maintained_by": "maintained by",
     "processes": "several processes", "python": "from Python", "known": "to be known",
@@ -53,17 +56,24 @@ def shared(found: pd.DataFrame) -> str:
     return formats.table(found[list(SHARING)].rename(columns=SHARING))
 
 
-def met(stores: Sequence[str], level: str) -> pd.DataFrame:
-    """Return which needs of `kvbench advise` each store meets at a durability level: one row per
-    store, one column per need, "yes" or "no"."""
+def met(stores: Sequence[str]) -> pd.DataFrame:
+    """Return which needs of `kvbench advise` each store meets: one row per store, one column per
+    need. "yes" and "no" hold for each level of the main grid; otherwise the levels are named at
+    which it is met. "not known" is a need for which the store was not tested, or not enough."""
     observed = Observed(root() / "data/reference")
+
+    def said(store: str, need: str) -> str:
+        own = Needs((need,), observed)
+        lacks = {level: own.refuses(store, level) for level in RANKED}
+        good = [level for level, why in lacks.items() if not why]
+        if len(good) == len(lacks):
+            return "yes"
+        if good:
+            return ", ".join(good)
+        return "not known" if all(map(UNTESTED.search, lacks.values())) else "no"
+
     return pd.DataFrame(
-        {"store": store}
-        | {
-            need: "no" if Needs((need,), observed).refuses(store, level) else "yes"
-            for need in NEEDS
-        }
-        for store in stores
+        {"store": store} | {need: said(store, need) for need in NEEDS} for store in stores
     )
 
 

@@ -19,6 +19,7 @@ SPREAD = (
     "factor",
 )  # fmt: skip
 LEVELS = ("process", "sync")  # the durability levels at which stores are compared
+RANKED = ("process", "recoverable", "sync")  # those of the main grid
 AS_PROCESS = "as at process"  # the end of a shim's text on a level that sets no more
 
 
@@ -87,12 +88,17 @@ def extremes(factor: "pd.Series[float]", least: str = ".1f", most: str = ",.0f")
 
 def spreads(summary: pd.DataFrame, panels: Sequence[str], levels: Sequence[str]) -> pd.DataFrame:
     """Return one row per panel and level with the columns SPREAD: the number of stores, the fastest
-    and the slowest one with their times as text, and the factor between the two (1)."""
+    and the slowest one with their times as text, and the factor between the two (1). Only stores
+    with a time at each of the levels that a panel has count: with others, a level could have a
+    smaller factor because it has fewer stores."""
     found = []
     for panel in panels:
+        known = summary[(summary.panel == panel) & summary.level.isin(levels)]
+        known = known.dropna(subset="median")
+        number = known.groupby("store")["level"].transform("nunique")
+        known = known[number == known.level.nunique()]
         for level in levels:
-            own = summary[(summary.panel == panel) & (summary.level == level)]
-            own = own.dropna(subset="median")
+            own = known[known.level == level]
             if len(own) > 1:
                 order = own.sort_values("median")
                 first, last = order.iloc[0], order.iloc[-1]
