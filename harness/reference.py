@@ -122,9 +122,8 @@ def sitting(minutes: int, core: Experiment, others: Iterable[Experiment]) -> Non
 
 
 def in_sittings(known: Listed) -> tuple[Experiment, list[Experiment]]:
-    """The core fields, and the other experiments in the order of a sitting. Those that name a file
-    system that is made for them, and the core fields elsewhere, belong only to sittings on the
-    reference file system."""
+    """The core fields, and the other experiments in the order of a sitting. Those on a file system
+    that they name belong only to sittings on the reference file system."""
     others = [one for one in known.served() if one.name != CORE]
     if FILE_SYSTEM != "ext4":
         anywhere = ("", OWN)

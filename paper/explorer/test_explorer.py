@@ -372,7 +372,8 @@ def afresh(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
                 found.setdefault(guarantee, {})[store] = numbered
         if found:
             planned = range(1, last + 2)
-            sitting = dict(enumerate(DATA["sittings"][parts[0][0]["source"]], 1))
+            numbers = DATA["sittings"][parts[0][0]["source"]]
+            sitting = {at: number for at, number in enumerate(numbers, 1) if number}
             ranked = {
                 level: rank(own, planned, sittings=sitting).regrets for level, own in found.items()
             }

@@ -6,6 +6,7 @@ this cost trial by trial, as within a field, so that their regrets have interval
 """
 
 import functools
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,8 @@ from kvbench.stores import about, catalogue
 
 from study.common import facts, formats
 from study.common.fields import each, where
+from study.common.levels import RANKED
+from study.common.notebook import root
 from study.common.results import Results
 from study.experiments import beyond
 
@@ -131,6 +134,19 @@ def shared(store: str) -> bool:
     return store in _shared()
 
 
+@functools.cache
+def _broken() -> frozenset[tuple[str, str]]:
+    """Return the stores and levels that some simulated power failure violated."""
+    states = pd.read_csv(root() / "data/faults/states.csv")
+    found = states[states.violations > 0]
+    return frozenset(zip(found.store, found.durability, strict=True))
+
+
+def broke(store: str, level: str) -> bool:
+    """Return whether a simulated power failure violated a level of a store."""
+    return (_engine(store), level) in _broken()
+
+
 @dataclass(frozen=True)
 class Need:
     """What an application needs. `suits` says for the name of a store whether it can be chosen at
@@ -156,11 +172,12 @@ def _every_size(name: str, mix: Mapping[str, float], **terms: Any) -> tuple[Need
 
 MIXED, READS, INSERTS, GROWS = "equal mix", "95% gets", "inserts", "equal mix, file only grows"
 SHARED = "several processes may write (timed: one)"
-LEVELS = ("process", "recoverable", "sync")
+LEVELS = RANKED
+SAFE = {MIXED: ALL, READS: {"get": 0.95, "update": 0.05}}  # in which no store should be far behind
 NEEDS = (
     *(
         need
-        for name, mix in ((MIXED, ALL), (READS, {"get": 0.95, "update": 0.05}))
+        for name, mix in SAFE.items()
         for level in LEVELS
         for need in _every_size(name, mix, durability=level)
     ),
@@ -174,7 +191,6 @@ NEEDS = (
     ),
     Need("gets from Python", DEFAULT, mix={"get": 1.0}, experiment="bindings"),
 )
-SAFE = (MIXED, READS)  # the mixes in which a store should never be far from the best
 
 
 def ranking(data: Results, need: Need, share: float = 1.0) -> Ranking:
@@ -229,14 +245,15 @@ def overview(shown: pd.DataFrame) -> pd.DataFrame:
     """Return an extract of table() for the paper: one row per need that has all levels, without
     pure inserts. The columns of each level have the stores to use, those that may be the best in
     parentheses, and the regrets of three popular stores. A * marks stores that are not whole(), a †
-    those that a crash may cost altogether if it goes beyond what the level survives, and a ‡ those
-    that are unmerged()."""
+    those that a crash may cost altogether if it goes beyond what the level survives, a ‡ those that
+    are unmerged(), and a § those whose level broke()."""
 
     def marked(names: str, row: Any) -> str:
         def mark(name: str) -> str:
             lost = "†" if about.loses_all(_engine(name), row.level) else ""
             later = "‡" if name in row.unmerged.split(", ") else ""
-            return f"{name}{'' if whole(name) else '*'}{lost}{later}"
+            failed = "§" if broke(name, row.level) else ""
+            return f"{name}{'' if whole(name) else '*'}{lost}{later}{failed}"
 
         return ", ".join(map(mark, names.split(", "))) if names else ""
 
@@ -292,12 +309,13 @@ def safest(
     level: str,
     sizes: Sequence[str],
     suits: Callable[[str], bool] = reuses,
+    keeps: Callable[[str], bool] = lambda store: True,
 ) -> dict[str, str]:
-    """Return, for the text, the suitable store that is least far from the best: the one with the
-    least greatest estimated regret in the main grid, over the mixes of SAFE, these record sizes and
-    all counts. `most` is this regret and `limit` the greatest upper limit of its intervals. Each
-    other place that measured these sizes adds its greatest regret under its name; `anywhere` is the
-    greatest of all, and `place` says where it is."""
+    """Return, for the text, which store that keeps its level is least far from the best suitable
+    one: the one with the least greatest estimated regret in the main grid, over the mixes of SAFE,
+    these record sizes and all counts. `most` is this regret and `limit` the greatest upper limit of
+    its intervals. Each other place that measured these sizes adds its greatest regret under its
+    name; `anywhere` is the greatest of all, and `place` says where it is."""
 
     def greatest(where: Results) -> pd.DataFrame:
         return _greatest(where, _mixed(where, level, sizes, suits))
@@ -305,7 +323,7 @@ def safest(
     here = greatest(data)
     if here.empty:
         return {"store": "", "most": "", "limit": "", "anywhere": "", "place": ""}
-    store = str(here.most.idxmin())
+    store = str(here.most[list(map(keeps, here.index))].idxmin())
     most = {name: greatest(own).most.get(store, np.nan) for name, own in places.items()}
     known = pd.Series({"": here.most[store]} | most).dropna()
     return {
@@ -338,14 +356,14 @@ def span(data: Results, store: str, level: str) -> dict[str, str]:
     }
 
 
-def crossing(data: Results, store: str, level: str) -> dict[str, str]:
+def crossing(data: Results, store: str, level: str, mix: str = MIXED) -> dict[str, str]:
     """Return, for the text, the size of values from which on a store is about as good as the best:
-    its regret with an equal mix stays below GOOD. Between measured sizes the regret is
+    its regret with a mix of SAFE stays below GOOD. Between measured sizes the regret is
     interpolated in logs. `size` is that of the estimates, and `least` and `most` those of the
-    limits of their intervals; "every size" and "no size" are those that were measured."""
+    limits of their intervals; "every size" and "none" are of those that were measured."""
     regrets: dict[int, Regret] = {}
     for size in data.sizes():
-        own = ranking(data, Need(MIXED, level, (size,), FEW)).regrets.get(store)
+        own = ranking(data, Need(mix, level, (size,), FEW, SAFE[mix])).regrets.get(store)
         if own is not None and math.isfinite(own.high):
             regrets[RecordSize.parse(size).high] = own
     curves = {
@@ -369,7 +387,7 @@ def _falls_below(curve: Mapping[int, float], limit: float) -> str:
     while good and curve[sizes[good - 1]] < limit:
         good -= 1
     if good == len(sizes):
-        return "no size"
+        return "none"
     if good == 0:
         return "every size"
     (x0, y0), (x1, y1) = ((math.log(size), math.log(curve[size])) for size in sizes[good - 1 :][:2])
@@ -378,14 +396,41 @@ def _falls_below(curve: Mapping[int, float], limit: float) -> str:
 
 
 def crossings(places: Mapping[str, Results], store: str) -> pd.DataFrame:
-    """Return crossing() as text: one row per place and level that it measured."""
+    """Return crossing() as text: one row per place, mix and level that it measured."""
     rows = [
-        {"file system": name, "level": level, **crossing(own, store, level)}
+        {"file system": name, "mix": mix, "level": level, **crossing(own, store, level, mix)}
         for name, own in places.items()
+        for mix in SAFE
         for level in LEVELS
         if level in own.level("durability")
     ]
-    return pd.DataFrame(rows, columns=["file system", "level", "size", "least", "most"])
+    return pd.DataFrame(rows, columns=["file system", "mix", "level", "size", "least", "most"])
+
+
+def elsewhere(home: Results, places: Mapping[str, Results]) -> pd.DataFrame:
+    """Return what becomes of the fastest store of the main grid in other places, for an equal mix:
+    one row per level and field that some place measured, as text, with that store and, for each
+    place, the fastest one there and the regret there of the main grid's, with its interval where
+    there was more than one trial."""
+
+    def said(best: str, found: Mapping[str, Regret]) -> str:
+        own = found.get(best)
+        if own is None or math.isnan(own.estimate):
+            return ""
+        between = f", {formats.number(own.low)} to {formats.number(own.high)}"
+        known = math.isfinite(own.high)
+        regret = f"{formats.number(own.estimate)}{between if known else ''}"
+        return f"{next(iter(found))}; {best}: {regret}" if next(iter(found)) != best else "the same"
+
+    rows = []
+    for level, size, count in itertools.product(LEVELS, home.sizes(), home.counts()):
+        need = Need(MIXED, level, (size,), (count,))
+        best = next(iter(ranking(home, need).regrets), "")
+        texts = {name: said(best, ranking(own, need).regrets) for name, own in places.items()}
+        if any(texts.values()):
+            field = {"level": level, "values": size, "records": formats.count(count)}
+            rows.append({**field, "main grid": best, **texts})
+    return pd.DataFrame(rows, columns=["level", "values", "records", "main grid", *places])
 
 
 def _key(place: str) -> str:
@@ -393,14 +438,21 @@ def _key(place: str) -> str:
 
 
 def all_safest(data: Results, places: Mapping[str, Results]) -> dict[str, dict[str, str]]:
-    """Return, for the text, the safest store of each level; at `sync` one for small and one for
-    large values."""
+    """Return, for the text, the safest store of each level, of those that no simulated power
+    failure made violate it; at `sync` one for small and one for large values."""
+
+    def of(
+        level: str, sizes: Sequence[str], suits: Callable[[str], bool] = reuses
+    ) -> dict[str, str]:
+        return safest(data, places, level, sizes, suits, lambda store: not broke(store, level))
+
     return {
-        "process": safest(data, places, "process", SMALL + LARGE),
-        "recoverable": safest(data, places, "recoverable", SMALL + LARGE),
-        "sync_small": safest(data, places, "sync", SMALL),
-        "sync_large": safest(data, places, "sync", LARGE),
-        "sync_large_c": safest(data, places, "sync", LARGE, callable_from_c),
+        "process": of("process", SMALL + LARGE),
+        "recoverable": of("recoverable", SMALL + LARGE),
+        "recoverable_c": of("recoverable", SMALL + LARGE, callable_from_c),
+        "sync_small": of("sync", SMALL),
+        "sync_large": of("sync", LARGE),
+        "sync_large_c": of("sync", LARGE, callable_from_c),
     }
 
 
@@ -411,6 +463,7 @@ def bounds(found: Mapping[str, Mapping[str, str]], places: Iterable[str]) -> pd.
     names = {
         "process": ("process", "all"),
         "recoverable": ("recoverable", "all"),
+        "recoverable_c": ("recoverable", "all, from C"),
         "sync_small": ("sync", "up to 10 KiB"),
         "sync_large": ("sync", "100 KiB and more"),
         "sync_large_c": ("sync", "100 KiB and more, from C"),
@@ -434,7 +487,7 @@ def chosen(shown: pd.DataFrame) -> dict[str, Any]:
         if row["choose"]:
             return formats.listed(row["choose"].split(", "), "or")
         maybe = formats.listed(row["may be the best"].split(", "), "or")
-        return f"{maybe} (not told apart)"
+        return f"{maybe} (undecided)"
 
     return {
         re.sub(r"\W+", "_", f"{row['need'].split(' (')[0]} {row['level']}"): {

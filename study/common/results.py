@@ -295,8 +295,8 @@ class Results:
         slowed = timed.slowed[timed.mean_ns.notna()]
         if (slowed > ADJUSTED).any():
             samples += (
-                ", adjusted to no processor time withheld by the host: a median of "
-                f"{slowed.median():.2f} and at most {slowed.max():.2f} times shorter than measured"
+                ", adjusted to no processor time withheld by the host: divided by "
+                f"{slowed.median():.2f} in the median and by {slowed.max():.2f} at most"
             )
         levels = f"; {self.levels()}" if settings else ""
         shaky = (self.unsteady.operation != "load").sum()

@@ -276,18 +276,6 @@ def on_file_systems(core: dict[str, Results]) -> pd.DataFrame:
     return table[everywhere]
 
 
-def turns(regret_rows: pd.DataFrame) -> pd.DataFrame:
-    """Return, for the result of on_file_systems(), one row per field: the stores that are or may be
-    the best on each file system, as text, the best first. Only two are named; the others are
-    counted."""
-    kept = regret_rows[regret_rows.verdict.isin(["in", "undecided"])]
-    texts = kept.groupby([*FIELD, "file_system"], sort=False).store.agg(formats.some, most=2)
-    systems = list(dict.fromkeys(regret_rows.file_system))
-    if texts.empty:
-        return pd.DataFrame(columns=[*FIELD, *systems])
-    return texts.unstack("file_system").reindex(columns=systems).reset_index()
-
-
 def profiles(regret_rows: pd.DataFrame, stores: Sequence[str]) -> pd.DataFrame:
     """Return one row per store and durability level, as text: the fields in which the store is
     surely good enough, and the one in which it surely costs most."""
@@ -441,10 +429,12 @@ def facts(regret_rows: pd.DataFrame, data: Results) -> dict[str, Any]:
         }
         for level, ratio in growth(data).groupby(level="durability")
     }
+    days = data.cells.started.dropna().str[:10].nunique()
     facts: dict[str, Any] = {
         "trials": data.trials_text(),
         "sittings": max(data.sittings.values(), default=1),
         "machines": int(data.cells.machine.nunique()),
+        "days": f"{days} day{'s' if days > 1 else ''}",
         "measured": len(data.stores()),
         **data.host(),
         "adjusted": f"{(timed(data).slowed > ADJUSTED).mean():.1%}",
@@ -455,6 +445,7 @@ def facts(regret_rows: pd.DataFrame, data: Results) -> dict[str, Any]:
             "fields": int(row.fields),
             "decided": int(row.decided),
             "stores_decided": f"{row['stores decided']:.0%}",
+            "good": f"{fit.good.sum():,} of {fit.fields.sum():,}",
             "tellable": f"{row.tellable:.2f}",
             "growth": grown.get(str(level), {}),
             "syncing": syncing(data, str(level)),
@@ -474,7 +465,10 @@ def repeated(found: pd.DataFrame) -> dict[str, dict[str, Any]]:
     together."""
     if found.empty:
         return {}
+    least, most = NEAR
     both = {
+        "from": f"{least:.2f}",
+        "to": f"{most:.2f}",
         "near": int(found["near the bound"].sum()),
         "apart": int(found["on both sides"].sum()),
     }

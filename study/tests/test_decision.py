@@ -1,5 +1,7 @@
 """The decision table, on imported data whose answer is known."""
 
+import re
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -46,9 +48,10 @@ def make(tmp_path: Path) -> Make:
             for trial in range(1, 1 + (trials or {}).get(size, 10))
             if (without or {}).get(store) != size
         ]
-        pd.DataFrame(rows).to_csv(tmp_path / "table.csv", index=False)
-        import_table(tmp_path / "table.csv", tmp_path / "out")
-        return Results(str(tmp_path / "out"), varying=["durability"])
+        place = Path(tempfile.mkdtemp(dir=tmp_path))
+        pd.DataFrame(rows).to_csv(place / "table.csv", index=False)
+        import_table(place / "table.csv", place / "out")
+        return Results(str(place / "out"), varying=["durability"])
 
     return imported
 
@@ -91,6 +94,27 @@ def test_stores_are_marked_that_a_crash_may_cost_more_than_the_last_writes(make:
     assert set(shown["use at sync"].split(", ")) == {"lmdb", "flat*"}
 
 
+def test_stores_are_marked_whose_level_a_simulated_power_failure_violated(make: Make) -> None:
+    """libmdbx at `recoverable`, as data/faults has it, and not at `sync`."""
+    rows = decision.table({"reference": make({"mdbx": {}, "lmdb": {}})}, [MIXED])
+    both = pd.concat([rows.assign(level=level) for level in ("recoverable", "sync")])
+    (shown,) = decision.overview(both).to_dict("records")
+    assert set(shown["use at recoverable"].split(", ")) == {"mdbx§", "lmdb"}
+    assert set(shown["use at sync"].split(", ")) == {"mdbx", "lmdb"}
+
+
+def test_a_store_that_violated_a_level_is_not_its_safest() -> None:
+    data = Results("data/reference", varying=LEVELS)
+    rows = data.operations
+    fast = (rows.store == "mdbx") & (rows.durability == "recoverable")
+    data.operations = rows.assign(mean_ns=rows.mean_ns.where(~fast, 1.0))
+    sizes = decision.SMALL + decision.LARGE
+    assert decision.safest(data, {}, "recoverable", sizes)["store"] == "mdbx"
+    found = decision.all_safest(data, {})
+    for name in ("recoverable", "recoverable_c"):
+        assert found[name]["store"] != "mdbx" and float(found[name]["most"].replace(",", "")) > 100
+
+
 def test_stores_are_marked_that_had_not_begun_to_merge(make: Make) -> None:
     """LevelDB fills a buffer of 4 MiB in a few thousand writes of 10 KiB, RocksDB's 64 MiB not."""
     data = make({"leveldb": {}, "rocksdb": {}, "lmdb": {}})
@@ -121,7 +145,7 @@ def test_the_safest_store_has_the_least_greatest_regret() -> None:
         for need in decision.NEEDS
         if need.durability == "sync"
         and need.suits is decision.reuses
-        and need.name.startswith(decision.SAFE)
+        and need.name.startswith(tuple(decision.SAFE))
         and set(need.sizes) <= set(decision.LARGE)
         for count in data.counts()
         if need.counts == decision.FEW
@@ -186,7 +210,7 @@ def test_one_trial_names_what_was_fast_and_recommends_nothing() -> None:
     assert row["may be the best"] and "null" not in row["may be the best"]
     assert min(float(row[store]) for store in decision.POPULAR if row[store]) == 1
     (said,) = decision.chosen(pd.DataFrame([row])).values()
-    named = said["choose"].removesuffix(" (not told apart)")
+    named = said["choose"].removesuffix(" (undecided)")
     assert named != said["choose"]
     assert set(named.replace(" or ", ", ").split(", ")) == set(row["may be the best"].split(", "))
 
@@ -197,7 +221,7 @@ def evenly(factor: float) -> Mapping[str, float]:
 
 @pytest.mark.parametrize(
     ("small", "large", "size"),
-    [(4, 1, (650, 760)), (4, 2, "no size"), (1, 1, "every size"), (1, 4, "no size")],
+    [(4, 1, (650, 760)), (4, 2, "none"), (1, 1, "every size"), (1, 4, "none")],
 )
 def test_from_which_size_a_store_is_as_good_as_the_best(
     small: float, large: float, size: tuple[int, int] | str, make: Make
@@ -214,4 +238,31 @@ def test_from_which_size_a_store_is_as_good_as_the_best(
         bytes_of = {name: float(text.removesuffix(" B")) for name, text in found.items()}
         assert size[0] < bytes_of["least"] <= bytes_of["size"] <= bytes_of["most"] < size[1]
     shown = decision.crossings({"ext4": data}, "flat")
-    assert shown.to_dict("records") == [{"file system": "ext4", "level": "process", **found}]
+    assert shown.to_dict("records") == [
+        {"file system": "ext4", "mix": mix, "level": "process"}
+        | decision.crossing(data, "flat", "process", mix)
+        for mix in decision.SAFE
+    ]
+
+
+def test_what_becomes_of_the_fastest_store_in_other_places(make: Make) -> None:
+    """It may be overtaken, stay the fastest, or be missing; one trial has no interval."""
+    slow, fast = (
+        {"lmdb": evenly(3), "leveldb": evenly(1)},
+        {"lmdb": evenly(1), "leveldb": evenly(3)},
+    )
+    places = {
+        "XFS": make(slow, larger=fast),
+        "Btrfs": make(slow, trials={"100 B": 1, "1 KiB": 1}),
+        "own": make(slow, without={"lmdb": "1 KiB"}),
+    }
+    found = decision.elsewhere(make(fast), places).set_index(["values", "records"])
+    assert set(found.level) == {"process"} and set(found["main grid"]) == {"lmdb"}
+    assert found.index.tolist() == [(s, n) for s in ("100 B", "1 KiB") for n in ("100", "10 k")]
+    small, large = found.loc["100 B"].iloc[0], found.loc["1 KiB"].iloc[0]
+    assert large.XFS == "the same" and large.own == ""
+    overtaken = re.fullmatch(r"leveldb; lmdb: (\S+), (\S+) to (\S+)", small.XFS)
+    assert overtaken
+    regret, low, high = map(float, overtaken.groups())
+    assert low <= 3 <= high and regret == pytest.approx(3, rel=0.02)
+    assert re.fullmatch(r"leveldb; lmdb: [\d.]+", large.Btrfs)

@@ -45,7 +45,7 @@ def test_an_experiment_that_was_not_measured_yet_has_a_row(tmp_path: Path) -> No
         ("durability", ["power failures", "38 min, sharing 5 min, evidence 60 min"]),
         ("cold-cache", ["to evict names and inodes"]),
         ("age", ["all cells, power failures", "13 min, crashes 15 min, openings 40 min"]),
-        ("core-xfs", ["all cells", "7 min"]),
+        ("reference-xfs", ["all cells", "15 min"]),
         ("builds", ["no", "8 min, installed 1 min", "at most half of what is free", "0.2 GB"]),
     ],
 )

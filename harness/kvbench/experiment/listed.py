@@ -18,7 +18,7 @@ from kvbench.common.messages import BadInput, listed, say
 LIST = Path("harness/experiments.toml")  # relative to the root of the repository
 OWN = "own"  # stands for the file system of the results
 Also = Literal["sharing", "evidence", "crashes", "openings", "installed"]
-ELSEWHERE = "elsewhere"  # the scale of the core fields on other file systems
+ELSEWHERE = "elsewhere"  # the scale of an experiment on other file systems
 
 
 class Headline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -133,9 +133,10 @@ def test_a_sitting_measures_all_between_the_core_fields(reference: Start, tmp_pa
     calls = ran(reference, tmp_path, 60)
     others = [one.name for one in KNOWN.served() if one.name != "core"]
     assert swept(calls) == ["core", *others, "core"]
-    core = "sweep harness/grids/core.toml"
-    assert calls[0] == f"{core} --scale 1 --out OUT/core --fs ext4 --again"
-    assert f"{core} --scale elsewhere --out OUT/core-own --minutes 59" in calls
+    core = "sweep harness/grids/core.toml --scale 1 --out OUT/core --fs ext4 --again"
+    assert calls[0] == core
+    grid = "harness/grids/reference.toml"
+    assert f"sweep {grid} --scale elsewhere --out OUT/reference-xfs --fs xfs --minutes 59" in calls
     assert calls[-2:] == [calls[0], "collect OUT/core"]
     assert [call for call in calls if call.startswith(("sharing", "evidence", "crash"))] == [
         "sharing --out OUT/durability/sharing.csv",
@@ -146,12 +147,12 @@ def test_a_sitting_measures_all_between_the_core_fields(reference: Start, tmp_pa
     ]
 
 
-def test_a_sitting_on_another_file_system_leaves_out_the_core_fields_elsewhere(
+def test_a_sitting_on_another_file_system_leaves_out_other_file_systems(
     reference: Start, tmp_path: Path
 ) -> None:
     calls = ran(reference, tmp_path, 60, FS="own")
     assert calls[0] == "sweep harness/grids/core.toml --scale 1 --out OUT-own/core --again"
-    elsewhere = {"core-own", "core-xfs", "core-btrfs", "logs-xfs", "devices-1ms"}
+    elsewhere = {"reference-xfs", "reference-btrfs", "logs-xfs", "devices-1ms"}
     assert not elsewhere & set(swept(calls))
     assert swept(calls)[-2:] == ["logs", "core"]
 

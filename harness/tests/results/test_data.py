@@ -98,7 +98,9 @@ TRIALS = {"builds": 15, "checks": 6, "python-levels": 4}
 OTHERS = [one.name for one in LISTED if one.name not in RERUNS]
 
 
-@pytest.mark.parametrize("name", ["second-machine", "earlier", "reference-counts", *OTHERS])
+@pytest.mark.parametrize(
+    "name", ["second-machine", "earlier", "reference-counts", "core-own", *OTHERS]
+)
 def test_committed_data_are_of_the_schema_and_small(name: str) -> None:
     tables = read_tables(DATA / name)
     cells = tables["cells"].to_pandas()
