@@ -70,7 +70,7 @@ def test_committed_results_are_submitted_and_accepted(
 # Trials and sittings by themselves: bundles of fewer cells.
 PARTS = [
     *(("core", (trial,)) for trial in range(1, 8)),
-    *(("reference", trials) for trials in ((1, 2), (3,), (4,), (5,))),
+    *(("reference", trials) for trials in ((1, 2), (3,), (4,), (5,), (2, 4, 7))),
     *(("builds", trials) for trials in ((1, 2, 3), (15,))),
     ("devices-10ms", (2,)), ("devices-1us", (3,)), ("durability", (5,)), ("memory-budget", (1,)),
     ("logs-xfs", (7,)),

@@ -12,6 +12,7 @@ from kvbench.cell.workload import ROUNDS
 from kvbench.common.messages import listed
 from kvbench.experiment.factors import CONDITION
 from kvbench.machine.noise import unsynced
+from kvbench.results.frames import sittings
 from kvbench.results.plausible.evidence import Evidence
 from kvbench.results.plausible.outside import outside, refusal
 from kvbench.stores import catalogue
@@ -112,13 +113,14 @@ def flags(own: Evidence) -> Iterator[str]:
 
 
 def trials(own: Evidence) -> Iterator[str]:
-    """No trial between others is left out."""
-    cells = own.all_cells
-    keys = [name for name in (*CONDITION, "label", "seed", "timed") if name in cells]
+    """No trial between others of a sitting is left out; between two sittings, those of other fields
+    may have been measured."""
+    cells = own.all_cells.assign(sitting=own.all_cells.trial.map(sittings(own.all_cells)).fillna(0))
+    keys = [name for name in (*CONDITION, "label", "seed", "timed", "sitting") if name in cells]
     by = cells.groupby(list(dict.fromkeys(keys)), dropna=False, observed=True).trial
     wrong = by.transform("max") - by.transform("min") + 1 != by.transform("nunique")
     last = wrong & (cells.trial == by.transform("max"))
-    yield from _first(cells, last, "trial", "without gaps after the first trial of the cell")
+    yield from _first(cells, last, "trial", "without gaps within a sitting of the cell")
 
 
 def private(own: Evidence) -> Iterator[str]:
