@@ -13,5 +13,6 @@ The rooms, each of which imports only those above it in this list:
     durability  what a store keeps when its process or the power fails
     faults      what is left of a store when its disk fails
     answers     which store to take
+    trace       what a program does to its records, recorded and put as a question
     cli         the command kvbench
 """

@@ -53,7 +53,7 @@ def test_imports_form_no_cycle() -> None:
 # Each room imports only those before it. `cell` imports no more than messages and processes.
 ROOMS = [
     "common", "cell", "stats", "stores", "experiment", "machine", "results", "sweep", "durability",
-    "faults", "answers", "cli",
+    "faults", "answers", "trace", "cli",
 ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import click
 
-from kvbench.cli import advise, durability, faults, measure, results
+from kvbench.cli import advise, durability, faults, measure, results, trace
 from kvbench.cli.ends import SOME_FAILED, STOPPED, run
 
 __all__ = ["SOME_FAILED", "STOPPED", "cli", "main"]
@@ -18,7 +18,7 @@ SECTIONS = {
         results.collect, results.join, results.compare, results.restore, results.import_,
         results.submit, results.accept,
     ),
-    "Choose a store": (advise.advise,),
+    "Choose a store": (advise.advise, trace.record, trace.trace),
     "Test durability": (
         durability.evidence, durability.crash, faults.faults, faults.rot,
         durability.sharing,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kvbench.answers.advise import Advice, Query
     from kvbench.answers.recovery import Recovery
     from kvbench.results.measured import Measured
+    from kvbench.trace.asked import Asked
 
 REPOSITORY = {  # in data, by access
     "c": ["reference"],
@@ -97,19 +98,28 @@ def _level(text: str) -> tuple[str, str]:
 
 
 @click.command(short_help="Say which store to choose.")
-@click.option(
-    "--record-size", type=Read(_size), required=True, metavar="SIZE", help="Size of a value: 4KiB."
-)
-@click.option(
-    "--records", type=Read(count), required=True, metavar="N", help="Number of records: 100k."
-)
+@click.option("--record-size", type=Read(_size), metavar="SIZE", help="Size of a value: 4KiB.")
+@click.option("--records", type=Read(count), metavar="N", help="Number of records: 100k.")
 @click.option(
     "--mix",
     type=Read(_shares),
-    default=",".join(f"{name}={share:g}" for name, share in MIX.items()),
-    show_default=True,
     metavar="OPERATION=SHARE,...",
-    help="Shares of insert, get, update and remove.",
+    help="Shares of insert, get, update and remove.  [default: "
+    f"{','.join(f'{name}={share:g}' for name, share in MIX.items())}]",
+)
+@click.option(
+    "--trace",
+    "trace_file",
+    type=PATH,
+    metavar="FILE",
+    help="Take size, number and mix from a trace of `kvbench record`, or another that `kvbench "
+    "trace` reads, if they are not given.",
+)
+@click.option(
+    "--trace-store",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Of several stores in the trace, the Nth of `kvbench trace`.",
 )
 @click.option(
     "--durability",
@@ -120,9 +130,8 @@ def _level(text: str) -> tuple[str, str]:
 @click.option(
     "--access",
     type=click.Choice(["c", "python"]),
-    default="c",
-    show_default=True,
-    help="The language of your program. With python the answer is of packages alone. Where they "
+    help="The language of your program.  [default: c; python for a trace of `kvbench record`] With "
+    "python the answer is of packages alone. Where they "
     "were measured as shipped only, those that survive the same are ranked together.",
 )
 @click.option(
@@ -212,11 +221,13 @@ def _level(text: str) -> tuple[str, str]:
 @click.option("--out", type=PATH, help="Keep what --measure measures in this folder.")
 @AS_JSON
 def advise(
-    record_size: int,
-    records: int,
-    mix: dict[str, float],
+    record_size: int | None,
+    records: int | None,
+    mix: dict[str, float] | None,
+    trace_file: Path | None,
+    trace_store: int | None,
     durability: str | None,
-    access: str,
+    access: str | None,
     memory: str | None,
     sync_time: float | None,
     machine_memory: int | None,
@@ -260,8 +271,15 @@ def advise(
     from kvbench.answers.needs import Needs, Observed, read
     from kvbench.answers.recovery import Recovery
     from kvbench.answers.regime import beyond_memory
+    from kvbench.trace import gain
 
     wanted = read(needs)
+    traced = _traced(trace_file, trace_store, record_size, records)
+    if traced is not None:
+        record_size, records = record_size or traced.size, records or traced.records
+        mix = mix or dict(traced.mix)
+    assert record_size is not None and records is not None
+    access = access or ("python" if traced is not None and traced.kind else "c")
     _check_together(access, wanted, sync_time, budget, out)
     device = None if sync_time is None else 1e9 * sync_time
     folders = _folders(data, access)
@@ -269,7 +287,7 @@ def advise(
     value, key, most = (size or 0 for size in (largest_value, largest_key, most_memory))
     needed = Needs(wanted, Observed(folders[0]), value, key, most, stores or ())
     query = Query(
-        record_size, records, mix, durability or "", memory or "", device, may_grow, needed
+        record_size, records, mix or MIX, durability or "", memory or "", device, may_grow, needed
     )
     known, found = _answers(query, folders, access, _levels(where), space)
     shown = [report.report(known, one, recovery) for one in found]
@@ -292,19 +310,43 @@ def advise(
     ]
     if not durability:
         shown[0] |= {"other_levels": _besides(known, query, found[0].query.durability)}
+    if traced is not None:
+        shown = [values | {"trace": gain.values(traced, one)}
+                 for values, one in zip(shown, found, strict=True)]  # fmt: skip
     as_shipped = found[0].query.durability == DEFAULT
     if budget is None:
         told: Any = {"guarantees": shown} if as_shipped else shown[0]
-        parts = [_beyond(values) + report.text(values) + _python(values) for values in shown]
+        parts = [
+            _beyond(values) + report.text(values) + _python(values) + gain.text(values)
+            for values in shown
+        ]
         click.echo(report.to_json(told) if as_json else "\n\n\n".join(parts))
         return
     if as_shipped:
         raise BadInput("--measure: not of stores as shipped; allowed: with --durability LEVEL")
     told, status = _measured(found[0], shown[0], recovery, budget, out)
-    text = _beyond(shown[0]) + report.both(told) + _python(shown[0])
+    text = _beyond(shown[0]) + report.both(told) + _python(shown[0]) + gain.text(shown[0])
     click.echo(report.to_json(told) if as_json else text)
     if status:
         sys.exit(status)
+
+
+def _traced(
+    file: Path | None, number: int | None, record_size: int | None, records: int | None
+) -> "Asked | None":
+    """What a trace asks for; None without one. Raises BadInput, also if neither a trace nor an
+    option states the records."""
+    from kvbench.trace.asked import asked
+    from kvbench.trace.formats import read_any
+
+    if file is not None:
+        return asked(read_any(file), number or 1)
+    if number is not None:
+        raise BadInput(f"--trace-store: {number} is of no use without --trace")
+    for option, value in (("--record-size", record_size), ("--records", records)):
+        if value is None:
+            raise BadInput(f"{option} is missing; allowed: with it, or with --trace FILE")
+    return None
 
 
 def _besides(known: "Measured", query: "Query", answered: str) -> list[dict[str, Any]]:

@@ -42,6 +42,8 @@ OPTIONS: dict[tuple[str, str], dict[str, str]] = {
         "much": "'much'", "4MB": "'4MB'", "1MiB": "'1 MiB' was not measured", "0": "'0'",
     },
     ("advise", "--machine-memory"): {"": "''", "0": "'0'", "16GB": "'16GB'", "big": "'big'"},
+    ("advise", "--trace"): {"nowhere": "nowhere"},
+    ("advise", "--trace-store"): {"": "''", "0": "0", "x": "'x'", "2": "without --trace"},
     ("advise", "--needs"): {"": "''", "speed": "'speed'", "ordered,": "''", "Ordered": "'Ordered'"},
     ("advise", "--largest-value"): {"": "''", "0": "'0'", "1KB": "'1KB'", "65MiB": "'65MiB'"},
     ("advise", "--stores"): {"lmbd": "'lmbd' was not measured", ",": "'' was not measured"},
@@ -120,6 +122,9 @@ OPTIONS: dict[tuple[str, str], dict[str, str]] = {
     ("accept", "--into"): {
         "": "''", str(ROOT / "README.md"): "README.md' is no folder", "x" * 400: "xxx",
     },
+    ("record", "--folder"): {"": "''", "nowhere": "'nowhere' is not a folder"},
+    ("record", "--most"): {"": "''", "1KB": "'1KB'", "1KiB": "1 MiB to 64 GiB", "x": "'x'"},
+    ("trace", "--trace-store"): {"": "''", "0": "0", "x": "'x'", "2": "2"},
     ("audit", "--operations"): {"": "''", "0": "0", "x": "'x'"},
 }  # fmt: skip
 REST: dict[str, list[str]] = {
@@ -127,7 +132,8 @@ REST: dict[str, list[str]] = {
     "sharing": ["lmdb", "--out", "x.csv"], "rot": ["lmdb", "--out", "x.csv"],
     "faults": ["lmdb", "--out", "x.csv"],
     "compare": [str(REFERENCE), str(REFERENCE)],
-    "audit": ["--", "true"],
+    "audit": ["--", "true"], "record": ["--out", "x", "--", "true"],
+    "trace": [str(ROOT / "harness/tests/trace/samples/rocksdb.txt")],
     "accept": [str(ROOT / "README.md")],
     "import": [str(ROOT / "harness/tests/results/formats/rocksdb.txt"), "--out", "out"],
 }  # fmt: skip
