@@ -26,7 +26,8 @@ YES = "yes"
 LEAST_SHOWN = 0.03  # the width of a bar whose share is less, so that it can be seen
 SHIMS = "KVBENCH_SHIMS=FOLDER"  # a folder of the stores to test
 SURPRISING = (  # told in the text
-    ("tkrzw-hash", "sync"), ("tkrzw-tree", "sync"), ("mdbx", "recoverable"), ("flat", "process")
+    ("tkrzw-hash", "sync"), ("tkrzw-tree", "sync"), ("mdbx", "recoverable"), ("flat", "process"),
+    ("leveldb", "recoverable"),
 )  # fmt: skip
 HONEST = "liar-none"  # the store without a planted bug
 FINE, SAID, LOST, SILENT, WRONG, DEAD = (  # from the best; five colours of Okabe and Ito
@@ -136,7 +137,7 @@ COMMANDS = {name: kind.command for name, kind in KINDS.items()} | {
 }
 FAULTS = {  # the kinds of findings.csv, in words
     "power": "power failure", "call": "failed call", "device": "failing device",
-    "full": "full disk", "rot": "damaged file",
+    "full": "full disk", "rot": "damaged file", "threads": "another thread",
 }  # fmt: skip
 FULL = {  # the columns of full-disk.csv, after store and level, in words
     "reads_while_full": "open store reads when full",
@@ -522,6 +523,7 @@ def _levels(states: pd.DataFrame) -> dict[str, Any]:
             "rate_others": _rate(own[~ranked]),
             "broken": len(broken),
             "broken_stores": _named(broken.store),
+            "held_stores": _named(held),
             "broken_rates": _rates(broken, "broken", "states"),
             "untorn_stores": _named(untorn),
             "dead": len(gone),

@@ -73,7 +73,7 @@ def test_planted_bugs_have_the_columns_of_crash_states() -> None:
 def test_findings_have_known_words_and_name_what_shows_them() -> None:
     found = pd.read_csv(DATA / "faults/findings.csv", keep_default_na=False)
     assert set(found.store) <= set(KNOWN)
-    assert set(found.kind) <= {"power", "call", "device", "full", "rot"}
+    assert set(found.kind) <= {"power", "call", "device", "full", "rot", "threads"}
     assert set(found.verdict) <= {"documented", "known", "defect", "open"}
     sourced = found.source.str.startswith("https://")
     assert sourced[found.verdict.isin(["documented", "known"])].all()
