@@ -142,7 +142,7 @@ figures: setup
 	python -m study.answers.repeating
 	python -m study.answers.citation
 	{ echo "# Written by make figures from data/; not by hand."; cat build/figures/*.yml; } > _variables.yml
-	python -m study.answers.questions --out docs/questions.md
+	python paper/preview/forge.py docs/paper
 	python -m study.answers.findings
 
 SITTING ?= 120

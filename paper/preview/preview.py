@@ -128,7 +128,7 @@ class Shortcodes:
         cell, options = self.find_cell(notebook, label)
         kind = label.partition("-")[0]
         alt = options.get("fig-alt")
-        content = self.outputs(cell["outputs"], f"{notebook.stem}-{label}", alt)
+        content = self.outputs(cell, f"{notebook.stem}-{label}", alt)
         if cell.get("execution_count") is None:
             raise PreviewError(
                 self.page, f"embed {name}#{label}: never executed (run the notebook)"
@@ -158,11 +158,11 @@ class Shortcodes:
             raise PreviewError(self.page, f"no cell {label} in {notebook.name} {known(labels)}")
         return found[0]
 
-    def outputs(self, outputs: list[Metadata], stem: str, alt: str | None) -> str:
-        """Pictures and tables as Markdown; without any, the plain text."""
+    def outputs(self, cell: Metadata, stem: str, alt: str | None) -> str:
+        """Pictures and tables of a cell as Markdown; without any, the plain text."""
         rich: list[str] = []
         plain = ""
-        for number, output in enumerate(outputs, start=1):
+        for number, output in enumerate(cell["outputs"], start=1):
             data = output.get("data", {})
             html = "".join(data.get("text/html", ""))
             if picture := next((kind for kind in PICTURES if kind in data), None):
@@ -249,16 +249,23 @@ def pandoc(page: Path, target: str, text: str, metadata: Metadata, scratch: Path
         "toc-depth": [metadata.get("toc-depth", 3)],
         "log": [log],
     }
-    command = [pypandoc.get_pandoc_path(), "--from=markdown", "--standalone", "--wrap=none"]
+    command = [pypandoc.get_pandoc_path(), "--from=markdown", "--wrap=none"]
     command += [f"--{name}={value}" for name, values in options.items() for value in values]
     command += [f"--{name}" for name in ("toc", "number-sections") if metadata.get(name)]
     command += ["--citeproc", "--fail-if-warnings"]
-    if target == "html":
-        command += ["--to=html", f"--template={HERE / 'template.html5'}", "--mathml"]
+    if target == "gfm":  # a part of a page
+        command += ["--to=gfm", f"--lua-filter={HERE / 'forge.lua'}", "--shift-heading-level-by=1"]
+    elif target == "html":
+        command += [
+            "--standalone",
+            "--to=html",
+            f"--template={HERE / 'template.html5'}",
+            "--mathml",
+        ]
         styles = [HERE / "preview.css", *metadata.get("css", [])]
         command += ["--embed-resources", *(f"--css={style}" for style in styles)]
     else:  # citeproc has set the citations, so that both formats agree
-        command += ["--to=typst-citations", f"--template={HERE / 'template.typst'}"]
+        command += ["--standalone", "--to=typst-citations", f"--template={HERE / 'template.typst'}"]
     run = subprocess.run(
         command, input=text, cwd=page.parent, capture_output=True, encoding="utf-8", check=False
     )
