@@ -35,6 +35,7 @@ ALL = {"insert": 0.25, "get": 0.25, "update": 0.25, "remove": 0.25}
 FEW, MANY = (100, 10_000), (1_000_000,)
 SMALL = ("100 B", "1 KiB", "10 KiB")
 LARGE = ("100 KiB", "1 MiB")
+NO_SIZE = "none"  # from which on a store is good
 BUFFERS = 4  # write buffers that a log-structured store must fill before its merging shows
 POPULAR = ("flat", "sqlite", "lmdb", "rocksdb", "leveldb")
 COMPARED = POPULAR[:3]  # in the paper
@@ -360,7 +361,7 @@ def crossing(data: Results, store: str, level: str, mix: str = MIXED) -> dict[st
     """Return, for the text, the size of values from which on a store is about as good as the best:
     its regret with a mix of SAFE stays below GOOD. Between measured sizes the regret is
     interpolated in logs. `size` is that of the estimates, and `least` and `most` those of the
-    limits of their intervals; "every size" and "none" are of those that were measured."""
+    limits of their intervals; "every size" and NO_SIZE are of those that were measured."""
     regrets: dict[int, Regret] = {}
     for size in data.sizes():
         own = ranking(data, Need(mix, level, (size,), FEW, SAFE[mix])).regrets.get(store)
@@ -377,7 +378,9 @@ def crossing(data: Results, store: str, level: str, mix: str = MIXED) -> dict[st
 def crossing_said(found: Mapping[str, str]) -> str:
     """Return crossing() in words."""
     size, least, most = (found[name] for name in ("size", "least", "most"))
-    return size if size == least == most else f"{size} (95% interval: {least} to {most})"
+    if size == least == most:
+        return size
+    return f"{size} (95% interval: {least} {'or more' if most == NO_SIZE else f'to {most}'})"
 
 
 def _falls_below(curve: Mapping[int, float], limit: float) -> str:
@@ -387,7 +390,7 @@ def _falls_below(curve: Mapping[int, float], limit: float) -> str:
     while good and curve[sizes[good - 1]] < limit:
         good -= 1
     if good == len(sizes):
-        return "none"
+        return NO_SIZE
     if good == 0:
         return "every size"
     (x0, y0), (x1, y1) = ((math.log(size), math.log(curve[size])) for size in sizes[good - 1 :][:2])

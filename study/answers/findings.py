@@ -18,7 +18,7 @@ from kvbench.stats.regret import GOOD
 
 from study.common.notebook import root
 
-HALF = 0.5  # "much of the difference": more than half of a factor
+HALF = 0.5  # of a factor: "much of the difference"; of a number: "most"
 
 Values = Mapping[str, Any]
 
@@ -40,7 +40,7 @@ def number(text: object) -> float:
 
 def _spread_shrinks(values: Values) -> bool:
     factors = {name: number(own["factor"]) for name, own in values["durability"]["spread"].items()}
-    return max(factors["process"], factors["sync"]) < HALF * factors["as_shipped"]
+    return factors["sync"] < factors["process"] < HALF * factors["as_shipped"]
 
 
 def _default_is_slower(values: Values) -> bool:
@@ -48,8 +48,13 @@ def _default_is_slower(values: Values) -> bool:
 
 
 def _ranking_turns(values: Values) -> bool:
+    """LMDB is slow as shipped, and among the fastest at the better of its two settings."""
     own = values["beyond_memory"]
-    return own["time"]["most_store"] in own["fastest_stores"].replace(" and ", ", ").split(", ")
+    least, most, shipped = map(
+        number, (own["time"]["least"], own["time"]["most"], own["shipped"]["lmdb"])
+    )
+    fastest = own["fastest_stores"].replace(" and ", ", ").split(", ")
+    return shipped > HALF * (least + most) and "lmdb" in fastest
 
 
 def _scans_slow_down(values: Values) -> bool:
@@ -61,10 +66,25 @@ def _records_are_damaged(values: Values) -> bool:
 
 
 def _level_changes_the_winner(values: Values) -> bool:
-    needs = values["reference"]["needs"]
-    return bool(
-        needs["equal_mix_100_B_process"]["choose"] != needs["equal_mix_100_B_sync"]["choose"]
+    own, safest = values["reference"]["needs"], values["reference"]["safest"]["process"]["most"]
+    changed = own["equal_mix_100_B_process"]["choose"] != own["equal_mix_100_B_sync"]["choose"]
+    return bool(changed and number(safest) > GOOD)
+
+
+def _sync_holds(values: Values) -> bool:
+    levels = values["faults"]["states"]
+    sync, process = (
+        number(levels[name]["broken"]) / number(levels[name]["stores"])
+        for name in ("sync", "process")
     )
+    return sync < HALF < process
+
+
+def _fewer_claims_at_equal_settings(values: Values) -> bool:
+    claims, source, equal = (
+        number(values["verdicts"]["known"][name]) for name in ("claims", "source", "equal")
+    )
+    return source > HALF * claims and equal < source
 
 
 def _files_suit_large_values(values: Values) -> bool:
@@ -94,6 +114,17 @@ FINDINGS = {
         "The price is slower scans: the harness's final check takes",
         "beyond-memory",
         _scans_slow_down,
+    ),
+    "power": Finding(
+        "Most stores held `sync` in each simulated power failure, and most would not have been "
+        "recoverable at `process`",
+        "faults",
+        _sync_holds,
+    ),
+    "claims": Finding(
+        "Most are replicated at their source's settings, and fewer at equal ones",
+        "verdicts",
+        _fewer_claims_at_equal_settings,
     ),
     "crashes": Finding("A crash may cost more than the last writes", "age", _records_are_damaged),
     "levels": Finding(

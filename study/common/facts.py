@@ -77,6 +77,12 @@ def met(stores: Sequence[str]) -> pd.DataFrame:
     )
 
 
+def opening_soon(stores: Sequence[str]) -> list[str]:
+    """Return those of these stores that meet the need `opens-soon` at each level."""
+    needs = met(stores)
+    return list(needs.store[needs["opens-soon"] == "yes"])
+
+
 def installed(stores: Sequence[str]) -> pd.DataFrame:
     """Return the bytes of the engine of each store and of the libraries that it loads, as `kvbench
     installed` measured them: one row per measured store, the least first."""

@@ -206,18 +206,3 @@ def lost(data: Results) -> str:
     failed = where(data.all_cells, status="failed")
     reasons = {f"{row.store} with {row.records:,} records: {row.reason}" for row in each(failed)}
     return f"Failed: {'; '.join(sorted(reasons))}." if reasons else ""
-
-
-def facts(data: Results, rows: pd.DataFrame, each_window: int) -> dict[str, Any]:
-    """Return, for the text, how long the stores ran, how many of them ran with the smallest and
-    with the largest data, and how many of these were steady at the end."""
-    by_key = steady(rows, each_window)
-    counts = data.counts()
-    lasted = rows.groupby(["store", "records", "trial"]).second.max() + 1
-    values: dict[str, Any] = {"window": each_window, "trials": data.trials, **data.host()}
-    values |= {"least_s": int(lasted.min()), "most_s": int(lasted.max())}
-    for name, count in (("fit", counts[0]), ("beyond", counts[-1])):
-        kept = [trials for (_, records), trials in by_key.items() if records == count]
-        values[f"stores_{name}"] = len(kept)
-        values[f"steady_{name}"] = sum(all(trial.steady for trial in trials) for trials in kept)
-    return values

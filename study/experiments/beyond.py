@@ -72,8 +72,8 @@ def recommended() -> pd.DataFrame:
 
 def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
     """Return, for the text, how many times as long a get of uniform records takes with the most
-    data as shipped, compared with the least data and with recommended settings, and how many bytes
-    it reads."""
+    data as shipped, compared with the least data and with recommended settings, how many bytes it
+    reads, and how many updates came before."""
     own = where(points(rows, "time"), kind="get", key_order="uniform")
     sizes = sorted(rows.share.unique())
     least, most = sizes[0], sizes[-1]
@@ -107,8 +107,10 @@ def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
         "time": levels.extremes(shipped.dropna().sort_values(), ".0f", ".0f"),
         "gain": levels.extremes((shipped / recommended).dropna().sort_values(), ".2f", ".1f"),
         "loss": formats.number(float((recommended / shipped).max())),
+        "shipped": {str(store): f"{value:.0f}" for store, value in shipped.dropna().items()},
         "gains": {str(store): formats.number(value) for store, value in gains.items()},
         "spread_tuned": formats.number(best.max() / best.min()),
+        "updates": f"{rows[rows.kind == 'update'].n.median():,.0f}",
         "record": data.sizes()[0],
         "cap": data.level("memory_max")[0],
         "changed": int((shipped / recommended).notna().sum()),

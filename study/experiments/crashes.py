@@ -208,7 +208,8 @@ def _counted(rows: pd.DataFrame) -> str:
 def facts(rows: pd.DataFrame) -> dict[str, Any]:
     """Return, for the text and each level: the number of crashes; those after which a store could
     not be read or had damaged records, with the stores; those that cost all data; and the stores of
-    the others, with their numbers."""
+    the others, with their numbers. Also the store and level with the `slowest` openings: their
+    median and greatest time."""
     found: dict[str, Any] = {}
     everything = list(LOSSES)[-1]
     for level in _names(rows):
@@ -226,6 +227,15 @@ def facts(rows: pd.DataFrame) -> dict[str, Any]:
             "part_stores": _counted(own[own.lost != everything]),
             "stores": own.store.nunique(),
         }
+    times = rows.groupby(["store", "durability"]).open_ms
+    medians = times.median()
+    slowest: Any = medians.idxmax()
+    found["slowest"] = {
+        "store": slowest[0],
+        "level": slowest[1],
+        "median": formats.time(1e6 * medians.max()),
+        "most": formats.time(1e6 * times.max().loc[slowest]),
+    }
     return found
 
 

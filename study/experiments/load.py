@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 from kvbench.cell.histogram import enough
 from kvbench.cell.workload import parse
-from kvbench.machine.noise import stolen_share
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
@@ -173,35 +172,3 @@ def table(found: pd.DataFrame) -> pd.DataFrame:
     rate = where(rows, load=0).set_index([*FIELD, "store"]).rate.map(formats.rate)
     wide.insert(0, "operations a second, closed", rate)
     return wide.reset_index().rename(columns={"reads": "gets in %"})
-
-
-def hidden(rows: pd.DataFrame) -> "pd.Series[bool]":
-    """Return, for each field and store with P99.9 in all trials, whether the closed loop hides
-    latency: in every trial, P99.9 at half the closed loop's rate is more than ten times the closed
-    loop's P99.9, and more than the loop adds."""
-    stores, below = rows[rows.store != PACER], bounds(rows)
-    key = [*FIELD, "store", "trial"]
-    closed, half = (where(stores, load=load).set_index(key) for load in (0, 50))
-    ratio = (half.p999_ns / closed.p999_ns).dropna()
-    reads, rates = ratio.index.get_level_values("reads"), half.asked_rate[ratio.index]
-    floor = [bound(below, *at, "p999_ns") for at in zip(reads, rates, strict=True)]
-    held = (ratio > 10) & (half.p999_ns[ratio.index] > floor)
-    by = held.groupby([*FIELD, "store"])
-    return by.all()[by.size() == stores.trial.nunique()]
-
-
-def facts(rows: pd.DataFrame, data: Results) -> dict[str, Any]:
-    """Return, for the text, how many cells the host disturbed, and how many combinations of store,
-    level and mix have a P99.9 from undisturbed trials, in the closed loop and at half its rate."""
-    below, held, stores = bounds(rows), hidden(rows), rows[rows.store != PACER]
-    return {
-        "trials": data.trials,
-        "loads": formats.listed([f"{load}%" for load in sorted(set(stores.load) - {0})], "and"),
-        "records": f"{max(data.counts()):,}",
-        "late": {name: formats.time(below[f"late_{name}_ns"].max()) for name in ("p99", "max")},
-        "read_ahead": data.facts()["read_ahead"],
-        **data.host(),
-        "stolen": formats.stated(stolen_share(data.cells).max(), "{:.0%}"),
-        "rows": len(held),
-        "all": len(stores.drop_duplicates([*FIELD, "store"])),
-    }

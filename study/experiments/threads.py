@@ -135,6 +135,7 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
     )
     return {
         "cores": data.facts()["cores"],
+        "read_ahead": data.facts()["read_ahead"],
         "threads": int(own.number.max()) if len(own) else 0,
         "cooled": formats.listed(sorted(set(own.store[own.cooled.eq(True)])), "and"),
         "trials": data.trials,

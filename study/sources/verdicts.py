@@ -513,6 +513,18 @@ def headlines(table: pd.DataFrame, claims: Sequence[str], names: Mapping[str, st
     )
 
 
+def known(table: pd.DataFrame, claims: Sequence[str]) -> dict[str, int]:
+    """Return, for the text, the number of these claims, of those that are replicated at the
+    source's and at equal settings, and of those that equal settings contradict."""
+    chosen = table.set_index("id").loc[list(claims)]
+    return {
+        "claims": len(chosen),
+        "source": int((chosen.source_verdict == HOLDS).sum()),
+        "equal": int((chosen.equal_verdict == HOLDS).sum()),
+        "against": int((chosen.equal_verdict == FAILS).sum()),
+    }
+
+
 def measured(table: pd.DataFrame) -> dict[str, dict[str, str]]:
     """Return, for the text, the figures of each claim with their intervals, by its `id`."""
     return {

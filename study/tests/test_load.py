@@ -53,38 +53,6 @@ def test_the_figure_and_the_tables_follow_from_a_sweep(data: Results) -> None:
     assert shown["gets in %"] == 90
     assert len(load.pacer_table(below)) == 2
     assert len(load.draw(rows, data).axes) == 3
-    assert load.facts(rows, data)["rows"] == 1
-
-
-def closed_and_half(*trials: tuple[float, float]) -> pd.DataFrame:
-    """Return the P99.9 of a store in the closed loop and at half its rate, in each trial; the store
-    that does nothing has 50 at that rate."""
-    shared = {"durability": "sync", "reads": 90, "user_s": 1.0, "system_s": 0.0, "wall_s": 1.0}
-    shared |= {"p50_ns": 1.0, "p99_ns": 1.0, "operation": "mix"}
-    shared |= {f"late_{name}_ns": 1.0 for name in load.LATE}
-    found = []
-    for trial, (closed, half) in enumerate(trials, 1):
-        for store, asked, at, time in (
-            ("a", np.nan, 0, closed), ("a", 500.0, 50, half), (load.PACER, 500.0, 50, 50.0)
-        ):  # fmt: skip
-            own = {"store": store, "asked_rate": asked, "load": at, "p999_ns": time}
-            found.append(shared | own | {"trial": trial})
-    return pd.DataFrame(found)
-
-
-@pytest.mark.parametrize(
-    ("trials", "hides"),
-    [
-        (((10, 200), (10, 150)), [True]),
-        (((10, 200), (10, 90)), [False]),  # not in each trial
-        (((2, 45), (2, 45)), [False]),  # no more than the loop itself adds
-        (((10, 200), (np.nan, 150)), []),  # not known of each trial
-    ],
-)
-def test_a_closed_loop_hides_what_is_ten_times_as_long_in_each_trial(
-    trials: tuple[tuple[float, float], ...], hides: list[bool]
-) -> None:
-    assert load.hidden(closed_and_half(*trials)).tolist() == hides
 
 
 def test_the_bound_is_the_greater_of_the_nearest_rates() -> None:

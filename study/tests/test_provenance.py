@@ -40,10 +40,10 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_command_writes_the_page_of_any_folder(tmp_path: Path) -> None:
-    (tmp_path / "load").symlink_to(DATA / "load")
+    (tmp_path / "space").symlink_to(DATA / "space")
     done = run(tmp_path, "--out", tmp_path / "page.md")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert "| load " in (tmp_path / "page.md").read_text()
+    assert "| space " in (tmp_path / "page.md").read_text()
 
 
 @pytest.mark.parametrize("name", ["missing", ""])
