@@ -249,7 +249,8 @@ def pandoc(page: Path, target: str, text: str, metadata: Metadata, scratch: Path
         "toc-depth": [metadata.get("toc-depth", 3)],
         "log": [log],
     }
-    command = [pypandoc.get_pandoc_path(), "--from=markdown", "--wrap=none"]
+    source = "markdown+autolink_bare_uris" if target == "gfm" else "markdown"
+    command = [pypandoc.get_pandoc_path(), f"--from={source}", "--wrap=none"]
     command += [f"--{name}={value}" for name, values in options.items() for value in values]
     command += [f"--{name}" for name in ("toc", "number-sections") if metadata.get(name)]
     command += ["--citeproc", "--fail-if-warnings"]
