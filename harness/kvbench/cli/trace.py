@@ -66,20 +66,20 @@ def record(command: Sequence[str], out: Path, folders: Sequence[Path], most: int
     that of COMMAND.
     """
     from kvbench.trace.format import RECORDER, begin, read
+    from kvbench.trace.recorder import kvbench_recorder as recorder
 
     if any(os.pathsep in str(folder) for folder in folders):
         raise BadInput(f"--folder: {brief(str(folders[0]))!r} has a {os.pathsep!r}; allowed: none")
     begin(out)
-    own = {
-        "PATH": str(out.resolve()),
-        "SECRET": secrets.token_hex(16),
-        "START": str(time.monotonic_ns()),
-        "MOST": str(most),
-        "FOLDERS": os.pathsep.join(map(str, folders)),
-    }
     paths = [str(RECORDER), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {f"KVBENCH_RECORD_{name}": value for name, value in own.items()}
-    environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    environment = os.environ | {
+        recorder.PATH: str(out.resolve()),
+        recorder.SECRET: secrets.token_hex(16),
+        recorder.START: str(time.monotonic_ns()),
+        recorder.MOST: str(most),
+        recorder.FOLDERS: os.pathsep.join(map(str, folders)),
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+    }
     try:
         process = subprocess.Popen(command, env=environment)
     except OSError as error:

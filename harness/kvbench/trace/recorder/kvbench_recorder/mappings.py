@@ -1,6 +1,7 @@
 """dbm, plyvel and lmdb: libraries of C, whose objects are replaced by ones that pass calls on."""
 
 from collections.abc import Iterator
+from functools import partial
 from types import ModuleType, TracebackType
 from typing import Any
 
@@ -106,10 +107,6 @@ class LevelBatch(Passed):
     def write(self) -> None:
         border(COMMIT, self._store, self._inner.write)
 
-    def __enter__(self) -> "LevelBatch":
-        self._inner.__enter__()
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
@@ -148,15 +145,11 @@ class LevelWrites(LevelReads):
         call(REMOVE, self._store, key, 0, self._inner.delete, key, **options)
 
     def write_batch(self, **options: Any) -> LevelBatch:
-        return LevelBatch(border(BEGIN, self._store, _passing(self._inner.write_batch, options)),
-                          self._store)  # fmt: skip
+        begun = border(BEGIN, self._store, partial(self._inner.write_batch, **options))
+        return LevelBatch(begun, self._store)
 
     def prefixed_db(self, prefix: bytes) -> Any:
         return LevelWrites(self._inner.prefixed_db(prefix), self._store)
-
-
-def _passing(function: Any, options: dict[str, Any]) -> Any:
-    return lambda: function(**options)
 
 
 def hook_plyvel(module: ModuleType) -> None:
@@ -260,8 +253,8 @@ def hook_lmdb(module: ModuleType) -> None:
             self, db: Any = None, parent: Any = None, write: bool = False, buffers: bool = False
         ) -> Transaction:
             above = getattr(parent, "_inner", parent)
-            if write:
-                border(BEGIN, self._store, int)
+            if write and not calls.inside:
+                calls.rows.add(BEGIN, self._store, b"", 0)
             return Transaction(self._inner.begin(db, above, write, buffers), self._store, write)
 
     def transaction(env: Any, *rest: Any, **options: Any) -> Any:
