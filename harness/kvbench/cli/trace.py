@@ -1,5 +1,6 @@
 """The commands of traces: record, trace."""
 
+import contextlib
 import os
 import secrets
 import signal
@@ -27,9 +28,10 @@ def _trace_bytes(text: str) -> int:
 
 def _folder(text: str) -> Path:
     path = Path(text)
-    if not text or not path.is_dir():
-        raise BadInput(f"{text!r:.60} is not a folder; allowed: one that exists")
-    return path.resolve()
+    with contextlib.suppress(OSError):  # the name is too long
+        if text and path.is_dir():
+            return path.resolve()
+    raise BadInput(f"{text!r:.60} is not a folder; allowed: one that exists")
 
 
 @click.command(

@@ -122,7 +122,9 @@ OPTIONS: dict[tuple[str, str], dict[str, str]] = {
     ("accept", "--into"): {
         "": "''", str(ROOT / "README.md"): "README.md' is no folder", "x" * 400: "xxx",
     },
-    ("record", "--folder"): {"": "''", "nowhere": "'nowhere' is not a folder"},
+    ("record", "--folder"): {
+        "": "''", "nowhere": "'nowhere' is not a folder", "x" * 400: "is not a folder",
+    },
     ("record", "--most"): {"": "''", "1KB": "'1KB'", "1KiB": "1 MiB to 64 GiB", "x": "'x'"},
     ("trace", "--trace-store"): {"": "''", "0": "0", "x": "'x'", "2": "2"},
     ("audit", "--operations"): {"": "''", "0": "0", "x": "'x'"},
