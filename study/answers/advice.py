@@ -1,6 +1,7 @@
 """How good is the advice of `kvbench advise`? Each measured field is left out in turn and predicted
 from the others, and the advised store is compared with the best one of the field."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -8,9 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from kvbench.answers.advise import EXTRAPOLATED, Query, advise, common, nearest
+from kvbench.cell.factors import format_bytes
 from kvbench.results.measured import Measured, Point
 
 from study.answers.decision import LEVELS
+from study.common import formats
 
 MIXES: Mapping[str, Mapping[str, float]] = {
     "gets": {"get": 1.0},
@@ -99,21 +102,68 @@ def _summary(regrets: Sequence[float]) -> tuple[int, float, float, float]:
     return len(regrets), float(good), float(mean), max(regrets)
 
 
+class Followed(NamedTuple):
+    """Advice followed in a field of another place, with a mix and a level: the advised store, the
+    fastest one there with its mean time in ns, and the regret there of the advised one. `beyond`
+    is how many times as many records the field has as the measured ones on which the advice rests;
+    1 if it lies between them."""
+
+    level: str
+    mix: str
+    point: Point
+    advised: str
+    fastest: str
+    time_ns: float
+    regret: float
+    beyond: float
+
+
+def followed(data: Measured, place: Measured) -> Iterator[Followed]:
+    """Iterate over the fields of a place that measured the same levels, with each mix. The advised
+    store is the first that the place measured, too."""
+    levels = set(place.known("durability")) & set(data.known("durability"))
+    for level, (name, mix) in itertools.product(sorted(levels, key=LEVELS.index), MIXES.items()):
+        for size, records in common(place.logs(level, "default", one) for one in mix):
+            query = Query(size, records, mix, level)
+            times, told = _times(place, query), advise(data, query)
+            known = [store for store in told.ranking.regrets if store in times]
+            if known and len(times) > 1:
+                best = min(times, key=times.__getitem__)
+                most = max(count for _, count in told.rests_on)
+                yield Followed(
+                    level, name, (size, records), known[0], best, times[best],
+                    times[known[0]] / times[best], max(records / most, 1.0),
+                )  # fmt: skip
+
+
 def elsewhere(data: Measured, places: Mapping[str, Measured]) -> pd.DataFrame:
     """Return how good the advice from `data` is on other machines and file systems: one row per
     `place` that measured fields at the same levels, with SUMMARY over these fields and the mixes.
-    The advised store is the first that the place measured, too."""
-    rows = []
-    for name, other in places.items():
-        regrets = []
-        for level in set(other.known("durability")) & set(data.known("durability")):
-            for mix in MIXES.values():
-                for size, records in common(other.logs(level, "default", one) for one in mix):
-                    query = Query(size, records, mix, level)
-                    times = _times(other, query)
-                    told = [one for one in advise(data, query).ranking.regrets if one in times]
-                    if told and len(times) > 1:
-                        regrets.append(times[told[0]] / min(times.values()))
-        if regrets:
-            rows.append((name, *_summary(regrets)))
+    """
+    found = {name: [one.regret for one in followed(data, own)] for name, own in places.items()}
+    rows = [(name, *_summary(regrets)) for name, regrets in found.items() if regrets]
     return pd.DataFrame(rows, columns=["place", *SUMMARY])
+
+
+def by_distance(cases: Iterable[Followed]) -> pd.DataFrame:
+    """Return how good advice is the further it is extrapolated: one row per `beyond`, the number of
+    records over the largest on which the advice rests, with SUMMARY."""
+    regrets: dict[float, list[float]] = {}
+    for one in cases:
+        regrets.setdefault(one.beyond, []).append(one.regret)
+    rows = [(beyond, *_summary(regrets[beyond])) for beyond in sorted(regrets)]
+    return pd.DataFrame(rows, columns=["beyond", *SUMMARY])
+
+
+def shown(cases: Iterable[Followed], mix: str) -> pd.DataFrame:
+    """Return the cases of a mix as text, one row per level and field."""
+    rows = [
+        (
+            one.level, format_bytes(one.point[0]), formats.count(one.point[1]), one.advised,
+            one.fastest, formats.time(one.time_ns), formats.number(one.regret),
+        )
+        for one in cases
+        if one.mix == mix
+    ]  # fmt: skip
+    columns = ["level", "values", "records", "advised", "fastest", "its time", "regret"]
+    return pd.DataFrame(rows, columns=columns)

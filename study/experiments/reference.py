@@ -497,6 +497,19 @@ def followed(found: pd.DataFrame) -> dict[str, str]:
     }
 
 
+def carried(found: pd.DataFrame) -> dict[str, Any]:
+    """Return, for the text, the result of advice.by_distance(): for advice between measured numbers
+    of records, and beyond them up to each power of ten."""
+    names = {1.0: "between", 10.0: "ten", 100.0: "hundred"}
+    return {
+        names.get(row.beyond, f"x{row.beyond:g}"): {
+            "fields": int(row.fields),
+            "good": f"{row.good:.0%}",
+        }
+        for row in each(found)
+    }
+
+
 def advised(validation: pd.DataFrame) -> dict[str, Any]:
     """Return, for the text, the result of advice.validation() for each rule, by its first two
     words, and what is `close` to the best."""

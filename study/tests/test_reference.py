@@ -7,11 +7,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from kvbench.answers.advise import Measured
 from kvbench.experiment.factors import NOT_STATED
 from kvbench.results.frames import sittings
 from kvbench.results.importer import import_table
 
+from study.answers import advice
 from study.common import fields
+from study.common.notebook import root
 from study.common.results import Results
 from study.experiments import reference
 
@@ -272,3 +275,34 @@ def test_figures_have_a_row_a_store(make: Make) -> None:
     data = make(TWO)
     figure = reference.draw_regrets(reference.regrets_of(data), "sync", data)
     assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["a", "b"]
+
+
+def test_advice_is_worse_the_further_it_is_extrapolated() -> None:
+    """By hand: regrets of 1 and 2 at ten times as many records, and of 1.05 between measured ones.
+    Of each case, the distance is the field's records over the most that the advice rests on."""
+
+    def case(regret: float, beyond: float) -> advice.Followed:
+        return advice.Followed("sync", "gets", (100, 1000), "lmdb", "flat", 1e3, regret, beyond)
+
+    found = advice.by_distance([case(1, 10), case(1.05, 1), case(2, 10)])
+    numbers = [[1, 1, 1, 1.05, 1.05], [10, 2, 0.5, 2**0.5, 2]]
+    assert found.to_numpy(float) == pytest.approx(np.array(numbers))
+    assert reference.carried(found) == {
+        "between": {"fields": 1, "good": "100%"},
+        "ten": {"fields": 2, "good": "50%"},
+    }
+
+
+def test_advice_for_other_numbers_rests_on_the_nearest_ones() -> None:
+    """Advice from the main grid, which has 1 KiB at 100 and 10,000 records, for data of a thousand,
+    a hundred thousand and a million."""
+    grid, other = (
+        Measured.of(root() / "data" / name) for name in ("reference", "reference-counts")
+    )
+    found = [one for one in advice.followed(grid, other) if one.point[0] == 1024]
+    assert {(one.point[1], one.beyond) for one in found} == {
+        (1_000, 1), (100_000, 10), (1_000_000, 100)
+    }  # fmt: skip
+    assert {one.level for one in found} == {"process", "recoverable", "sync"}
+    for one in found:
+        assert one.regret >= 1 and (one.regret == 1) == (one.advised == one.fastest)

@@ -178,9 +178,9 @@ def table(count: int, noises: Sequence[Noise] = OF_TRIALS) -> pd.DataFrame:
 
 def missed(errors: pd.DataFrame) -> dict[str, str]:
     """From table(), for the text: the greatest share of fields in which an interval is missed, by
-    the deviation between sittings, at the last look."""
-    last = errors[errors.trials == f"{max(LOOKS)}"].set_index("between sittings")
-    shares = last["an interval missed"].groupby(level=0).max()
+    the deviation between sittings, at the first look."""
+    first = errors[errors.trials == f"{min(LOOKS)}"].set_index("between sittings")
+    shares = first["an interval missed"].groupby(level=0).max()
     return {f"at_{str(name).rstrip('%')}": f"{share:.0%}" for name, share in shares.items()}
 
 

@@ -88,6 +88,7 @@ def test_the_three_lines_say_what_the_paper_says() -> None:
     )
     assert [number for pair in files for number in pair] == flat
     reached = [(own["store"], own["anywhere"]) for own in (process, recoverable, small, large)]
+    assert f"from C, RocksDB took {from_c['anywhere']} times" in said
     single = said.partition("On single machines and file systems,")[2]
     assert re.findall(r"`([a-z-]+)` (?:reached )?([\d.]*\d)", single) == reached
     assert f"{process['anywhere']} ({process['place']})" in single
