@@ -133,7 +133,8 @@ FINDINGS = {
         _level_changes_the_winner,
     ),
     "files": Finding(
-        "Files therefore come close to the best store only for large values, and closest at `sync`",
+        "For an equal mix, files therefore come close to the best store only for large values, and "
+        "closest at `sync`",
         "reference",
         _files_suit_large_values,
     ),

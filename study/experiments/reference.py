@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from kvbench.answers.advise import SELDOM_SYNCS
 from kvbench.cell.factors import OPERATIONS
-from kvbench.stats.regret import GOOD
+from kvbench.stats.regret import GOOD, counted
 from kvbench.stores import about
 from matplotlib.figure import Figure
 from scipy.optimize import brentq
@@ -26,7 +26,7 @@ VERDICTS = {
     "in": ("#0072B2", "o"), "undecided": ("#E69F00", "D"), "out": ("#888888", "s"),
     NOT_RANKED: ("#888888", "x"),
 }  # fmt: skip
-NEAR = (GOOD / 1.15, GOOD * 1.15)  # regrets about which two measurements may well disagree
+NEAR = (1.05, GOOD)  # regrets about which two measurements may well disagree
 GROWN = {"record_size": "10 KiB", "records": 10_000}
 
 
@@ -185,6 +185,7 @@ def disagreement(data: Results) -> pd.DataFrame:
 
     - `near the bound`: the stores of a field whose regret over all sittings is near GOOD (NEAR)
     - `on both sides`: those of them that one sitting finds good enough and another does not
+    - `two disagree`: the share of the pairs of sittings of which one does and the other does not
     - `deviation`: by how much log ratios deviate between the sittings of one machine (root of the
       mean variance over all ratios), with what trials deviate within them
     - `between machines`: the same of the means of the machines; NaN if there is one machine
@@ -203,21 +204,23 @@ def disagreement(data: Results) -> pd.DataFrame:
         best = logs.mean().idxmin()
         ratios = logs.drop(columns=best).sub(logs[best], axis=0)
         near = np.exp(ratios.mean()).between(*NEAR)
-        apart = (ratios < math.log(GOOD)).nunique() > 1
+        good, number = (ratios < math.log(GOOD)).sum(), len(ratios)
+        two = good * (number - good) / math.comb(number, 2)
         within = (ratios - ratios.groupby("machine").transform("mean")).pow(2).sum()
         machines = ratios.groupby("machine").mean()
         freedom = len(ratios) - len(machines)
         found += [
-            (key[0], near[store], near[store] and apart[store], within[store], freedom,
-             machines[store].var())
+            (key[0], near[store], near[store] and two[store] > 0, near[store] * two[store],
+             within[store], freedom, machines[store].var())
             for store in map(str, ratios)
         ]  # fmt: skip
-    columns = ["durability", "near", "apart", "within", "freedom", "machines"]
+    columns = ["durability", "near", "apart", "two", "within", "freedom", "machines"]
     by = pd.DataFrame(found, columns=columns).groupby("durability", sort=False)
     return pd.DataFrame(
         {
             "near the bound": by.near.sum().astype(int),
             "on both sides": by.apart.sum().astype(int),
+            "two disagree": by.two.sum() / by.near.sum().where(lambda near: near > 0),
             "deviation": np.sqrt(by.within.sum() / by.freedom.sum()),
             "between machines": np.sqrt(by.machines.mean()),
         }
@@ -432,7 +435,7 @@ def facts(regret_rows: pd.DataFrame, data: Results) -> dict[str, Any]:
     days = data.cells.started.dropna().str[:10].nunique()
     facts: dict[str, Any] = {
         "trials": data.trials_text(),
-        "sittings": max(data.sittings.values(), default=1),
+        "sittings": counted(data.sittings),
         "machines": int(data.cells.machine.nunique()),
         "days": f"{days} day{'s' if days > 1 else ''}",
         "measured": len(data.stores()),
@@ -466,11 +469,14 @@ def repeated(found: pd.DataFrame) -> dict[str, dict[str, Any]]:
     if found.empty:
         return {}
     least, most = NEAR
+    near = found["near the bound"]
+    two = (found["two disagree"] * near).sum() / max(near.sum(), 1)
     both = {
         "from": f"{least:.2f}",
         "to": f"{most:.2f}",
-        "near": int(found["near the bound"].sum()),
+        "near": int(near.sum()),
         "apart": int(found["on both sides"].sum()),
+        "two": f"{two:.0%}",
     }
     return {"all": both} | {
         str(row["durability"]): {

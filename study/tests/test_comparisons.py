@@ -377,7 +377,8 @@ def test_a_datum_times_ten_changes_all_that_rests_on_it(altered: Altered) -> Non
 
 
 def test_exchanged_stores_exchange_wherever_they_are_named(altered: Altered) -> None:
-    """In the figure, the sets of good stores, the regrets and the decision table."""
+    """In the figure, the sets of good stores, the regrets, the decision table, the advice and the
+    explorer."""
     names = {"lmdb": "sqlite", "sqlite": "lmdb"}
 
     def exchange(frames: Frames) -> None:
@@ -386,7 +387,8 @@ def test_exchanged_stores_exchange_wherever_they_are_named(altered: Altered) -> 
     def named(store: str) -> str:
         return names.get(store, store)
 
-    panels, tables, needs = [], [], []
+    panels, tables, needs, advised, explored = [], [], [], [], []
+    query = Query(1024, 10_000, {"get": 1.0}, "process")
     for folder in (DATA / "reference", altered("reference", exchange)):
         data = at_process(folder)
         gets = fields.where(data.operations, operation="get")
@@ -398,6 +400,10 @@ def test_exchanged_stores_exchange_wherever_they_are_named(altered: Altered) -> 
         plt.close(drawn)
         regrets = decision.ranking(data, decision.NEEDS[0]).regrets
         needs.append({store: own.estimate for store, own in regrets.items()})
+        told = advise(Measured.of(folder), query)
+        advised.append({store: own.estimate for store, own in told.ranking.regrets.items()})
+        known = explorer.answers({"reference": Results(str(folder), varying=LEVELS)})["fields"]
+        explored.append([field["stores"] for field in known])
     first, second = panels
     assert {"lmdb"} & set(first.store) and first.store.map(named).tolist() == second.store.tolist()
     for column in ("among", "undecided"):
@@ -405,7 +411,10 @@ def test_exchanged_stores_exchange_wherever_they_are_named(altered: Altered) -> 
             sorted(own) for own in second[column]
         ]
     assert list(map(named, tables[0])) == tables[1] != tables[0]
-    assert {named(store): regret for store, regret in needs[0].items()} == pytest.approx(needs[1])
+    for one, other in (needs, advised):
+        assert {named(store): regret for store, regret in one.items()} == pytest.approx(other)
+    means = [[{s: own["mean"] for s, own in one.items()} for one in found] for found in explored]
+    assert [{named(s): own for s, own in one.items()} for one in means[0]] == means[1] != means[0]
 
 
 def test_fields_that_a_sitting_measured_in_trials_of_their_own_are_compared(

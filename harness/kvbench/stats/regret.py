@@ -100,6 +100,13 @@ def look(number: int, looks: Mapping[int, float] = LOOKS) -> tuple[int, float]:
     return (done[-1], looks[done[-1]]) if done else (number, ERROR)
 
 
+def counted(sittings: Mapping[int, int]) -> int:
+    """How many of these sittings, by trial, a ranking counts: of ENOUGH or more, those up to the
+    last look."""
+    number = len(set(sittings.values()))
+    return look(number, SITTINGS)[0] if number >= ENOUGH else number
+
+
 def by_trial(series: "pd.Series[float]") -> dict[str, dict[int, float]]:
     """The values for `rank`, from a series indexed by store and trial."""
     values: dict[str, dict[int, float]] = {}
