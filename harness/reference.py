@@ -31,7 +31,7 @@ ALSO = {
     "sharing": ["sharing"],
     "evidence": ["evidence"],
     "crashes": ["crash", "--place", "build"],
-    "installed": ["installed"],
+    "installed": ["installed", "--build", "build/shims"],
     "openings": ["crash", "--place", "build", *SIZES],
 }
 SOME_FAILED, STOPPED = 3, 130  # exit statuses of a sweep: some cells failed; the time was over

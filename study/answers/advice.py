@@ -102,6 +102,14 @@ def _summary(regrets: Sequence[float]) -> tuple[int, float, float, float]:
     return len(regrets), float(good), float(mean), max(regrets)
 
 
+def texts(found: pd.DataFrame) -> pd.DataFrame:
+    """Return a table that has SUMMARY as text, with the names that its readers see."""
+    shown = found.assign(good=found.good.map("{:.0%}".format))
+    for column in {"beyond", "mean", "most"} & set(found):
+        shown[column] = found[column].map(formats.number)
+    return shown.rename(columns={"good": f"within {CLOSE - 1:.0%}", "fields": "cases"})
+
+
 class Followed(NamedTuple):
     """Advice followed in a field of another place, with a mix and a level: the advised store, the
     fastest one there with its mean time in ns, and the regret there of the advised one. `beyond`

@@ -1,16 +1,18 @@
 """Tables of facts about the stores, with links to their sources."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from kvbench.answers.needs import FOLDERS, NEEDS, Needs, Observed
+from kvbench.results.tables import read_tables
 from kvbench.stores import catalogue
 from kvbench.stores.about import About, everything, position
 
 from study.common import formats
-from study.common.levels import RANKED
-from study.common.notebook import parameter_table, root
+from study.common.fields import where
+from study.common.levels import RANKED, extremes
+from study.common.notebook import parameter_folder, parameter_table, root
 
 SHARING = {
     "store": "store", "opens": "opens", "reads": "reads", "sees_new": "sees new records",
@@ -29,14 +31,31 @@ def _linked(facts: About, fact: str) -> str:
     return f"[{text}]({source})" if source and text else text
 
 
-def table(stores: Sequence[str], facts: Sequence[str]) -> str:
-    """Return a Markdown table of facts: one row per store, one column per fact."""
+def table(
+    stores: Sequence[str], facts: Sequence[str], measured: Mapping[str, str] | None = None
+) -> str:
+    """Return a Markdown table of facts: one row per store, one column per fact, and the version of
+    each store that was `measured`, if given."""
     rows = {
         store: {NAMES.get(fact, fact): _linked(everything()[store], fact) for fact in facts}
         for store in stores
     }
     found = pd.DataFrame(rows).T.rename_axis("store").reset_index()
-    return formats.table(found, [NAMES.get(fact, fact) for fact in facts])
+    if measured is not None:
+        found["measured"] = found.store.map(measured).fillna("").map(formats.escape)
+    return formats.table(found, [str(name) for name in found if name != "store"])
+
+
+def versions(name: str, given: object) -> dict[str, str]:
+    """Return the version of each store that was measured last from C in the folder which the
+    notebook's parameter `name` gives; empty if it has no collected results. Raises BadInput."""
+    folder = parameter_folder(name, given)
+    if not (folder / "cells.parquet").exists():
+        return {}
+    cells = read_tables(folder)["cells"].to_pandas().sort_values("started")
+    own = where(cells, access="c").dropna(subset="engine_version")
+    last = own.groupby("store").engine_version.last()
+    return dict(zip(map(str, last.index), last, strict=True))
 
 
 def sharing(name: str, given: object) -> pd.DataFrame:
@@ -84,15 +103,23 @@ def opening_soon(stores: Sequence[str]) -> list[str]:
 
 
 def installed(stores: Sequence[str]) -> pd.DataFrame:
-    """Return the bytes of the engine of each store and of the libraries that it loads, as `kvbench
-    installed` measured them: one row per measured store, the least first."""
-    sizes = Observed(root() / "data/reference").installed
-    rows = [(store, sizes[store]) for store in stores if store in sizes and store not in FOLDERS]
-    return pd.DataFrame(rows, columns=["store", "bytes"]).sort_values("bytes", ignore_index=True)
+    """Return the bytes of the engine of each store and of the libraries that it loads, and the time
+    `compile_s` of those that the set-up compiles, as `kvbench installed` measured them: one row per
+    measured store, the least first."""
+    found = pd.read_csv(root() / "data/builds/installed.csv")
+    own = found[found.store.isin(stores) & ~found.store.isin(FOLDERS)]
+    return own[["store", "bytes", "compile_s"]].sort_values("bytes", ignore_index=True)
+
+
+def compiled(sizes: pd.DataFrame) -> dict[str, str]:
+    """Return, for the text, the least and the greatest time to compile of installed(), each with
+    its store."""
+    own = sizes.dropna(subset="compile_s").set_index("store").compile_s.sort_values()
+    return extremes(own, ".0f", ".0f")
 
 
 def least_and_most(sizes: pd.DataFrame) -> dict[str, str]:
-    """Return, for the text, the least and the greatest of installed(), each with its store."""
+    """Return, for the text, the least and the greatest size of installed(), each with its store."""
     first, last = sizes.iloc[0], sizes.iloc[-1]
     return {
         "least": formats.size(first.bytes),

@@ -15,6 +15,7 @@ from kvbench.experiment.factors import NOT_STATED
 from kvbench.stats.intervals import median_interval
 from kvbench.stores.about import position
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
 
 from study.common import figures, formats
 from study.common.fields import each, where
@@ -129,6 +130,7 @@ def draw_lost(rows: pd.DataFrame) -> Figure:
                 axis.text(0.99, y, text, va="center", fontsize=5, **place)
         axis.set_xscale("symlog", linthresh=1)
         axis.set_xlim(left=-0.5)
+        axis.xaxis.set_major_locator(FixedLocator([0, 1, 100, 10_000]))  # more would overlap
         axis.xaxis.set_major_formatter("{x:,g}")
         axis.set_xlabel(label)
     figures.legend(figure, handles)

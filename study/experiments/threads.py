@@ -7,13 +7,15 @@ import pandas as pd
 from kvbench.cell.workload import TRAFFIC, parse
 from kvbench.experiment.factors import NOT_STATED
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator
 
 from study.common import figures, formats, levels
 from study.common.fields import each, over_trials, ranked, where
 from study.common.results import Results
 
 READS, BESIDE, WRITES = "reads alone", "reads beside a writer", "writes alone"
-KINDS = (READS, BESIDE, WRITES)
+SYNCED = "synced writes alone"
+KINDS = (READS, BESIDE, WRITES, SYNCED)
 COLUMNS = 5  # of the small charts
 
 
@@ -29,7 +31,9 @@ def rows(data: Results, step: str = TRAFFIC) -> pd.DataFrame:
     readers, writers = (found.workload.map(lambda text, i=i: threads[text][i]) for i in (0, 1))
     reads = found.operation == f"{step} read"
     kind = reads.map({True: BESIDE, False: ""})  # a writer beside readers has no kind
-    kind = kind.mask(reads & (writers == 0), READS).mask(~reads & (readers == 0), WRITES)
+    alone, synced = ~reads & (readers == 0), found.durability == "sync"
+    kind = kind.mask(reads & (writers == 0), READS)
+    kind = kind.mask(alone & ~synced, WRITES).mask(alone & synced, SYNCED)
     shown: pd.DataFrame = found.assign(
         kind=kind,
         number=readers.where(reads, writers),
@@ -50,14 +54,14 @@ def rates(found: pd.DataFrame) -> pd.DataFrame:
 
 def gains(found: pd.DataFrame) -> pd.DataFrame:
     """Return the over_trials() summary of the rate over that of one thread in the same trial: one
-    reader without a writer, or one writer."""
+    reader without a writer, or one writer of the same level."""
     key = ["store", "trial"]
     alone = where(found, number=1).rename(columns={"rate": "one", "cooled": "one_cooled"})
     alone = alone.set_index(key)[["kind", "one", "one_cooled"]]
-    base = {True: where(alone, kind=READS), False: where(alone, kind=WRITES)}
     parts = []
     for kind in KINDS:
-        own = where(found, kind=kind).join(base[kind != WRITES].drop(columns="kind"), on=key)
+        base = where(alone, kind=READS if kind == BESIDE else kind).drop(columns="kind")
+        own = where(found, kind=kind).join(base, on=key)
         cooled = own.cooled | own.one_cooled.eq(True)
         parts.append(own.assign(gain=own.rate / own.one, cooled=cooled))
     return over_trials(pd.concat(parts), "gain", ["kind", "store", "number"])
@@ -107,7 +111,8 @@ def draw(found: pd.DataFrame, data: Results, *lines: str) -> Figure:
         axis.set_xscale("log", base=2)
         axis.set_yscale("log", base=2)
         axis.set(xlim=(0.87, most * 1.15), ylim=limits)
-        axis.yaxis.set_major_formatter("{x:.2g}")
+        axis.yaxis.set_major_locator(FixedLocator([0.01, 0.1, 0.5, 1, 2, 4, 8]))
+        axis.yaxis.set_major_formatter("{x:g}")
         axis.set_xticks(numbers, [str(number) for number in numbers])
         axis.minorticks_off()
     for axis in axes.flat[len(stores) :]:
@@ -124,23 +129,37 @@ def draw(found: pd.DataFrame, data: Results, *lines: str) -> Figure:
 
 def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
     """Return, for the text, the stores that gain least and most with as many threads as the machine
-    has cores, and the share of one reader's rate that remains beside a writer. The null store is
+    has cores, and the share of one reader's rate that remains beside a writer. Of synced writers,
+    which wait for the device, the greatest number counts: the stores that each trial found more
+    than twice as fast as with one (`doubled`), and the extremes of the others. The null store is
     left out, and stores with a trial of these that was not warm are not ranked but named."""
     cores = _cores(found, data)
-    own = found[(found.store != "null") & (found.number <= cores)]
+    found = found[found.store != "null"]
+    crowded, synced = (
+        own[own.number == own.number.max()].sort_values("median")
+        for own in (where(ranked(found), kind=kind) for kind in (WRITES, SYNCED))
+    )
+    doubled = synced.low > 2
+    own = found[found.number <= cores]
     most = {kind: 1 if kind == BESIDE else where(own, kind=kind).number.max() for kind in KINDS}
     own = own[own.number == own.kind.map(most)]
     readers, beside, writers = (
-        where(ranked(own), kind=kind).set_index("store")["median"].sort_values() for kind in KINDS
+        where(ranked(own), kind=kind).set_index("store")["median"].sort_values()
+        for kind in (READS, BESIDE, WRITES)
     )
     return {
         "cores": data.facts()["cores"],
-        "read_ahead": data.facts()["read_ahead"],
         "threads": int(own.number.max()) if len(own) else 0,
-        "cooled": formats.listed(sorted(set(own.store[own.cooled.eq(True)])), "and"),
+        "cooled": formats.listed(sorted(set(own.store[own.cooled.eq(True)])), "and") or "none",
         "trials": data.trials,
         **data.host(),
         "readers": levels.extremes(readers, ".2f", ".2f"),
         "writers": levels.extremes(writers, ".2f", ".2f"),
         "beside": levels.extremes(beside, ".2f", ".2f"),
+        "crowded": levels.extremes(crowded.set_index("store")["median"], ".1g"),
+        "synced": {
+            "number": formats.stated(synced.number.max(), "{:.0f}"),
+            "doubled": formats.listed(sorted(synced.store[doubled]), "and") or "none",
+            **levels.extremes(synced[~doubled].set_index("store")["median"], ".2f", ".2f"),
+        },
     }

@@ -28,3 +28,20 @@ def test_the_study_shows_what_each_number_of_threads_gains(tiny: Callable[[str],
     assert threads.facts(gains, data)["threads"] == 2
     assert len(threads.draw(gains, data).axes) >= len(read)
     plt.close("all")
+
+
+def test_synced_writers_are_compared_with_one_synced_writer() -> None:
+    data = Results("data/threads", varying=LEVELS)
+    found = threads.rows(data)
+    levels = found[found.store != "null"].groupby("kind").durability.agg(set)
+    assert levels.to_dict() == {
+        kind: {"sync" if kind == threads.SYNCED else "process"} for kind in threads.KINDS
+    }
+    gains = threads.gains(found)
+    alone = gains[(gains.number == 1) & (gains.kind == threads.SYNCED)]
+    assert len(alone) > 10 and (alone["median"] == 1).all()
+    said = threads.facts(gains, data)["synced"]
+    crowded = gains[(gains.kind == threads.SYNCED) & (gains.number == int(said["number"]))]
+    doubled = set(crowded.store[crowded.low > 2])
+    assert doubled and all(store in said["doubled"] for store in doubled)
+    assert said["least_store"] not in doubled and float(said["least"]) <= float(said["most"]) <= 2

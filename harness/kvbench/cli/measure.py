@@ -92,21 +92,37 @@ def _print_settings(found: list[KnownStore]) -> None:
 
 @click.command(short_help="Say how much a program grows with each store.")
 @TABLE
-def installed(out: Path) -> None:
+@click.option(
+    "--build",
+    type=PATH,
+    metavar="FOLDER",
+    help="Also say how long the compilers took, from the log of a build in this folder: "
+    "build/shims.",
+)
+def installed(out: Path, build: Path | None) -> None:
     """Write how many bytes the engine of each available store in C takes when it is installed.
 
     They are those of the engine and of the libraries that it loads, but for those of C and C++,
     which a program has already. The engine of some stores is part of our shim, of some 20 kB.
+
+    --build adds the time that the compilers took for each engine which the set-up compiles, added
+    over its files; the others are packaged, or come as a library.
     """
+    from kvbench.stores.installed import compile_times
     from kvbench.stores.installed import installed as measured
 
+    try:
+        took = compile_times(build) if build is not None else {}
+    except BadInput as error:
+        raise BadInput(f"--build: {error}") from None
     known = map(catalogue.known().__getitem__, filter(catalogue.compared, catalogue.names()))
     text = io.StringIO(newline="")
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(["store", "engine_version", "bytes", "libraries"])
+    table.writerow(["store", "engine_version", "bytes", "libraries", "compile_s"])
     for store in (one for one in known if one.available):
         size, libraries = measured(store)
-        table.writerow([store.name, store.version, size, " ".join(libraries)])
+        seconds = f"{took[store.name]:.1f}" if store.name in took else ""
+        table.writerow([store.name, store.version, size, " ".join(libraries), seconds])
     write_whole(out, text.getvalue().encode())
 
 

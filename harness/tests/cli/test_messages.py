@@ -76,6 +76,7 @@ OPTIONS: dict[tuple[str, str], dict[str, str]] = {
     ("sweep", "--threads"): {"": "''", "1,x": "'x'", "0": "0", "9" * 400: "999"},
     ("sweep", "--scheduler"): {"": "", "nowhere": "nowhere"},
     ("sweep", "--core"): {"nowhere": "nowhere"},
+    ("installed", "--build"): {"nowhere": "'nowhere' has no .ninja_log"},
     ("crash", "--crashes"): {"": "''", "0": "0", "x": "'x'", "99999": "99999"},
     ("crash", "--records"): {
         "": "''", "0": "0", "10k": "'10k'", "1000,x": "'x'", "5,": "''", "9" * 400: "'999",
