@@ -357,6 +357,15 @@ def span(data: Results, store: str, level: str) -> dict[str, str]:
     }
 
 
+def over_places(places: Mapping[str, Results], store: str, level: str, size: str) -> str:
+    """Return, for the text, the least and the greatest estimated regret of a store over places,
+    with an equal mix of values of a size; empty if no place measured it."""
+    need = Need(MIXED, level, (size,), FEW)
+    found = [ranking(data, need).regrets.get(store) for data in places.values()]
+    known = [own.estimate for own in found if own is not None]
+    return " to ".join(formats.number(end(known)) for end in (min, max)) if known else ""
+
+
 def crossing(data: Results, store: str, level: str, mix: str = MIXED) -> dict[str, str]:
     """Return, for the text, the size of values from which on a store is about as good as the best:
     its regret with a mix of SAFE stays below GOOD. Between measured sizes the regret is

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from kvbench.answers.needs import FOLDERS, NEEDS, Needs, Observed
-from kvbench.results.tables import read_tables
+from kvbench.results.frames import Frames
 from kvbench.stores import catalogue
 from kvbench.stores.about import About, everything, position
 
@@ -52,7 +52,7 @@ def versions(name: str, given: object) -> dict[str, str]:
     folder = parameter_folder(name, given)
     if not (folder / "cells.parquet").exists():
         return {}
-    cells = read_tables(folder)["cells"].to_pandas().sort_values("started")
+    cells = Frames.read(folder, given).cells.sort_values("started")
     own = where(cells, access="c").dropna(subset="engine_version")
     last = own.groupby("store").engine_version.last()
     return dict(zip(map(str, last.index), last, strict=True))

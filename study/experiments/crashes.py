@@ -267,6 +267,22 @@ def opening(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
+def opening_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return, from read_ends, the median time to open each store with the most records, as text:
+    one row per store, one column per level and kind of end."""
+    found = where(opening(rows), records=rows.records.max())
+    opened = found.set_index(["store", "durability", "crash"]).open_ms.to_dict()
+    kinds = [(level, kind) for level, crash in KINDS.items() for kind in (crash, CLEAN)]
+    said = {KILL: "killed", CLEAN: "closed"}
+    table = pd.DataFrame({"store": list(dict.fromkeys(rows.store))})
+    for level, kind in kinds:
+        times = [opened.get((store, level, kind)) for store in table.store]
+        if any(times):
+            text = ["" if time is None else formats.time(1e6 * time) for time in times]
+            table[f"{level}, {said.get(kind, kind)}"] = text
+    return table
+
+
 def opening_facts(rows: pd.DataFrame) -> dict[str, Any]:
     """Return, for the text, what the result of read_ends says. Of openings with the `most` records
     after a loss of power at level process: the shortest and the longest median time, and the stores

@@ -11,6 +11,7 @@ from kvbench.durability import evidence
 from kvbench.durability.crashes import CLEAN, KILL, POWER, Row, Steady, crashes
 from support import KNOWN, ROOT, Run
 
+from study.common import formats
 from study.experiments import crashes as study
 
 README = ROOT / "data" / "README.md"
@@ -131,6 +132,11 @@ def test_opening_is_measured_by_size_and_end(kvbench: Run, tmp_path: Path) -> No
     closed = ends[ends.crash == CLEAN]
     assert (closed.lost_writes == 0).all()
     assert len(study.draw_opening(ends).axes) == 1
+    table = study.opening_table(ends)
+    levels = ["none, killed", "none, closed", "process, power loss", "process, closed"]
+    assert [*table] == ["store", *levels] and table.store.tolist() == ["redb"]
+    largest = found[found.records == 3000].set_index(["durability", "crash"]).open_ms
+    assert table[levels[0]][0] == formats.time(1e6 * largest["none", KILL])
     facts = study.opening_facts(ends)
     assert (facts["least"], facts["most"], facts["ends"], facts["stores"]) == ("100", "3,000", 2, 1)
     assert facts["longest_store"] == facts["shortest_store"] == "redb"

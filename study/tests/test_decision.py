@@ -219,6 +219,15 @@ def evenly(factor: float) -> Mapping[str, float]:
     return dict.fromkeys(OPERATIONS, factor)
 
 
+def test_a_factor_is_said_with_its_range_over_places(make: Make) -> None:
+    near, far = (make({"flat": evenly(time), "sqlite": evenly(1)}) for time in (2, 4))
+    without = make({"sqlite": evenly(1), "lmdb": evenly(2)})
+    places = {"near": near, "far": far, "without": without}
+    said = decision.over_places(places, "flat", "process", "100 B").split(" to ")
+    assert [float(end) for end in said] == pytest.approx([2, 4], rel=0.02)
+    assert decision.over_places({"without": without}, "flat", "process", "100 B") == ""
+
+
 @pytest.mark.parametrize(
     ("small", "large", "size"),
     [(4, 1, (650, 760)), (4, 2, "none"), (1, 1, "every size"), (1, 4, "none")],

@@ -133,7 +133,7 @@ OPTIONS: dict[tuple[str, str], dict[str, str]] = {
 REST: dict[str, list[str]] = {
     "crash": ["lmdb", "--out", "x.csv"], "evidence": ["lmdb", "--out", "x.csv"],
     "sharing": ["lmdb", "--out", "x.csv"], "rot": ["lmdb", "--out", "x.csv"],
-    "faults": ["lmdb", "--out", "x.csv"],
+    "faults": ["lmdb", "--out", "x.csv"], "installed": ["--out", "x.csv"],
     "compare": [str(REFERENCE), str(REFERENCE)],
     "audit": ["--", "true"], "record": ["--out", "x", "--", "true"],
     "trace": [str(ROOT / "harness/tests/trace/samples/rocksdb.txt")],

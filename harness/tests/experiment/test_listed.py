@@ -65,7 +65,7 @@ def test_make_headline_caps_memory_where_the_grid_says_so() -> None:
     [
         ("notebooks =", "notebook =", "unknown field `notebook`"),
         ("[other.data]", "[other.data", "line"),
-        ("{ crashes = 15,", "{ rain = 15,", "'rain'"),
+        ("{ crashes = 20,", "{ rain = 15,", "'rain'"),
         ("capped = true", "capped = 1", "bool"),
     ],
 )

@@ -99,7 +99,7 @@ OTHERS = [one.name for one in LISTED if one.name not in RERUNS]
 
 
 @pytest.mark.parametrize(
-    "name", ["second-machine", "earlier", "reference-counts", "large", "core-own", *OTHERS]
+    "name", ["second-machine", "earlier", "reference-counts", "large", *OTHERS]
 )
 def test_committed_data_are_of_the_schema_and_small(name: str) -> None:
     tables = read_tables(DATA / name)
