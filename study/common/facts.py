@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
-from kvbench.answers.needs import FOLDERS, NEEDS, Needs, Observed
+from kvbench.answers.needs import FOLDERS, INSTALLED, NEEDS, Needs, Observed
 from kvbench.results.frames import Frames
 from kvbench.stores import catalogue
 from kvbench.stores.about import About, everything, position
@@ -12,7 +12,7 @@ from kvbench.stores.about import About, everything, position
 from study.common import formats
 from study.common.fields import where
 from study.common.levels import RANKED, extremes
-from study.common.notebook import parameter_folder, parameter_table, root
+from study.common.notebook import parameter_folder, parameter_table, read_table, root
 
 SHARING = {
     "store": "store", "opens": "opens", "reads": "reads", "sees_new": "sees new records",
@@ -106,7 +106,8 @@ def installed(stores: Sequence[str]) -> pd.DataFrame:
     """Return the bytes of the engine of each store and of the libraries that it loads, and the time
     `compile_s` of those that the set-up compiles, as `kvbench installed` measured them: one row per
     measured store, the least first."""
-    found = pd.read_csv(root() / "data/builds/installed.csv")
+    columns = {"store": str, "bytes": int, "compile_s": float}
+    found = read_table(root() / "data" / INSTALLED, columns, missing=True)
     own = found[found.store.isin(stores) & ~found.store.isin(FOLDERS)]
     return own[["store", "bytes", "compile_s"]].sort_values("bytes", ignore_index=True)
 

@@ -32,6 +32,7 @@ LOSSES = {
 WINDOWS = {"window_writes": "lost window [writes]", "window_ms": "lost window [ms]"}
 FEWEST = 6  # values that have a 95% interval of their median
 GROWN = 10  # for a hundred times the records
+ENDS = [(level, kind) for level, crash in KINDS.items() for kind in (crash, CLEAN)]
 TIMES = {"open_ms": "open", "first_get_ms": "first correct get"}
 
 
@@ -272,10 +273,9 @@ def opening_table(rows: pd.DataFrame) -> pd.DataFrame:
     one row per store, one column per level and kind of end."""
     found = where(opening(rows), records=rows.records.max())
     opened = found.set_index(["store", "durability", "crash"]).open_ms.to_dict()
-    kinds = [(level, kind) for level, crash in KINDS.items() for kind in (crash, CLEAN)]
     said = {KILL: "killed", CLEAN: "closed"}
     table = pd.DataFrame({"store": list(dict.fromkeys(rows.store))})
-    for level, kind in kinds:
+    for level, kind in ENDS:
         times = [opened.get((store, level, kind)) for store in table.store]
         if any(times):
             text = ["" if time is None else formats.time(1e6 * time) for time in times]
@@ -339,7 +339,6 @@ def draw_opening(rows: pd.DataFrame) -> Figure:
         lines, columns, figsize=(7, 0.6 + 1.4 * lines), squeeze=False, sharex=True, sharey=True,
         layout="constrained",
     )  # fmt: skip
-    kinds = [(level, kind) for level, crash in KINDS.items() for kind in (crash, CLEAN)]
     handles: dict[str, Any] = {}
     for axis, store in zip_longest(axes.flat, stores):
         if store is None:
@@ -348,7 +347,7 @@ def draw_opening(rows: pd.DataFrame) -> Figure:
         axis.set_title(store)
         axis.set_xscale("log")
         axis.set_yscale("log")
-        for (level, kind), (ink, shape) in zip(kinds, figures.LEVEL_STYLES, strict=False):
+        for (level, kind), (ink, shape) in zip(ENDS, figures.LEVEL_STYLES, strict=False):
             own = where(found, store=store, durability=level, crash=kind).sort_values("records")
             if own.empty:
                 continue

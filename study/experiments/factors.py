@@ -142,7 +142,7 @@ def gain_facts(data: Results, label: str) -> dict[str, Any]:
     """Return, for the text, the stores that gain least and most with the greatest number of
     writers."""
     found = gains(data, label)
-    found = found[found.kind.isin((threads.WRITES, threads.SYNCED))]
+    found = found[found.kind.isin(threads.WRITERS)]
     most = int(found.number.max())
     own = where(found[found.store != "null"], number=most).set_index("store")["median"]
     return {"most": most, "writers": levels.extremes(own.sort_values(), ".2f", ".2f")}

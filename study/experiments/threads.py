@@ -15,7 +15,8 @@ from study.common.results import Results
 
 READS, BESIDE, WRITES = "reads alone", "reads beside a writer", "writes alone"
 SYNCED = "synced writes alone"
-KINDS = (READS, BESIDE, WRITES, SYNCED)
+WRITERS = (WRITES, SYNCED)
+KINDS = (READS, BESIDE, *WRITERS)
 COLUMNS = 5  # of the small charts
 
 
@@ -137,7 +138,7 @@ def facts(found: pd.DataFrame, data: Results) -> dict[str, Any]:
     found = found[found.store != "null"]
     crowded, synced = (
         own[own.number == own.number.max()].sort_values("median")
-        for own in (where(ranked(found), kind=kind) for kind in (WRITES, SYNCED))
+        for own in (where(ranked(found), kind=kind) for kind in WRITERS)
     )
     doubled = synced.low > 2
     own = found[found.number <= cores]
