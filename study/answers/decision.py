@@ -370,24 +370,29 @@ def crossing(data: Results, store: str, level: str, mix: str = MIXED) -> dict[st
     """Return, for the text, the size of values from which on a store is about as good as the best:
     its regret with a mix of SAFE stays below GOOD. Between measured sizes the regret is
     interpolated in logs. `size` is that of the estimates, and `least` and `most` those of the
-    limits of their intervals; "every size" and NO_SIZE are of those that were measured."""
+    limits of their intervals, both empty if a regret has none; "every size" and NO_SIZE are of
+    those that were measured. All are empty if the store was not."""
     regrets: dict[int, Regret] = {}
     for size in data.sizes():
         own = ranking(data, Need(mix, level, (size,), FEW, SAFE[mix])).regrets.get(store)
-        if own is not None and math.isfinite(own.high):
+        if own is not None and math.isfinite(own.estimate):
             regrets[RecordSize.parse(size).high] = own
-    curves = {
-        "size": {size: own.estimate for size, own in regrets.items()},
-        "least": {size: own.low for size, own in regrets.items()},
-        "most": {size: own.high for size, own in regrets.items()},
+    if not regrets:
+        return {"size": "", "least": "", "most": ""}
+    found = {"size": _falls_below({at: own.estimate for at, own in regrets.items()}, GOOD)}
+    if not all(math.isfinite(own.high) for own in regrets.values()):
+        return found | {"least": "", "most": ""}
+    limits = {
+        "least": {at: own.low for at, own in regrets.items()},
+        "most": {at: own.high for at, own in regrets.items()},
     }
-    return {name: _falls_below(curve, GOOD) for name, curve in curves.items()}
+    return found | {name: _falls_below(curve, GOOD) for name, curve in limits.items()}
 
 
 def crossing_said(found: Mapping[str, str]) -> str:
     """Return crossing() in words."""
     size, least, most = (found[name] for name in ("size", "least", "most"))
-    if size == least == most:
+    if not least or size == least == most:
         return size
     return f"{size} (95% interval: {least} {'or more' if most == NO_SIZE else f'to {most}'})"
 
@@ -407,16 +412,21 @@ def _falls_below(curve: Mapping[int, float], limit: float) -> str:
     return formats.size(float(f"{math.exp(found):.2g}"))
 
 
-def crossings(places: Mapping[str, Results], store: str) -> pd.DataFrame:
-    """Return crossing() as text: one row per place, mix and level that it measured."""
+def crossings(home: Results, places: Mapping[str, Results], store: str) -> pd.DataFrame:
+    """Return crossing() as text, one row per mix and level of the main grid: `size` with its
+    interval there, and the size of the estimates in each other place, empty if it lacks them."""
     rows = [
-        {"file system": name, "mix": mix, "level": level, **crossing(own, store, level, mix)}
-        for name, own in places.items()
+        {
+            "mix": mix,
+            "level": level,
+            "size": crossing_said(crossing(home, store, level, mix)),
+            **{name: crossing(own, store, level, mix)["size"] for name, own in places.items()},
+        }
         for mix in SAFE
         for level in LEVELS
-        if level in own.level("durability")
+        if level in home.level("durability")
     ]
-    return pd.DataFrame(rows, columns=["file system", "mix", "level", "size", "least", "most"])
+    return pd.DataFrame(rows, columns=["mix", "level", "size", *places])
 
 
 def elsewhere(home: Results, places: Mapping[str, Results]) -> pd.DataFrame:

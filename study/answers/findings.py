@@ -128,7 +128,8 @@ FINDINGS = {
     ),
     "crashes": Finding("A crash may cost more than the last writes", "age", _records_are_damaged),
     "levels": Finding(
-        "No store is best everywhere, and the durability level changes the winner",
+        "No store is the fastest everywhere, and for small values the durability level changes the "
+        "winner",
         "reference",
         _level_changes_the_winner,
     ),

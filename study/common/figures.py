@@ -1,7 +1,7 @@
 """The style of the figures, and the two layouts that several notebooks share."""
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -322,12 +322,13 @@ def _fill_field(axis: Any, x: int, y: int, row: Any, value: str, points: float, 
     axis.add_patch(Rectangle((x, y), 1, 1, facecolor=tint(row.store, strength), edgecolor="white"))
     maybe = [store for store in row.undecided if store != row.store]
     marked = [(sign, stores) for sign, stores in (("=", row.among), ("?", maybe)) if stores]
-    others = "  ".join(
-        f"{sign} {stores[0] if len(stores) == 1 else f'{len(stores)} others'}"
-        for sign, stores in marked
+    ways: tuple[Callable[[Sequence[str]], str], ...] = (  # the first that fits is taken
+        ", ".join,
+        lambda stores: stores[0] if len(stores) == 1 else f"{len(stores)} others",
+        lambda stores: str(len(stores)),
     )
-    if len(others) > room:
-        others = "  ".join(f"{sign} {len(stores)}" for sign, stores in marked)
+    texts = ["  ".join(f"{sign} {way(stores)}" for sign, stores in marked) for way in ways]
+    others = next((text for text in texts if len(text) <= room), texts[-1])
     lines = [row.store, f"{value}{'°' if row.near_floor else ''}"]
     lines += [others] if others else []
     for at, text in enumerate(lines):

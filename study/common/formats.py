@@ -77,6 +77,11 @@ def number(value: float) -> str:
     return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
+def rounded(value: float) -> str:
+    """Return a factor with two significant digits."""
+    return f"{float(f'{value:.2g}'):,.0f}" if value >= 10 else f"{value:.2g}"
+
+
 def at_most(value: float, digits: int = 3) -> str:
     """Return an upper bound, rounded up to these significant digits."""
     return _towards(ROUND_CEILING, value, digits)

@@ -203,6 +203,13 @@ def _stores(rows: pd.DataFrame) -> str:
     return ", ".join(dict.fromkeys(rows.store)) or "none"
 
 
+def _shares(hit: pd.DataFrame, tried: pd.DataFrame) -> str:
+    """Return the stores of rows that were hit with their numbers of all, as text: "a (1 of 2)"."""
+    of = tried.store.value_counts().to_dict()
+    counts = hit.store.value_counts(sort=False).items()
+    return ", ".join(f"{store} ({count} of {of[store]})" for store, count in counts) or "none"
+
+
 def _counted(rows: pd.DataFrame) -> str:
     counts = rows.store.value_counts(sort=False)
     return formats.listed([f"{store} ({count})" for store, count in counts.items()], "and")
@@ -223,7 +230,7 @@ def facts(rows: pd.DataFrame) -> dict[str, Any]:
             "unread": int(own.unread.sum()),
             "unread_stores": _stores(own[own.unread]),
             "damaged": len(damaged),
-            "damaged_stores": _stores(damaged),
+            "damaged_stores": _shares(damaged, own),
             "damaged_records": f"{damaged.damaged_records.median():,.0f}" if len(damaged) else "0",
             "records": f"{own.records.max():,}",
             "everything": int((~own.unread & (own.lost == everything)).sum()),

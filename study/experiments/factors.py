@@ -15,6 +15,7 @@ from study.experiments import threads
 
 BATCHES, KEYS, COMMITS, SHARED = "batches", "keys", "group commit", "processes"
 REMOVAL, BACKUP = "removal", "backup"
+NO_CALL = "no call"  # of a step that a store has no operation for
 BY = ["durability", "store", "operation", "record_size"]
 ALONE = "fillrandom batch=1000, backup writers=0"
 
@@ -166,7 +167,7 @@ def space_table(data: Results) -> pd.DataFrame:
     steps = [step for step in steps if step in set(found.operation)]
     return pd.DataFrame(
         {"store": store, "record size": size}
-        | {step: f"{own[step]:.2f}" if step in own.index else NOT_STATED for step in steps}
+        | {step: f"{own[step]:.2f}" if step in own.index else NO_CALL for step in steps}
         for size in data.sizes()
         for store in data.stores()
         if len(own := where(found, store=store, record_size=size).set_index("operation")["median"])

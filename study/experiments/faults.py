@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from kvbench.cell.factors import DURABILITY
+from kvbench.cell.factors import DEFAULT, DURABILITY
 from kvbench.experiment.factors import NOT_STATED
 from kvbench.faults.recording import WRITEBACK
 from kvbench.stores.about import family, position
@@ -414,6 +414,7 @@ def _bars(axis: Any, found: pd.DataFrame, kind: Kind, stores: Sequence[str]) -> 
     axis.set_xticklabels(["0", "50", "100%"], fontsize=TEXT)
     axis.tick_params(axis="y", length=0)
     axis.grid(visible=False)
+    axis.spines["bottom"].set_bounds(0, 1)
     for side in ("top", "right", "left"):
         axis.spines[side].set_visible(False)
 
@@ -533,6 +534,17 @@ def _levels(states: pd.DataFrame) -> dict[str, Any]:
     return found
 
 
+def _shipped(states: pd.DataFrame) -> dict[str, str]:
+    """Return the packages for Python that, as shipped, held in all crash states what `recoverable`
+    guarantees, and the others with their numbers of states."""
+    own = where(states, durability=DEFAULT)
+    own = own.assign(broken=own.states - own[HOLDS])
+    return {
+        "held_stores": _named(own.store[own.broken == 0]),
+        "broken_rates": _rates(own, "broken", "states"),
+    }
+
+
 def _window(states: pd.DataFrame) -> dict[str, Any]:
     """Return what the stores lose that hold `recoverable`: how many there are, the most writes, and
     how many always keep a prefix of the acknowledged writes; the states of the others without."""
@@ -541,6 +553,7 @@ def _window(states: pd.DataFrame) -> dict[str, Any]:
     own = own.assign(mixed=own.states - own.prefix)
     return {
         "stores": len(own),
+        "main": int(own.store.isin(family("main")).sum()),
         "prefix": int((own.mixed == 0).sum()),
         "mixed": _rates(own, "mixed", "states"),
         "most": f"{own.lost_most.max():,.0f}" if own.lost_most.notna().any() else "0",
@@ -667,6 +680,7 @@ def facts(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
         "recordings": formats.listed(
             [str(n) for n in sorted(set(tables["states"].recordings))], "or"
         ),
+        "shipped": _shipped(tables["states"]),
         "surprise": _surprising(tables["states"]),
         "window": _window(tables["states"]),
         "errors": _errors(tables["errors"]),

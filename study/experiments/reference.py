@@ -440,7 +440,8 @@ def facts(regret_rows: pd.DataFrame, data: Results) -> dict[str, Any]:
         "days": f"{days} day{'s' if days > 1 else ''}",
         "measured": len(data.stores()),
         **data.host(),
-        "adjusted": f"{(timed(data).slowed > ADJUSTED).mean():.1%}",
+        "adjusted": f"{(timed(data).slowed > ADJUSTED).mean():.0%}",
+        "adjusted_most": formats.number(timed(data).slowed.max()),
     }
     for level, row in by_level.iterrows():
         fit = where(stores, durability=level).set_index("store")
@@ -523,6 +524,7 @@ def advised(validation: pd.DataFrame) -> dict[str, Any]:
         "_".join(row.rule.replace(",", "").split()[:2]): {
             "fields": int(row.fields),
             "good": f"{row.good:.0%}",
+            "most": formats.number(row.most),
         }
         for row in each(validation)
     }

@@ -16,6 +16,8 @@ record_size, records, compressibility   of the fields; empty: all
 text            the predicate, if the statistic does not state it
 limit           `> 1`; `within 0.8 x 1.1`, a factor around it; `theirs`, `once` as in verdicts.Limit
 processors      the number without which the claim cannot hold; empty: one
+unlike          how what we measured differs from what the claim is about, so that its figures are
+                shown but not judged; empty: it does not
 
 Names in braces stand for values that claims.py reads from the source's printed figures.
 """
@@ -53,7 +55,7 @@ COLUMNS = (
     "id", "source", "section", "claim", "statistic", "column", "name", "store", "operation",
     "settings", "versus", "versus_operation", "versus_settings", "equal", "equal_versus", "by",
     "levels", "record_size", "records", "compressibility", "text", "limit", "published", "note",
-    "processors",
+    "processors", "unlike",
 )  # fmt: skip
 FACTORS = ("operation", "record_size", "records", "compressibility")  # these select fields
 NONE = "none: "
@@ -218,4 +220,5 @@ class Source:
             told(row.published),
             told(row.note),
             int(row.processors or 1),
+            row.unlike,
         )

@@ -357,7 +357,8 @@ class Claim:
     `equal` are the same figure at the source's settings and at equal settings. A text in their
     place says why there is no figure; without `equal`, the sides of the source differ only in what
     the claim is about. `processors` is the number of processors without which the claim cannot
-    hold: on fewer, its figure is shown but not judged."""
+    hold: on fewer, its figure is shown but not judged. Nor is it if `unlike` says how what was
+    measured differs from what the claim is about."""
 
     id: str
     document: str
@@ -369,6 +370,7 @@ class Claim:
     published: str = ""  # the source's own figure
     note: str = ""  # what the data cannot show
     processors: int = 1
+    unlike: str = ""
 
 
 NOTHING = mean_interval([])
@@ -451,6 +453,8 @@ def judge(claims: Sequence[Claim], data: pd.DataFrame) -> pd.DataFrame:
             got = answer(claim.source if figure is None else figure, claim.limit, data)
             if claim.processors > 1 and got.interval.n:
                 got = _on_too_few(claim, got, data)
+            if claim.unlike and got.interval.n:
+                got = dataclasses.replace(got, verdict=SCOPE, why=f"{claim.unlike}; {got.why}")
             row |= {
                 f"{settings}_verdict": got.verdict,
                 f"{settings}_value": got.interval.mean,

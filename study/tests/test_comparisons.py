@@ -133,7 +133,10 @@ def test_a_field_is_darker_the_further_behind_the_next_store_is() -> None:
     assert tones[0] == tones[1]
     assert tones[1:] == sorted(set(tones), reverse=True)
     _, texts = drawn(1.05, among=("mdbx",), undecided=("lmdb", "flat", "bdb"))
-    assert {"lmdb", "1.0", "= mdbx  ? 2 others"} <= set(texts)
+    assert {"lmdb", "1.0", "= mdbx  ? flat, bdb"} <= set(texts)
+    many = tuple(f"store-{number}" for number in range(20))
+    _, texts = drawn(1.05, among=("mdbx",), undecided=many)
+    assert "= mdbx  ? 20 others" in texts
 
 
 @pytest.mark.parametrize("columns", [figures.FEW, 10])

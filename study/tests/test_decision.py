@@ -246,12 +246,25 @@ def test_from_which_size_a_store_is_as_good_as_the_best(
         assert said == f"{found['size']} (95% interval: {found['least']} to {found['most']})"
         bytes_of = {name: float(text.removesuffix(" B")) for name, text in found.items()}
         assert size[0] < bytes_of["least"] <= bytes_of["size"] <= bytes_of["most"] < size[1]
-    shown = decision.crossings({"ext4": data}, "flat")
-    assert shown.to_dict("records") == [
-        {"file system": "ext4", "mix": mix, "level": "process"}
-        | decision.crossing(data, "flat", "process", mix)
-        for mix in decision.SAFE
-    ]
+    shown = decision.crossings(data, {"there": data}, "flat")
+    assert list(shown.columns) == ["mix", "level", "size", "there"]
+    assert list(shown.mix) == list(decision.SAFE)
+    assert set(shown.level) == {"process"}
+    assert shown["size"][0] == said
+    assert shown["there"][0] == found["size"]
+
+
+def test_a_crossing_of_one_trial_has_no_interval(make: Make) -> None:
+    other = {"sqlite": evenly(1)}
+    data = make(
+        {"flat": evenly(4)} | other,
+        trials={"100 B": 1, "1 KiB": 1},
+        larger={"flat": evenly(1)} | other,
+    )
+    found = decision.crossing(data, "flat", "process")
+    assert found["size"] == decision.crossing_said(found) != decision.NO_SIZE
+    assert found["least"] == found["most"] == ""
+    assert decision.crossing(data, "lmdb", "process")["size"] == ""
 
 
 def test_what_becomes_of_the_fastest_store_in_other_places(make: Make) -> None:

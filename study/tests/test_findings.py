@@ -131,8 +131,8 @@ def test_data_that_contradict_the_words_fail(
     for name in own:
         FALSE[name](folder)
     monkeypatch.setenv("KVBENCH_FIGURES", str(tmp_path / "figures"))
-    few = simulated.table(2)  # no finding rests on the simulations, which take a minute
-    monkeypatch.setattr(simulated, "table", lambda *_: few.copy())
+    table = simulated.table  # no finding rests on the simulations, which take a minute
+    monkeypatch.setattr(simulated, "table", lambda _, *noises: table(2, *noises))
     run(shell, notebook, results=str(folder))
     before, after = values(), values()
     for path in (tmp_path / "figures").glob("*.yml"):

@@ -1,5 +1,6 @@
 """Each notebook draws what partial results allow, or says in one line what they lack."""
 
+import functools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -108,10 +109,10 @@ PARTS: dict[str, Callable[[Frames], Frames]] = {
 
 @pytest.fixture(scope="module", autouse=True)
 def few_simulated() -> Iterator[None]:
-    """One table of a notebook does not depend on results: it is made once, and smaller."""
-    few = simulated.table(2)
+    """Some tables of a notebook do not depend on results: they are made once, and smaller."""
+    few = functools.cache(functools.partial(simulated.table, 2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(simulated, "table", lambda *_: few.copy())  # a notebook formats it
+        patch.setattr(simulated, "table", lambda _, *noises: few(*noises).copy())
         yield
 
 

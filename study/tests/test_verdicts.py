@@ -38,7 +38,8 @@ def test_every_claim_has_a_verdict_or_a_reason(table: pd.DataFrame) -> None:
             for name in ("verdict", "value", "low", "high", "trials", "why")
         )
         assert set(verdict) <= {HOLDS, FAILS, OPEN, SCOPE}
-        shown = why.str.startswith("measured on 2 processors, the claim needs")
+        unjudged = ("measured on 2 processors, the claim needs", "the source does all of them in")
+        shown = why.str.startswith(unjudged)
         assert (value.isna() == ((verdict == SCOPE) & ~shown)).all()
         decided = verdict.isin([HOLDS, FAILS])
         assert (trials[decided] > 1).all()
@@ -151,6 +152,15 @@ def test_bytes_are_counted_by_the_device_else_by_write_calls() -> None:
     found = written(rows)
     assert found.written.fillna(-1).tolist() == [8, 4, 3, -1]
     assert found.written_by.tolist() == ["device", "write calls", "storage layer", ""]
+
+
+def test_what_differs_from_the_claim_is_shown_but_not_judged() -> None:
+    rows = measured(fast=(100, 110, 130), slow=(300, 330, 390))
+    claim = dataclasses.replace(FASTER, unlike="ours has two transactions")
+    row = verdicts.judge([claim], rows).iloc[0]
+    assert row.source_verdict == row.equal_verdict == SCOPE
+    assert row.source_value == pytest.approx(3)
+    assert row.source_why.startswith("ours has two transactions; ")
 
 
 @pytest.mark.parametrize(("processors", "verdict"), [(2, HOLDS), (3, SCOPE)])

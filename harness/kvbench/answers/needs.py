@@ -71,8 +71,8 @@ class Observed:
     @cached_property
     def openings(self) -> Mapping[str, float]:
         """By store, the ms in which a store of OPENED records opens: the greatest, over durability
-        levels and over losses of power and clean closes, of the medians; infinite if one did not
-        open."""
+        levels and over kills, losses of power and clean closes, of the medians; infinite if one
+        did not open."""
         found = defaultdict(list)
         for row in self._read(OPENINGS, "crash", ("records",), OPENING, ("open_ms",)):
             if row["records"] == OPENED:
@@ -237,6 +237,8 @@ def _comes_back(asked: Asked) -> str:
 
 
 def _reports(asked: Asked) -> str:
+    if asked.engine in FOLDERS:
+        return "plain files have no checks"
     rows = asked.observed.rot.get(asked.name)
     if not rows:
         return "not tested with damaged files"

@@ -22,6 +22,8 @@ SPIKES = 0.05  # share of trials with a spike, in half of the stores
 SPIKE = math.log(2)
 FIRST = 7  # trials of the first sitting, if trials are the observations; the others are of a second
 EACH = 2  # trials of each sitting, if sittings are
+UNTIL = "until decided"  # in place of a number of observations
+MACHINES = 2  # that measure the sittings in turn
 
 
 class Field(NamedTuple):
@@ -76,13 +78,15 @@ def fields(
     usual: bool = False,
     between: float = 0.0,
     each: int = 0,
+    machines: float = 0.0,
 ) -> Iterator[Field]:
     """Yield `count` simulated fields. `deviation` is the standard deviation of the differences
     between two stores from trial to trial, in the median over stores. With `spikes`, a few trials
     of some stores take twice the time. `between` is the deviation of these differences from sitting
     to sitting, which all trials of a sitting share; a sitting has `each` trials, or without it the
-    first has FIRST of them and a second one the others. The true regrets are those over all
-    sittings."""
+    first has FIRST of them and a second one the others. `machines` is the deviation of these
+    differences from machine to machine, of which MACHINES measure the sittings in turn. The true
+    regrets are those over all sittings and machines."""
     random = np.random.default_rng(1)
     for _ in range(count):
         truth = random.exponential(USUAL, stores) if usual else random.choice(HARD, stores)
@@ -97,6 +101,9 @@ def fields(
             sitting = number // each if each else (number >= FIRST).astype(int)
             shift = between / math.sqrt(2) * random.standard_normal((sitting[-1] + 1, stores))
             noise += shift[sitting]
+            if machines:
+                shift = machines / math.sqrt(2) * random.standard_normal((MACHINES, stores))
+                noise += shift[sitting % MACHINES]
         yield Field(truth, truth + random.normal(0, SHARED, (trials, 1)) + noise, each)
 
 
@@ -120,12 +127,13 @@ class Noise(NamedTuple):
     spikes: bool = False
     between: float = 0.0
     each: int = 0
+    machines: float = 0.0
 
     def fields(self, count: int, usual: bool) -> list[Field]:
         most = max(looks(self.each)) * (self.each or 1)
         found = fields(
             count, self.deviation, trials=most, spikes=self.spikes, usual=usual,
-            between=self.between, each=self.each,
+            between=self.between, each=self.each, machines=self.machines,
         )  # fmt: skip
         return list(found)
 
@@ -139,13 +147,16 @@ OF_TRIALS = (
 OF_SITTINGS = tuple(
     Noise(DEVIATIONS[0], spikes, between, EACH) for between in BETWEENS for spikes in (False, True)
 )
+OF_MACHINES = tuple(
+    Noise(DEVIATIONS[0], between=BETWEENS[1], each=EACH, machines=apart) for apart in (0.1, 0.2)
+)
 
 
 def table(count: int, noises: Sequence[Noise] = OF_TRIALS) -> pd.DataFrame:
     """Error rates in `count` fields of 13 stores that are hard to distinguish, and how often usual
     fields are decided: a row for each noise and number of observations. Columns: deviation,
-    between sittings, trials and sittings (texts), then as shares (1): a store called wrong, an
-    interval missed, stores decided, fields decided."""
+    between sittings, for OF_MACHINES between machines, trials or sittings (texts), then as shares
+    (1): a store called wrong, an interval missed, stores decided, fields decided."""
     found = []
     for noise in noises:
         fewest = (ENOUGH,) if noise.each else ()  # fixed in advance, with the whole error
@@ -154,7 +165,7 @@ def table(count: int, noises: Sequence[Noise] = OF_TRIALS) -> pd.DataFrame:
             [(field, [field.ranking(number) for number in numbers]) for field in simulated]
             for simulated in (noise.fields(count, how) for how in (False, True))
         )
-        for at, number in enumerate((*numbers, "until decided")):
+        for at, number in enumerate((*numbers, UNTIL)):
 
             def chosen(rankings: list[Ranking], at: int = at, few: int = len(fewest)) -> Ranking:
                 return rankings[at] if at < len(rankings) else until_decided(rankings[few:])
@@ -166,6 +177,7 @@ def table(count: int, noises: Sequence[Noise] = OF_TRIALS) -> pd.DataFrame:
                 {
                     "deviation": f"{noise.deviation:.0%}{', spikes' if noise.spikes else ''}",
                     "between sittings": f"{noise.between:.0%}",
+                    **({"between machines": f"{noise.machines:.0%}"} if noise.machines else {}),
                     "sittings" if noise.each else "trials": str(number),
                     "a store called wrong": np.mean([own.wrong(one) for own, one in errors]),
                     "an interval missed": np.mean([own.missed(one) for own, one in errors]),
@@ -182,6 +194,15 @@ def missed(errors: pd.DataFrame) -> dict[str, str]:
     first = errors[errors.trials == f"{min(LOOKS)}"].set_index("between sittings")
     shares = first["an interval missed"].groupby(level=0).max()
     return {f"at_{str(name).rstrip('%')}": f"{share:.0%}" for name, share in shares.items()}
+
+
+def apart(errors: pd.DataFrame, number: int) -> dict[str, str]:
+    """From table() of OF_MACHINES, for the text: the share of fields in which an interval is missed
+    after a number of sittings, by the deviation between machines. Empty for other numbers than
+    those of looks."""
+    rows = errors[errors.sittings == f"{number}"].set_index("between machines")
+    shares = rows["an interval missed"].items()
+    return {f"at_{str(name).rstrip('%')}": f"{share:.1%}" for name, share in shares}
 
 
 def greatest(errors: pd.DataFrame) -> dict[str, str]:

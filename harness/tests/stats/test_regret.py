@@ -74,6 +74,15 @@ def test_intervals_over_sittings_hold_for_any_sitting(noise: Noise) -> None:
         assert (errors <= 0.05 * len(own)).all()
 
 
+def test_sittings_of_two_machines_miss_what_other_machines_show() -> None:
+    apart = [Noise(0.08, between=0.1, each=EACH, machines=machines) for machines in (0.0, 0.2)]
+    missed = [
+        sum(field.missed(until_decided(field.rankings())) for field in noise.fields(100, False))
+        for noise in apart
+    ]
+    assert missed[0] <= 0.05 * 100 < missed[1]
+
+
 def test_trials_of_two_sittings_miss_what_sittings_find() -> None:
     """The error that sittings as observations avoid."""
     terms = {"between": 0.10, "trials": max(SITTINGS) * EACH}
