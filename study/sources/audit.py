@@ -28,10 +28,7 @@ WORDS = (*files_or_store.WORDS, *today.WORDS)
 # The findings that the paper's main text shows: source, section, check and item.
 SHOWN = (
     ("leveldb-2011", "2.C", "turns of the disk", "fillseq leveldb"),
-    ("leveldb-2011-wal", "2.C", "times baseline", "fillseq leveldb"),
     ("rocksdb-2013", "2", "compressed level", "rocksdb"),
-    ("rocksdb-2013", "2", "compression ratio", "rocksdb"),
-    ("rocksdb-2013", "3", "size", "rocksdb"),
     ("rocksdb-2013", "3", "unequal setting", "disable_wal"),
     ("lmdb-2014", "2", "size kept", "leveldb"),
     ("hines-2023", "5.2", "wording", "leveldb;rocksdb"),

@@ -74,7 +74,7 @@ def test_the_list_of_contradictions_is_complete_and_right() -> None:
 def test_the_paper_shows_findings_as_they_are_recomputed(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = audit.shown().set_index("source")
     assert len(shown) == len(audit.SHOWN)
-    assert shown.loc["leveldb-2011, 2.C", ["stated", "shown"]].iloc[0].tolist() == [
+    assert shown.loc[["leveldb-2011, 2.C"], ["stated", "shown"]].iloc[0].tolist() == [
         "2400 op/s", "120 op/s"
     ]  # fmt: skip
     monkeypatch.setattr(audit, "CHECKS", ())
