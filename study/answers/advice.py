@@ -12,8 +12,9 @@ from kvbench.answers.advise import EXTRAPOLATED, Query, advise, common, nearest
 from kvbench.cell.factors import format_bytes
 from kvbench.results.measured import Measured, Point
 
-from study.answers.decision import LEVELS
+from study.answers.decision import LEVELS, Need, over_fields
 from study.common import formats
+from study.common.results import Results
 
 MIXES: Mapping[str, Mapping[str, float]] = {
     "gets": {"get": 1.0},
@@ -175,3 +176,19 @@ def shown(cases: Iterable[Followed], mix: str) -> pd.DataFrame:
     ]  # fmt: skip
     columns = ["level", "values", "records", "advised", "fastest", "its time", "regret"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def repeats(data: Results) -> dict[str, str]:
+    """Return, for the text, in which share of cases the best store of one of the first two trials
+    is within CLOSE of the best in the other one, the most that advice can reach there. Empty if
+    there is one trial."""
+    found = []
+    for level, mix in itertools.product(LEVELS, MIXES.values()):
+        for size, count in itertools.product(data.sizes(), data.counts()):
+            costs = over_fields(data, Need("", level, (size,), (count,), mix)).unstack("trial")
+            times = costs.dropna().to_numpy()
+            if times.shape[1] > 1 and len(times) > 1:
+                first, second = times[:, 0], times[:, 1]
+                for one, other in ((first, second), (second, first)):
+                    found.append(one[other.argmin()] < CLOSE * one.min())
+    return {"again": f"{np.mean(found):.0%}"} if found else {}

@@ -13,7 +13,7 @@ from kvbench.cell.factors import LEVELS
 from kvbench.results.importer import import_table
 from kvbench.stats.regret import by_trial, rank
 
-from study.answers import decision
+from study.answers import advice, decision
 from study.answers.decision import Need
 from study.common.results import Results
 
@@ -265,6 +265,13 @@ def test_a_crossing_of_one_trial_has_no_interval(make: Make) -> None:
     assert found["size"] == decision.crossing_said(found) != decision.NO_SIZE
     assert found["least"] == found["most"] == ""
     assert decision.crossing(data, "lmdb", "process")["size"] == ""
+
+
+def test_how_often_the_best_store_of_a_trial_is_that_of_the_next(make: Make) -> None:
+    """Times differ by 2% from trial to trial: far less than a factor of 3, and than CLOSE."""
+    apart = {"lmdb": evenly(1), "leveldb": evenly(3)}
+    assert advice.repeats(make(apart)) == {"again": "100%"}
+    assert advice.repeats(make(apart, trials={"100 B": 1, "1 KiB": 1})) == {}
 
 
 def test_what_becomes_of_the_fastest_store_in_other_places(make: Make) -> None:
