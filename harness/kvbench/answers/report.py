@@ -355,15 +355,15 @@ def text(values: Mapping[str, Any]) -> str:
     """The report as text, the answer first."""
     rows, query = values["stores"], values["query"]
     besides = "\n".join(map(_beside, values.get("other_levels", [])))
-    lines = [*answer(values), besides, _asked(query), table(values)]
     candidates = [row for row in rows if row["candidate"] or row["recommended"]]
+    crashes = _crashes(candidates or rows, COMES_BACK in query["needs"])
+    lines = [*answer(values), crashes, besides, _asked(query), table(values)]
     sure = [row for row in candidates if row["recommended"]]
     chosen = (sure or candidates or rows)[:MOST_SHOWN]
     if any(row["settings"] or row["licence"] for row in chosen):
         lines.append(_settings(chosen))
         lines.append("\n".join(f"{row['store']}: {row['known']}" for row in chosen if row["known"]))
         lines.append(CAUTIONS.get(query["guarantee"], ""))
-    lines.append(_crashes(chosen, COMES_BACK in query["needs"]))
     lines.append(ELSEWHERE if OTHER_SYSTEMS & set(query["needs"]) else "")
     fields = [
         f"{at['record_size']} x {at['records']:,} ({at['weight']:.0%})" for at in values["rests_on"]
