@@ -433,6 +433,7 @@ def facts(regret_rows: pd.DataFrame, data: Results) -> dict[str, Any]:
         for level, ratio in growth(data).groupby(level="durability")
     }
     days = data.cells.started.dropna().str[:10].nunique()
+    slowed = timed(data).slowed
     facts: dict[str, Any] = {
         "trials": data.trials_text(),
         "sittings": counted(data.sittings),
@@ -440,8 +441,8 @@ def facts(regret_rows: pd.DataFrame, data: Results) -> dict[str, Any]:
         "days": f"{days} day{'s' if days > 1 else ''}",
         "measured": len(data.stores()),
         **data.host(),
-        "adjusted": f"{(timed(data).slowed > ADJUSTED).mean():.0%}",
-        "adjusted_most": formats.number(timed(data).slowed.max()),
+        "adjusted": f"{(slowed > ADJUSTED).mean():.0%}",
+        "adjusted_most": formats.number(slowed.max()),
     }
     for level, row in by_level.iterrows():
         fit = where(stores, durability=level).set_index("store")

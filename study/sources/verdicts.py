@@ -451,10 +451,8 @@ def judge(claims: Sequence[Claim], data: pd.DataFrame) -> pd.DataFrame:
         }
         for settings, figure in (("source", claim.source), ("equal", claim.equal)):
             got = answer(claim.source if figure is None else figure, claim.limit, data)
-            if claim.processors > 1 and got.interval.n:
-                got = _on_too_few(claim, got, data)
-            if claim.unlike and got.interval.n:
-                got = dataclasses.replace(got, verdict=SCOPE, why=f"{claim.unlike}; {got.why}")
+            if got.interval.n and (why := _unjudged(claim, data)):
+                got = dataclasses.replace(got, verdict=SCOPE, why=f"{why}; {got.why}")
             row |= {
                 f"{settings}_verdict": got.verdict,
                 f"{settings}_value": got.interval.mean,
@@ -467,14 +465,11 @@ def judge(claims: Sequence[Claim], data: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _on_too_few(claim: Claim, got: Answer, data: pd.DataFrame) -> Answer:
-    """Return the answer, without its verdict if the machine has fewer processors than the claim
-    needs."""
-    here = int(data.processors.min())
-    if here >= claim.processors:
-        return got
-    why = f"measured on {here} processors, the claim needs {claim.processors}"
-    return dataclasses.replace(got, verdict=SCOPE, why=f"{why}; {got.why}")
+def _unjudged(claim: Claim, data: pd.DataFrame) -> str:
+    """Return why the figures of a claim are shown but not judged; empty if they are judged."""
+    if claim.processors > 1 and (here := int(data.processors.min())) < claim.processors:
+        return f"measured on {here} processors, the claim needs {claim.processors}"
+    return claim.unlike
 
 
 def _text(claim: Claim) -> str:

@@ -247,11 +247,11 @@ def test_from_which_size_a_store_is_as_good_as_the_best(
         bytes_of = {name: float(text.removesuffix(" B")) for name, text in found.items()}
         assert size[0] < bytes_of["least"] <= bytes_of["size"] <= bytes_of["most"] < size[1]
     shown = decision.crossings(data, {"there": data}, "flat")
-    assert list(shown.columns) == ["mix", "level", "size", "there"]
-    assert list(shown.mix) == list(decision.SAFE)
-    assert set(shown.level) == {"process"}
-    assert shown["size"][0] == said
-    assert shown["there"][0] == found["size"]
+    of_mix = {mix: decision.crossing(data, "flat", "process", mix) for mix in decision.SAFE}
+    assert shown.to_dict("records") == [
+        {"mix": mix, "level": "process", "size": decision.crossing_said(own), "there": own["size"]}
+        for mix, own in of_mix.items()
+    ]
 
 
 def test_a_crossing_of_one_trial_has_no_interval(make: Make) -> None:
